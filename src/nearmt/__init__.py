@@ -1,0 +1,100 @@
+"""nearmt: adapt a frozen translation model by looking things up in a translation memory.
+
+    import nearmt
+
+    translator = nearmt.Translator("de-en")
+    memory = nearmt.Datastore.build("memory", nearmt.read_pairs("memory.tsv"), translator.model)
+    print(translator.with_datastore(memory).translate("Ein Satz aus dem Handbuch.").text)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from nearmt.contracts import Pair, TokenProvenance, Translation, Witness
+    from nearmt.corpus import read_pairs
+    from nearmt.decoding import SearchConfig
+    from nearmt.errors import (
+        ConfigError,
+        DatastoreError,
+        InputError,
+        MissingPackageError,
+        ModelError,
+        NearmtError,
+        OutputError,
+    )
+    from nearmt.evaluation import Evaluation, evaluate
+    from nearmt.methods import ChunkConfig, ChunkMethod, KnnConfig, KnnMethod, PlainMethod
+    from nearmt.models import ModelConfig, TranslationModel, load_model
+    from nearmt.retrieval.schedule import EverySchedule, GeometricSchedule
+    from nearmt.store import BuildConfig, Datastore
+    from nearmt.translator import Translator
+
+# Imported when first used: `nearmt --help` and `nearmt info` need neither torch nor a model.
+_HOMES = {
+    "nearmt.contracts": ("Pair", "TokenProvenance", "Translation", "Witness"),
+    "nearmt.corpus": ("read_pairs",),
+    "nearmt.decoding": ("SearchConfig",),
+    "nearmt.errors": (
+        "ConfigError",
+        "DatastoreError",
+        "InputError",
+        "MissingPackageError",
+        "ModelError",
+        "NearmtError",
+        "OutputError",
+    ),
+    "nearmt.evaluation": ("Evaluation", "evaluate"),
+    "nearmt.methods": ("ChunkConfig", "ChunkMethod", "KnnConfig", "KnnMethod", "PlainMethod"),
+    "nearmt.models": ("ModelConfig", "TranslationModel", "load_model"),
+    "nearmt.retrieval.schedule": ("EverySchedule", "GeometricSchedule"),
+    "nearmt.store": ("BuildConfig", "Datastore"),
+    "nearmt.translator": ("Translator",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "BuildConfig",
+    "ChunkConfig",
+    "ChunkMethod",
+    "ConfigError",
+    "Datastore",
+    "DatastoreError",
+    "Evaluation",
+    "EverySchedule",
+    "GeometricSchedule",
+    "InputError",
+    "KnnConfig",
+    "KnnMethod",
+    "MissingPackageError",
+    "ModelConfig",
+    "ModelError",
+    "NearmtError",
+    "OutputError",
+    "Pair",
+    "PlainMethod",
+    "SearchConfig",
+    "TokenProvenance",
+    "Translation",
+    "TranslationModel",
+    "Translator",
+    "Witness",
+    "evaluate",
+    "load_model",
+    "read_pairs",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'nearmt' has no attribute '{name}'")
+    import importlib
+
+    return getattr(importlib.import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,114 @@
+"""Settings: frozen dataclasses that check themselves and from which the command line is derived."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from nearmt.errors import ConfigError, InputError, did_you_mean
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    name: str | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] | None = None,
+) -> Any:
+    """A dataclass field that knows its public name, its help line and its range.
+
+    `name` is what users type when the Python name has to differ (`lambda` is a keyword).
+    """
+    metadata = {"help": help, "name": name, "low": low, "high": high, "choices": choices}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Base of all settings. Bad values are refused when the object is made."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            _check(field, getattr(self, field.name))
+
+    @classmethod
+    def public_fields(cls) -> dict[str, dataclasses.Field[Any]]:
+        """Field by the name users type, with `-` between words."""
+        return {public_name(field): field for field in dataclasses.fields(cls)}
+
+    @classmethod
+    def value_type(cls, field: dataclasses.Field[Any]) -> type:
+        """The type of a field without its `| None`."""
+        hint = typing.get_type_hints(cls)[field.name]
+        if isinstance(hint, types.UnionType):
+            hint = next(part for part in hint.__args__ if part is not type(None))
+        return typing.cast(type, hint)
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Self:
+        """Make the settings from public names; an unknown name is an error, not ignored."""
+        known = cls.public_fields()
+        for name in values:
+            if name not in known:
+                raise ConfigError(f"unknown setting '{name}'{did_you_mean(name, known)}")
+        return cls(**{known[name].name: value for name, value in values.items()})
+
+    def public_values(self) -> dict[str, Any]:
+        """The settings by their public names."""
+        return {name: getattr(self, field.name) for name, field in self.public_fields().items()}
+
+    def signature(self) -> str:
+        """All settings in a fixed order, `name:value` joined by `|`."""
+        return "|".join(f"{name}:{_show(value)}" for name, value in self.public_values().items())
+
+
+def public_name(field: dataclasses.Field[Any]) -> str:
+    return str(field.metadata.get("name") or field.name).replace("_", "-")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A configuration file as a mapping; errors name the file and the line."""
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not valid TOML: {error}") from error
+
+
+def _check(field: dataclasses.Field[Any], value: Any) -> None:
+    """Refuse a value outside its range, naming key, value and range."""
+    if value is None:
+        return
+    name, meta = public_name(field), field.metadata
+    if choices := meta.get("choices"):
+        if value not in choices:
+            hint = did_you_mean(str(value), choices)
+            raise ConfigError(f"{name} = {value!r}: must be one of {', '.join(choices)}{hint}")
+        return
+    low, high = meta.get("low"), meta.get("high")
+    if low is None and high is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(f"{name} = {value!r}: must be a number")
+    # Written so that not-a-number fails as well.
+    if not ((low is None or value >= low) and (high is None or value <= high)):
+        raise ConfigError(f"{name} = {value}: must be {_range(low, high)}")
+
+
+def _range(low: float | None, high: float | None) -> str:
+    if low is not None and high is not None:
+        return f"between {low:g} and {high:g}"
+    return f"at least {low:g}" if low is not None else f"at most {high:g}"
+
+
+def _show(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,38 @@
+"""Files that are either complete and known, or not there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from nearmt.errors import writing
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync(path: Path) -> None:
+    """Make sure that a file's content, or a folder's list of names, is on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Replace a file in one step: readers see the old content or the new, never a part."""
+    partial = path.with_name(path.name + ".partial")
+    with writing(path):
+        with partial.open("w", encoding="utf-8") as file:
+            json.dump(value, file, indent=1, ensure_ascii=False)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+        sync(path.parent)

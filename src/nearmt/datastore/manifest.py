@@ -1,0 +1,172 @@
+"""The manifest: what a datastore is made of. Written last, so a store without one is unfinished."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from nearmt.datastore.files import sha256, write_json
+from nearmt.errors import DatastoreError
+
+FORMAT = 1
+FILE_NAME = "manifest.json"
+#: Larger stores are checked for size at every opening and byte by byte only on request.
+VERIFIED_AT_OPENING = 1 << 30
+
+
+def reduction_name(identity: str) -> str:
+    return f"reduction-{identity}.safetensors"
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """A file as it was when it was sealed."""
+
+    bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        return cls(path.stat().st_size, sha256(path))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How far neighbours are in this store, and how many of them its index finds."""
+
+    #: Median squared distance of a sample of entries to their k nearest in other sentences.
+    search_scale: float
+    #: The same, not squared and on the cache columns.
+    cache_scale: float
+    queries: int
+    k: int
+    #: Share of the k nearest that the index finds; None for exact search.
+    recall: float | None = None
+
+
+@dataclass(frozen=True)
+class SegmentRecord:
+    """A sealed part of the store."""
+
+    name: str
+    pairs: int
+    entries: int
+    #: Pairs that are longer than the model's positions: kept as text, without entries.
+    too_long: int
+    files: dict[str, FileRecord]
+    #: How it is searched; see `Index.describe`.
+    index: dict[str, Any] = field(default_factory=lambda: {"kind": "exact"})
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything that must fit for a datastore to be used."""
+
+    model: str
+    fingerprint: str
+    source_lang: str
+    target_lang: str
+    key_layer: str
+    precision: str
+    columns: int
+    cache_columns: int
+    reduction: str
+    reduction_file: FileRecord
+    calibration: Calibration
+    segments: tuple[SegmentRecord, ...]
+    nearmt: str
+    created: str
+    format: int = FORMAT
+
+    @property
+    def pairs(self) -> int:
+        return sum(segment.pairs for segment in self.segments)
+
+    @property
+    def entries(self) -> int:
+        return sum(segment.entries for segment in self.segments)
+
+    @property
+    def identity(self) -> str:
+        """Changes whenever keys, tokens or pairs do; not when only the index does."""
+        digest = hashlib.sha256(self.reduction.encode())
+        for segment in self.segments:
+            for name, file in sorted(segment.files.items()):
+                if not name.startswith("index"):
+                    digest.update(file.sha256.encode())
+        return digest.hexdigest()[:12]
+
+    @property
+    def reduction_name(self) -> str:
+        return reduction_name(self.reduction)
+
+    def save(self, folder: Path) -> None:
+        """Replace the manifest; what only the old one knew is removed afterwards."""
+        write_json(folder / FILE_NAME, dataclasses.asdict(self))
+        self._remove_strays(folder)
+
+    def _remove_strays(self, folder: Path) -> None:
+        known = {record.name: record.files for record in self.segments}
+        for path in [*folder.glob("segment-*"), *folder.glob("reduction-*.safetensors")]:
+            if path.is_dir() and path.name not in known:
+                shutil.rmtree(path)
+            elif path.is_dir():
+                for file in path.iterdir():
+                    if file.name not in known[path.name]:
+                        file.unlink()
+            elif path.name != self.reduction_name:
+                path.unlink()
+
+    @classmethod
+    def load(cls, folder: Path) -> Manifest:
+        path = folder / FILE_NAME
+        if not folder.is_dir():
+            raise DatastoreError(f"{folder}: no such datastore; make one with `nearmt build FILE --out {folder}`")
+        if not path.is_file():
+            raise DatastoreError(f"{folder}: not a finished datastore (no {FILE_NAME}); build it again")
+        try:
+            raw = json.loads(path.read_text(encoding="utf-8"))
+            if raw["format"] != FORMAT:
+                raise DatastoreError(
+                    f"{folder}: has format {raw['format']}, this nearmt reads format {FORMAT}; "
+                    "update nearmt or build the store again"
+                )
+            return _from_json(raw)
+        except (ValueError, KeyError, TypeError) as error:
+            raise DatastoreError(f"{path}: damaged ({type(error).__name__}: {error}); build the store again") from error
+
+    def check_files(self, folder: Path, thorough: bool | None = None) -> None:
+        """Refuse a store whose files are missing, cut short or altered, naming the first."""
+        records = {folder / self.reduction_name: self.reduction_file}
+        for segment in self.segments:
+            records |= {folder / segment.name / name: record for name, record in segment.files.items()}
+        if thorough is None:
+            thorough = sum(record.bytes for record in records.values()) <= VERIFIED_AT_OPENING
+        for path, record in records.items():
+            if not path.is_file():
+                raise DatastoreError(f"{path}: missing; restore it or build the store again")
+            if path.stat().st_size != record.bytes:
+                raise DatastoreError(
+                    f"{path}: has {path.stat().st_size} bytes instead of {record.bytes}; "
+                    "restore it or build the store again"
+                )
+            if thorough and sha256(path) != record.sha256:
+                raise DatastoreError(f"{path}: altered (its checksum differs); restore it or build the store again")
+
+
+def _from_json(raw: dict[str, Any]) -> Manifest:
+    segments = tuple(
+        SegmentRecord(**{**part, "files": {name: FileRecord(**file) for name, file in part["files"].items()}})
+        for part in raw["segments"]
+    )
+    parts = {
+        "reduction_file": FileRecord(**raw["reduction_file"]),
+        "calibration": Calibration(**raw["calibration"]),
+        "segments": segments,
+    }
+    return Manifest(**{**raw, **parts})

@@ -1,0 +1,159 @@
+"""A segment: target tokens, keys and pairs in corpus order.
+
+key.f16         [N, D]  PCA keys, one row an entry
+token.i32       [N]     target token of each entry
+end.i64         [P]     entries up to the end of each pair
+pairs.jsonl             the pairs themselves
+pair_start.i64  [P]     where each pair begins in pairs.jsonl
+
+Entry n's chunk is `token[n : min(n + c, end of its pair)]` and its states are the same slice of the
+keys: no table of chunks, no pointers, no padding.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearmt.contracts import Pair
+from nearmt.datastore.files import write_json
+from nearmt.datastore.manifest import FileRecord, SegmentRecord
+from nearmt.errors import writing
+
+KEY, TOKEN, END, PAIRS, PAIR_START = "key.f16", "token.i32", "end.i64", "pairs.jsonl", "pair_start.i64"
+FILES = (KEY, TOKEN, END, PAIRS, PAIR_START)
+_PROGRESS = "progress.json"
+
+
+class SegmentWriter:
+    """Appends blocks of encoded pairs; after an interruption it goes on behind the last complete block."""
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        """`settings` identify the build: a left-over of another build is discarded, not continued."""
+        self.folder = folder
+        self._settings = settings
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._progress = self._resume() or {"pairs": 0, "entries": 0, "too_long": 0, "bytes": dict.fromkeys(FILES, 0)}
+        with writing(folder):
+            for name in FILES:
+                with (folder / name).open("ab") as file:
+                    file.truncate(self._progress["bytes"][name])
+
+    @property
+    def pairs(self) -> int:
+        """Pairs that are safely written."""
+        return int(self._progress["pairs"])
+
+    @property
+    def entries(self) -> int:
+        return int(self._progress["entries"])
+
+    def append(self, pairs: list[Pair], keys: list[np.ndarray], tokens: list[list[int]], too_long: int) -> None:
+        """Write a block: for each pair its keys [T, D] and its T target tokens (none for a pair too long)."""
+        ends = self.entries + np.cumsum([len(part) for part in tokens])
+        lines = [json.dumps(_to_json(pair), ensure_ascii=False).encode() + b"\n" for pair in pairs]
+        starts = self._progress["bytes"][PAIRS] + np.cumsum([0, *(len(line) for line in lines[:-1])])
+        content = {
+            KEY: b"".join(key.astype("<f2").tobytes() for key in keys),
+            TOKEN: np.asarray([token for part in tokens for token in part], dtype="<i4").tobytes(),
+            END: ends.astype("<i8").tobytes(),
+            PAIRS: b"".join(lines),
+            PAIR_START: starts.astype("<i8").tobytes(),
+        }
+        for name, data in content.items():
+            with writing(self.folder / name), (self.folder / name).open("ab") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            self._progress["bytes"][name] += len(data)
+        self._progress["pairs"] += len(pairs)
+        self._progress["entries"] = int(ends[-1]) if len(ends) else self.entries
+        self._progress["too_long"] += too_long
+        write_json(self.folder / _PROGRESS, {"settings": self._settings, "progress": self._progress})
+
+    def keep_common(self, pairs: Iterator[Pair]) -> Iterator[Pair]:
+        """Keep what was written as far as `pairs` begins the same; the pairs that are left to write."""
+        common = 0
+        left: list[Pair] = []
+        if self.pairs:
+            with (self.folder / PAIRS).open("rb") as file:
+                for _ in range(self.pairs):
+                    pair = next(pairs, None)
+                    if pair != _from_json(json.loads(file.readline())):
+                        left = [] if pair is None else [pair]
+                        break
+                    common += 1
+        self._truncate(common)
+        return chain(left, pairs)
+
+    def _truncate(self, pairs: int) -> None:
+        """Forget all but the first pairs."""
+        if pairs == self.pairs:
+            return
+        end_P = np.fromfile(self.folder / END, dtype="<i8")
+        start_P = np.fromfile(self.folder / PAIR_START, dtype="<i8")
+        entries = int(end_P[pairs - 1]) if pairs else 0
+        row = self._progress["bytes"][KEY] // self.entries if self.entries else 0
+        sizes = {KEY: entries * row, TOKEN: entries * 4, END: pairs * 8, PAIRS: int(start_P[pairs])}
+        sizes[PAIR_START] = pairs * 8
+        for name, size in sizes.items():
+            os.truncate(self.folder / name, size)
+        too_long = int((np.diff(end_P[:pairs], prepend=0) == 0).sum())
+        self._progress = {"pairs": pairs, "entries": entries, "too_long": too_long, "bytes": sizes}
+
+    def seal(self) -> SegmentRecord:
+        (self.folder / _PROGRESS).unlink(missing_ok=True)
+        files = {name: FileRecord.of(self.folder / name) for name in FILES}
+        return SegmentRecord(self.folder.name, self.pairs, self.entries, int(self._progress["too_long"]), files)
+
+    def _resume(self) -> dict[str, Any] | None:
+        try:
+            left = json.loads((self.folder / _PROGRESS).read_text(encoding="utf-8"))
+            complete = all((self.folder / name).stat().st_size >= left["progress"]["bytes"][name] for name in FILES)
+        except (OSError, ValueError, KeyError):
+            return None
+        return left["progress"] if complete and left["settings"] == self._settings else None
+
+
+class Segment:
+    """A sealed segment, memory-mapped."""
+
+    def __init__(self, folder: Path, record: SegmentRecord, columns: int) -> None:
+        self.folder, self.record = folder, record
+        self.key_ND = _map(folder / KEY, "<f2", (record.entries, columns))
+        self.token_N = _map(folder / TOKEN, "<i4", (record.entries,))
+        self.end_P = _map(folder / END, "<i8", (record.pairs,))
+        self._start_P = _map(folder / PAIR_START, "<i8", (record.pairs,))
+
+    def pair(self, number: int) -> Pair:
+        with (self.folder / PAIRS).open("rb") as file:
+            file.seek(int(self._start_P[number]))
+            return _from_json(json.loads(file.readline()))
+
+    def pairs(self) -> Iterator[Pair]:
+        with (self.folder / PAIRS).open("rb") as file:
+            for line in file:
+                yield _from_json(json.loads(line))
+
+
+def _map(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """A file as an array without reading it. Copy-on-write: nobody writes, but torch wants to be able to."""
+    if 0 in shape:
+        return np.zeros(shape, dtype=dtype)
+    return np.memmap(path, dtype=dtype, mode="c", shape=shape)
+
+
+def _to_json(pair: Pair) -> dict[str, Any]:
+    fields = {"id": pair.id, "source": pair.source, "target": pair.target, "origin": pair.origin}
+    return {**fields, "metadata": dict(pair.metadata)} if pair.metadata else fields
+
+
+def _from_json(raw: dict[str, Any]) -> Pair:
+    return Pair(**raw)

@@ -1,0 +1,163 @@
+"""Beam search. With the method `plain` it gives what `transformers` `generate()` gives, token for token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nearmt.config import Config, option
+from nearmt.contracts import Method, Step
+from nearmt.decoding.hypothesis import Candidate, Hypothesis, SentenceBeam, StepTrace
+from nearmt.decoding.state import SearchState
+from nearmt.models import Seq2SeqModel
+from nearmt.timing import timed
+
+
+@dataclass(frozen=True)
+class SearchConfig(Config):
+    """How the best translation is searched for."""
+
+    beams: int = option(5, "hypotheses kept per sentence; 1 is greedy search", low=1, high=100)
+    length_penalty: float = option(1.0, "scores are divided by length ** this", low=-10, high=10)
+    max_new_tokens: int | None = option(
+        None, "most output tokens of a sentence (default: 3 times its source tokens, plus 32)", low=1
+    )
+
+    def limit(self, model: Seq2SeqModel, source_length: int) -> int:
+        """The length bound of one sentence, never beyond the model's positions."""
+        wanted = self.max_new_tokens or 3 * source_length + 32
+        # The last token is never fed back, so all positions but the start token's count.
+        return max(len(model.prompt), min(wanted, model.positions - 1))
+
+
+@torch.inference_mode()
+def beam_search(
+    model: Seq2SeqModel,
+    method: Method,
+    sources: Sequence[Sequence[int]],
+    source_lengths: Sequence[int],
+    config: SearchConfig,
+    trace: bool = False,
+) -> tuple[list[Hypothesis], object]:
+    """The best hypothesis of every source (token ids), and the method's state for those who explain it."""
+    beams = [
+        SentenceBeam(config.beams, config.length_penalty, config.limit(model, length), model.eos_ids)
+        for length in source_lengths
+    ]
+    state = _start(model, method, sources, source_lengths, max(beam.limit for beam in beams), trace)
+    newest_BT = state.prefix_BT
+    prompt_length = newest_BT.shape[1]
+    while state.sources:
+        length = state.prefix_BT.shape[1]  # of a candidate, without the start token
+        logits_BV, hidden_BH = model.step(state.decoder, newest_BT)
+        step = Step(logits_BV, hidden_BH, time=length - prompt_length + 1, sources=state.sources)
+        log_prob_BV = _constrain(model, state, beams, length, state.method.log_probs(step))
+        _advance(state, beams, log_prob_BV, step, config.beams, length, prompt_length, trace)
+        newest_BT = state.prefix_BT[:, -1:]
+    return [beam.best for beam in beams], state.method
+
+
+def _start(
+    model: Seq2SeqModel,
+    method: Method,
+    sources: Sequence[Sequence[int]],
+    source_lengths: Sequence[int],
+    max_steps: int,
+    trace: bool,
+) -> SearchState:
+    """One row a sentence: the first step fans out into beams, so sources are encoded and projected once."""
+    count = len(sources)
+    return SearchState(
+        decoder=model.encode(sources),
+        method=method.begin(source_lengths, max_steps, trace),
+        prefix_BT=torch.tensor([model.prompt] * count, device=model.device),
+        score_B=torch.zeros(count, device=model.device),
+        sources=list(range(count)),
+        traces=[()] * count,
+    )
+
+
+def _constrain(
+    model: Seq2SeqModel, state: SearchState, beams: list[SentenceBeam], length: int, log_prob_BV: Tensor
+) -> Tensor:
+    """Apply the generation config: its rules, and the forced last token where a sentence reaches its bound."""
+    if model.constraint is not None:
+        log_prob_BV = model.constraint(state.prefix_BT, log_prob_BV)
+    last = [row for row, source in enumerate(state.sources) if length >= beams[source].limit]
+    if last and model.forced_last is not None:
+        log_prob_BV[last] = -torch.inf
+        log_prob_BV[last, model.forced_last] = 0.0
+    return log_prob_BV
+
+
+def _advance(
+    state: SearchState,
+    beams: list[SentenceBeam],
+    log_prob_BV: Tensor,
+    step: Step,
+    size: int,
+    length: int,
+    prompt_length: int,
+    trace: bool,
+) -> None:
+    """Pick the best continuations of every sentence and let the sentences decide what goes on."""
+    survivors: list[Candidate] = []
+    open_sources: list[int] = []
+    for source, candidates in _best_candidates(state, beams, log_prob_BV, size):
+
+        def finish(candidate: Candidate, score: float, truncated: bool) -> Hypothesis:
+            tokens = [*state.prefix_BT[candidate.row, prompt_length:].tolist(), candidate.token]
+            last = _traces(state, [candidate], log_prob_BV, step, trace)[0]
+            return Hypothesis(tokens, score, truncated, last)
+
+        going_on = beams[source].advance(candidates, length, finish)
+        survivors += going_on
+        open_sources += [source] * len(going_on)
+    if survivors:
+        traces = _traces(state, survivors, log_prob_BV, step, trace)
+        state.advance(survivors, open_sources, traces)
+    else:
+        state.sources = []
+
+
+def _best_candidates(
+    state: SearchState, beams: list[SentenceBeam], log_prob_BV: Tensor, size: int
+) -> list[tuple[int, list[Candidate]]]:
+    """Per open sentence its best candidates, best first: enough that `size` go on even if all others end."""
+    with timed("beam/top"):
+        rows, vocabulary = log_prob_BV.shape
+        open_sources = list(dict.fromkeys(state.sources))
+        rows_each = rows // len(open_sources)
+        total_SX = (state.score_B[:, None] + log_prob_BV).view(len(open_sources), rows_each * vocabulary)
+        keep = max(2, 1 + len(beams[0].eos_ids)) * size
+        score_SK, index_SK = total_SX.topk(min(keep, total_SX.shape[1]))
+        found = []
+        for place, (source, scores, indices) in enumerate(
+            zip(open_sources, score_SK.tolist(), index_SK.tolist(), strict=True)
+        ):
+            first = place * rows_each
+            candidates = [
+                Candidate(score, first + index // vocabulary, index % vocabulary)
+                for score, index in zip(scores, indices, strict=True)
+            ]
+            found.append((source, candidates))
+        return found
+
+
+def _traces(
+    state: SearchState, chosen: list[Candidate], log_prob_BV: Tensor, step: Step, trace: bool
+) -> list[tuple[StepTrace, ...]]:
+    """The trace of each candidate: its row's so far and this step."""
+    if not trace:
+        return [()] * len(chosen)
+    row = torch.tensor([candidate.row for candidate in chosen], device=log_prob_BV.device)
+    token = torch.tensor([candidate.token for candidate in chosen], device=log_prob_BV.device)
+    after = log_prob_BV[row, token].tolist()
+    before = step.logits_BV[row].log_softmax(dim=-1).gather(1, token[:, None])[:, 0].tolist()
+    return [
+        (*state.traces[candidate.row], StepTrace(candidate.row, b, a))
+        for candidate, b, a in zip(chosen, before, after, strict=True)
+    ]

@@ -1,0 +1,78 @@
+"""The hypotheses of one sentence: which continue, which are finished, when to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class StepTrace(NamedTuple):
+    """One step of a hypothesis: its row then, and its token's log-probability before and after mixing."""
+
+    row: int
+    model_log_prob: float
+    log_prob: float
+
+
+class Candidate(NamedTuple):
+    """A row continued with a token."""
+
+    score: float  # sum of log-probabilities
+    row: int
+    token: int
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A finished translation."""
+
+    tokens: list[int]  # without the prompt, with the end of sentence
+    score: float  # sum of log-probabilities / length ** length penalty
+    truncated: bool  # ended by the length bound, not by the model
+    trace: tuple[StepTrace, ...] = ()
+
+
+@dataclass
+class SentenceBeam:
+    """Decides like `generate(early_stopping=False)`: stop when no running hypothesis can do better."""
+
+    size: int
+    length_penalty: float
+    limit: int  # most tokens, the forced first one included
+    eos_ids: list[int]
+    finished: list[Hypothesis] = field(default_factory=list)
+    done: bool = False
+
+    def advance(
+        self, candidates: list[Candidate], length: int, finish: Callable[[Candidate, float, bool], Hypothesis]
+    ) -> list[Candidate]:
+        """Take the best candidates (best first) of this step and return those that go on.
+
+        `length` counts the tokens of a candidate. Only the first `size` candidates may finish; the
+        others are there so that enough remain to go on.
+        """
+        at_limit = length >= self.limit
+        norm = length**self.length_penalty
+        running = []
+        for rank, candidate in enumerate(candidates):
+            ends = candidate.token in self.eos_ids
+            if not ends and not at_limit:
+                running.append(candidate)
+            elif rank < self.size:
+                self.finished.append(finish(candidate, candidate.score / norm, at_limit))
+        self.finished = sorted(self.finished, key=lambda h: h.score, reverse=True)[: self.size]
+        self.done = at_limit or self._cannot_improve(running, norm)
+        return [] if self.done else running[: self.size]
+
+    def _cannot_improve(self, running: list[Candidate], norm: float) -> bool:
+        if not running:
+            return True
+        if len(self.finished) < self.size:
+            return False
+        # With one beam this is greedy search: the first end of sentence is the end.
+        return self.size == 1 or running[0].score / norm <= self.finished[-1].score
+
+    @property
+    def best(self) -> Hypothesis:
+        return self.finished[0]

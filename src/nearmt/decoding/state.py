@@ -1,0 +1,38 @@
+"""All state of one search, reordered in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nearmt.contracts import MethodState
+from nearmt.decoding.hypothesis import Candidate, StepTrace
+from nearmt.models import DecoderState
+from nearmt.timing import timed
+
+
+@dataclass
+class SearchState:
+    """The running rows of a request. Rows of one sentence are neighbours, each sentence has equally many."""
+
+    decoder: DecoderState
+    method: MethodState
+    prefix_BT: Tensor  # prompt and tokens so far
+    score_B: Tensor  # sum of log-probabilities
+    sources: list[int]  # the sentence of each row
+    traces: list[tuple[StepTrace, ...]]  # how each row came about; stays empty unless asked for
+
+    def advance(self, survivors: list[Candidate], sources: list[int], traces: list[tuple[StepTrace, ...]]) -> None:
+        """Continue with these candidates: the one place where rows move."""
+        with timed("beam/reorder"):
+            device = self.prefix_BT.device
+            row_B = torch.tensor([survivor.row for survivor in survivors], device=device)
+            token_B1 = torch.tensor([[survivor.token] for survivor in survivors], device=device)
+            # Sentences leave, or the first step fans out: then the source side of the rows moves too.
+            self.decoder.reorder(row_B, sources_change=sources != self.sources)
+            self.method.reorder(row_B)
+            self.prefix_BT = torch.cat([self.prefix_BT[row_B], token_B1], dim=1)
+            self.score_B = torch.tensor([survivor.score for survivor in survivors], device=device)
+            self.sources, self.traces = sources, traces

@@ -1,0 +1,6 @@
+"""Nearest-neighbour indexes behind one contract: they nominate, they do not measure."""
+
+from nearmt.index.exact import ExactIndex
+from nearmt.index.torch import TorchIndex
+
+__all__ = ["ExactIndex", "TorchIndex"]

@@ -1,0 +1,141 @@
+"""FAISS on the CPU, described by its factory string: Flat, IVF1024,SQ8, IVF4096,PQ64, HNSW32, ..."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nearmt.errors import ConfigError, DatastoreError, MissingPackageError
+
+#: Below this an exact search is as fast as any index.
+SMALL = 20_000
+_BLOCK = 65_536
+#: Candidates nominated per neighbour asked for: quantised codes blur the order, stored keys restore it.
+_OVERSAMPLING = {"PQ": 16, "SQ": 2}
+
+
+def import_faiss() -> Any:
+    try:
+        import faiss
+    except ImportError as error:
+        raise MissingPackageError(
+            "faiss is not installed: `pip install faiss-cpu`, or search with --search torch"
+        ) from error
+    # The default (128,000) keeps small batches of queries away from matrix products: twice as slow.
+    faiss.cvar.distance_compute_blas_threshold = 20
+    return faiss
+
+
+def default_factory(entries: int) -> str:
+    """The factory string for a store of this size: `exact` while that is fast enough."""
+    if entries < SMALL:
+        return "exact"
+    lists = 2 ** round(math.log2(4 * math.sqrt(entries)))
+    return f"IVF{lists},SQ8"
+
+
+class FaissIndex:
+    """A trained FAISS index over all entries of a segment."""
+
+    def __init__(self, index: Any, factory: str, effort: int = 0) -> None:
+        self._index, self._factory = index, factory
+        self.effort = effort
+        self._oversampling = next((n for code, n in _OVERSAMPLING.items() if code in factory), 1)
+
+    @classmethod
+    def build(cls, key_ND: np.ndarray, factory: str) -> FaissIndex:
+        faiss = import_faiss()
+        entries, columns = key_ND.shape
+        try:
+            index = faiss.index_factory(columns, factory)
+        except RuntimeError as error:
+            raise ConfigError(f"index = {factory!r}: not a factory string that FAISS knows") from error
+        if not index.is_trained:
+            try:
+                index.train(_training_sample(key_ND, index))
+            except RuntimeError as error:
+                raise ConfigError(
+                    f"index = {factory!r}: {entries} entries are too few to train it; leave the choice to nearmt"
+                ) from error
+        for block in _blocks(key_ND):
+            index.add(block)
+        found = cls(index, factory)
+        found.effort = found.efforts[0] if found.efforts else 0
+        assert index.ntotal == entries
+        return found
+
+    @property
+    def efforts(self) -> list[int]:
+        """Settings from fast to thorough: probed lists (IVF) or candidates (HNSW); empty for Flat."""
+        lists = getattr(self._inner, "nlist", 0)
+        if lists:
+            return [probe for probe in (8, 16, 32, 64, 128, 256) if probe < lists] + [lists]
+        return [32, 64, 128, 256, 512] if "HNSW" in self._factory else []
+
+    @property
+    def _inner(self) -> Any:
+        return import_faiss().downcast_index(self._index)
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "faiss", "factory": self._factory, "effort": self.effort}
+
+    def save(self, path: Path) -> None:
+        import_faiss().write_index(self._index, str(path))
+
+    @classmethod
+    def load(cls, path: Path, description: dict[str, Any]) -> FaissIndex:
+        faiss = import_faiss()
+        try:
+            index = faiss.read_index(str(path))
+        except RuntimeError as error:
+            raise DatastoreError(f"{path}: not a readable index; run `nearmt reindex`") from error
+        return cls(index, description["factory"], description["effort"])
+
+    def nominate(self, query_BD: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
+        query = np.ascontiguousarray(query_BD.detach().cpu().numpy(), dtype=np.float32)
+        wanted = min(count * self._oversampling, max(1, self._index.ntotal))
+        selector = None if allowed_N is None else _selector(allowed_N)
+        # The parameters only point at the selector: it has to outlive the search.
+        _, entry = self._index.search(query, wanted, params=self._parameters(selector, wanted))
+        entry_BK = torch.from_numpy(entry).to(query_BD.device)
+        short = count - entry_BK.shape[1]
+        return torch.nn.functional.pad(entry_BK, (0, short), value=-1) if short > 0 else entry_BK
+
+    def _parameters(self, selector: Any, wanted: int) -> Any:
+        faiss = import_faiss()
+        if getattr(self._inner, "nlist", 0):
+            parameters = faiss.SearchParametersIVF(nprobe=self.effort)
+        elif "HNSW" in self._factory:
+            parameters = faiss.SearchParametersHNSW(efSearch=max(self.effort, wanted))
+        else:
+            parameters = faiss.SearchParameters()
+        if selector is not None:
+            parameters.sel = selector
+        return parameters
+
+
+def _selector(allowed_N: Tensor) -> Any:
+    faiss = import_faiss()
+    bitmap = np.packbits(allowed_N.cpu().numpy(), bitorder="little")
+    selector = faiss.IDSelectorBitmap(bitmap)
+    selector.bitmap_kept_alive = bitmap
+    return selector
+
+
+def _training_sample(key_ND: np.ndarray, index: Any) -> np.ndarray:
+    """Enough keys to train on, evenly spaced: FAISS wants about 40 a list and uses at most 256."""
+    faiss = import_faiss()
+    lists = getattr(faiss.downcast_index(index), "nlist", 256)
+    stride = max(1, len(key_ND) // (64 * max(256, lists)))
+    return np.ascontiguousarray(key_ND[::stride], dtype=np.float32)
+
+
+def _blocks(key_ND: np.ndarray) -> Iterator[np.ndarray]:
+    for start in range(0, len(key_ND), _BLOCK):
+        yield np.ascontiguousarray(key_ND[start : start + _BLOCK], dtype=np.float32)

@@ -1,0 +1,160 @@
+"""Chunk-based kNN-MT (Martins et al. 2022, section 3): search seldom, recall in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from nearmt.config import option
+from nearmt.contracts import Evidence, Neighbours, Origin, Step
+from nearmt.methods.evidence import add_evidence, mixed_log_probs, no_evidence
+from nearmt.methods.knn import KnnConfig, resolve_temperature
+from nearmt.retrieval.chunk_order import ChunkReader
+from nearmt.retrieval.neighbour_cache import DUPLICATES, RETENTIONS, SCOPES, CacheConfig, NeighbourCache
+from nearmt.retrieval.schedule import parse_schedule, search_steps
+from nearmt.retrieval.source import EntrySource
+from nearmt.timing import timed
+
+#: T' in units of the store's typical distance (not squared) on the cache columns.
+CACHE_TEMPERATURE_SHARE = 0.2
+
+#: The strategies of section 3.2 as settings. They keep duplicates, as the paper's do.
+PRESETS: dict[str, dict[str, str]] = {
+    "in-order": {"recall": "in-order"},
+    "single-chunk": {"scope": "hypothesis", "retention": "last", "duplicates": "keep"},
+    "beam-batch": {"scope": "batch", "retention": "last", "duplicates": "keep"},
+    "sentence": {"scope": "batch", "retention": "all", "duplicates": "keep"},
+    "paper": {"scope": "batch", "retention": "all", "duplicates": "keep"},
+}
+
+
+@dataclass(frozen=True)
+class ChunkConfig(KnnConfig):
+    """Settings of chunk-based kNN-MT."""
+
+    chunk: int = option(16, "tokens of a retrieved chunk (c)", low=1, high=1024)
+    schedule: str = option("geometric:2:16", "when to search: every:STEPS or geometric:MIN:MAX")
+    varying_chunk: bool = option(False, "let each chunk be as long as the interval that follows (c_k = i_k)")
+    cache_weight: float = option(
+        0.6, "weight of the neighbours between searches (lambda')", name="cache-lambda", low=0, high=1
+    )
+    cache_temperature: float | None = option(
+        None, "softmax temperature T' between searches, on distances (default: from the store)", low=1e-6
+    )
+    cache_columns: int | None = option(None, "columns of the keys that the cache compares (default: 64)", low=1)
+    recall: str = option("cache", "between searches: the cache, or chunks in order", choices=("cache", "in-order"))
+    scope: str = option("source", "who shares a cache", choices=SCOPES)
+    retention: str = option("all", "chunks a cache keeps: of the last search, or of all", choices=RETENTIONS)
+    duplicates: str = option("remove", "what to do with an entry retrieved twice", choices=DUPLICATES)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        parse_schedule(self.schedule)
+
+
+class ChunkState:
+    """One request: the schedule of each sentence, and the cache or the chunks of each row."""
+
+    def __init__(self, method: ChunkMethod, source_lengths: Sequence[int], max_steps: int, trace: bool) -> None:
+        self._store, self._config = method.store, method.config
+        schedule = parse_schedule(self._config.schedule)
+        #: Of each sentence: the steps at which it searches, and the interval after each.
+        self._due = [search_steps(schedule, length, max_steps) for length in source_lengths]
+        self._cache = NeighbourCache(self._store, method.cache_config)
+        self._reader: ChunkReader | None = None
+        self.searches = [0] * len(source_lengths)
+        self.evidence: list[Evidence] | None = [] if trace else None
+
+    def log_probs(self, step: Step) -> Tensor:
+        """Rows that are due search and fill the cache; then the others recall from it."""
+        device = step.logits_BV.device
+        evidence = no_evidence(len(step.sources), self._config.k, device)
+        query_BD = self._store.query(step.hidden_BH)
+        due = [row for row, source in enumerate(step.sources) if step.time in self._due[source]]
+        rest = [row for row, source in enumerate(step.sources) if step.time not in self._due[source]]
+        if due:
+            self._search(step, evidence, due, query_BD[due])
+        if rest:
+            self._recall(step, evidence, rest, query_BD[rest])
+        if self.evidence is not None:
+            self.evidence.append(evidence)
+        return mixed_log_probs(step, evidence)
+
+    def _search(self, step: Step, evidence: Evidence, rows: list[int], query_RD: Tensor) -> None:
+        config = self._config
+        found = self._store.search(query_RD, config.k)
+        row_R = torch.tensor(rows, device=query_RD.device)
+        assert config.temperature is not None
+        add_evidence(evidence, row_R, Origin.SEARCH, found, self._store, config.temperature, config.weight)
+        sources = [step.sources[row] for row in rows]
+        for source in set(sources):
+            self.searches[source] += 1
+        entry_RKC = self._chunks(found, [self._due[source][step.time] for source in sources])
+        if config.recall == "cache":
+            self._cache.remember(rows, sources, entry_RKC.flatten(1))
+        else:
+            if self._reader is None:
+                self._reader = ChunkReader.blank(len(step.sources), config.k, config.chunk, query_RD.device)
+            self._reader.replace(row_R, entry_RKC, found.distance_BK)
+
+    def _chunks(self, found: Neighbours, intervals: list[int]) -> Tensor:
+        """The entries of the retrieved chunks [R, K, C], cut to the interval where chunks vary in size."""
+        entry_RKC = self._store.chunks(found.entry_BK, self._config.chunk)
+        if not self._config.varying_chunk:
+            return entry_RKC
+        place_C = torch.arange(self._config.chunk, device=entry_RKC.device)
+        size_R = torch.tensor(intervals, device=entry_RKC.device)
+        return torch.where(place_C < size_R[:, None, None], entry_RKC, -1)
+
+    def _recall(self, step: Step, evidence: Evidence, rows: list[int], query_RD: Tensor) -> None:
+        config = self._config
+        row_R = torch.tensor(rows, device=query_RD.device)
+        if config.recall == "cache":
+            with timed("cache/search"):
+                sources = [step.sources[row] for row in rows]
+                query_RE = query_RD[:, : config.cache_columns]
+                found = self._cache.recall(rows, sources, query_RE, config.k)
+            temperature = config.cache_temperature
+        else:
+            assert self._reader is not None  # every sentence searches at its first step
+            found = self._reader.read(row_R)
+            temperature = config.temperature
+        assert temperature is not None
+        add_evidence(evidence, row_R, Origin.CACHE, found, self._store, temperature, config.cache_weight)
+
+    def reorder(self, row_B: Tensor) -> None:
+        self._cache.reorder(row_B)
+        if self._reader is not None:
+            self._reader.reorder(row_B)
+
+
+class ChunkMethod:
+    """Equation 3 at every step, with neighbours from the datastore or from what it brought before."""
+
+    def __init__(self, store: EntrySource, config: ChunkConfig | None = None) -> None:
+        config = config or ChunkConfig()
+        cache_temperature = config.cache_temperature
+        if cache_temperature is None:
+            cache_temperature = CACHE_TEMPERATURE_SHARE * store.cache_scale
+        columns = config.cache_columns or store.cache_columns
+        self.store = store
+        self.config = replace(
+            config,
+            temperature=resolve_temperature(config.temperature, store),
+            cache_temperature=cache_temperature,
+            cache_columns=columns,
+        )
+        self.cache_config = CacheConfig(config.scope, config.retention, config.duplicates, columns)
+
+    @property
+    def shares_batch(self) -> bool:
+        return self.config.recall == "cache" and self.config.scope == "batch"
+
+    def begin(self, source_lengths: Sequence[int], max_steps: int, trace: bool) -> ChunkState:
+        return ChunkState(self, source_lengths, max_steps, trace)
+
+    def signature(self) -> str:
+        return f"method:chunk|datastore:{self.store.identity}|{self.config.signature()}"

@@ -1,0 +1,120 @@
+"""Frozen translation models: loaded by name, bound to a translation direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from nearmt.config import Config, option
+from nearmt.errors import ConfigError, ModelError
+from nearmt.models.codec import TextCodec
+from nearmt.models.embedded import EMBEDDED, export_embedded, load_embedded
+from nearmt.models.families import KEY_LAYERS, family_of
+from nearmt.models.fingerprint import fingerprint
+from nearmt.models.fitting import split_to_fit
+from nearmt.models.huggingface import DecoderState, Seq2SeqModel
+from nearmt.models.precision import PRECISIONS
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+__all__ = [
+    "EMBEDDED",
+    "DecoderState",
+    "ModelConfig",
+    "Seq2SeqModel",
+    "TextCodec",
+    "TranslationModel",
+    "export_embedded",
+    "load_model",
+    "split_to_fit",
+]
+
+DEFAULT_MODEL = "de-en"
+
+
+@dataclass(frozen=True)
+class ModelConfig(Config):
+    """Which model, and how it runs."""
+
+    model: str = option(DEFAULT_MODEL, "model: the embedded de-en, a folder, or a hub id")
+    source_lang: str | None = option(None, "source language (multilingual models need it)")
+    target_lang: str | None = option(None, "target language (multilingual models need it)")
+    precision: str = option("fp32", "number format of the weights", choices=PRECISIONS)
+    device: str = option("auto", "where the model runs: cpu, cuda, cuda:1, ..., or auto")
+    key_layer: str = option("output", "which decoder state is the key", choices=KEY_LAYERS)
+
+
+@dataclass(frozen=True)
+class TranslationModel:
+    """A frozen model with its tokenizer, bound to one direction."""
+
+    name: str
+    seq2seq: Seq2SeqModel
+    codec: TextCodec
+    fingerprint: str
+
+    @property
+    def language_pair(self) -> tuple[str, str]:
+        return self.codec.source_lang, self.codec.target_lang
+
+    @property
+    def key_layer(self) -> str:
+        return self.seq2seq.key_layer
+
+
+def load_model(config: ModelConfig | None = None) -> TranslationModel:
+    """Load a model by its embedded name, its folder, or its hub id."""
+    config = config or ModelConfig()
+    device = _resolve_device(config.device)
+    model, tokenizer = _load(config.model)
+    family_of(model)
+    codec = TextCodec(tokenizer, model.config, config.model, config.source_lang, config.target_lang)
+    _bind_target_language(model, tokenizer, codec)
+    identity = fingerprint(model, codec.vocabulary())
+    seq2seq = Seq2SeqModel(model, key_layer=config.key_layer, precision=config.precision, device=device)
+    return TranslationModel(config.model, seq2seq, codec, identity)
+
+
+def _load(name: str) -> tuple[PreTrainedModel, Any]:
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    if name in EMBEDDED:
+        return load_embedded(name), AutoTokenizer.from_pretrained(EMBEDDED[name])
+    try:
+        model = AutoModelForSeq2SeqLM.from_pretrained(name, dtype=torch.float32)
+        return model, AutoTokenizer.from_pretrained(name)
+    except Exception as error:  # the library raises many kinds for "not there", "no network", "not a model"
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        kind = "folder" if Path(name).is_dir() else "model"
+        raise ModelError(
+            f"{kind} '{name}' cannot be loaded: {reason} (give {', '.join(EMBEDDED)}, a model folder, or a hub id)"
+        ) from error
+
+
+def _bind_target_language(model: PreTrainedModel, tokenizer: Any, codec: TextCodec) -> None:
+    """Tell the decoder its language: as forced first token, or (mBART-25) as start token."""
+    if codec.target_tag_id is None:
+        return
+    assert model.generation_config is not None
+    if type(tokenizer).__name__.startswith("MBartTokenizer"):
+        model.generation_config.decoder_start_token_id = codec.target_tag_id
+    else:
+        model.generation_config.forced_bos_token_id = codec.target_tag_id
+
+
+def _resolve_device(device: str) -> str:
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        kind = torch.device(device).type
+    except RuntimeError as error:
+        raise ConfigError(f"device = {device!r}: unknown; give cpu, cuda, cuda:0, ... or auto") from error
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"device = {device!r}: no usable GPU here; give cpu or auto")
+    return device

@@ -1,0 +1,106 @@
+"""Text to token ids and back, with the language tags that multilingual models want."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from nearmt.errors import ModelError
+from nearmt.models.languages import UNDETERMINED, base_language, english_name, find_tag, language_tags
+
+
+class TextCodec:
+    """A tokenizer bound to one translation direction."""
+
+    def __init__(
+        self, tokenizer: Any, config: Any, model_name: str, source_lang: str | None, target_lang: str | None
+    ) -> None:
+        self._tokenizer = tokenizer
+        # Tokenizers switch between their source and their target side; two threads must not do so at once.
+        self._lock = threading.Lock()
+        self._eos_id: int = tokenizer.eos_token_id
+        self._prefix = ""
+        self.target_tag_id: int | None = None
+        tags = language_tags(tokenizer.get_vocab())
+        self._tag_ids = frozenset(tokenizer.convert_tokens_to_ids(list(tags.values())))
+        if config.model_type == "marian" or not (tags or config.model_type == "t5"):
+            self._bind_bilingual(tokenizer, config, model_name, source_lang, target_lang, tags)
+        else:
+            self._bind_multilingual(tokenizer, config, model_name, source_lang, target_lang, tags)
+        # Tokens that stand for the direction, not for the sentence (T5's prompt).
+        self._prefix_length = len(self._source_ids("")) - 1 if config.model_type == "t5" else 0
+
+    def _bind_bilingual(
+        self,
+        tokenizer: Any,
+        config: Any,
+        model_name: str,
+        source_lang: str | None,
+        target_lang: str | None,
+        tags: dict[str, str],
+    ) -> None:
+        langs = getattr(config, "langs", None) or [None, None]
+        known_source = getattr(tokenizer, "source_lang", None) or langs[0]
+        known_target = getattr(tokenizer, "target_lang", None) or langs[1]
+        if tags and target_lang:
+            self._prefix = find_tag(target_lang, tags, model_name) + " "
+            known_target = target_lang
+        for asked, known in ((source_lang, known_source), (target_lang, known_target)):
+            if asked and known and base_language(asked) != base_language(known):
+                raise ModelError(
+                    f"{model_name} translates {known_source} to {known_target}, "
+                    f"not {source_lang or known_source} to {target_lang or known_target}"
+                )
+        self.source_lang = source_lang or known_source or UNDETERMINED
+        self.target_lang = target_lang or known_target or UNDETERMINED
+
+    def _bind_multilingual(
+        self,
+        tokenizer: Any,
+        config: Any,
+        model_name: str,
+        source_lang: str | None,
+        target_lang: str | None,
+        tags: dict[str, str],
+    ) -> None:
+        if not source_lang or not target_lang:
+            raise ModelError(f"{model_name} is multilingual: give --source-lang and --target-lang")
+        self.source_lang, self.target_lang = source_lang, target_lang
+        if config.model_type == "t5":
+            names = english_name(source_lang, model_name), english_name(target_lang, model_name)
+            self._prefix = f"translate {names[0]} to {names[1]}: "
+            return
+        target_tag = find_tag(target_lang, tags, model_name)
+        tokenizer.src_lang = find_tag(source_lang, tags, model_name).strip("_")
+        tokenizer.tgt_lang = target_tag.strip("_")
+        self.target_tag_id = int(tokenizer.convert_tokens_to_ids(target_tag))
+
+    def source_ids(self, text: str) -> list[int]:
+        """The encoder's input: subwords, end of sentence, language tags."""
+        with self._lock:
+            return self._source_ids(text)
+
+    def _source_ids(self, text: str) -> list[int]:
+        return list(self._tokenizer(self._prefix + text, verbose=False).input_ids)
+
+    def target_ids(self, text: str) -> list[int]:
+        """What the decoder should say: subwords and end of sentence, without language tags."""
+        with self._lock:
+            ids = self._tokenizer(text_target=text, verbose=False).input_ids
+        special = self._tag_ids | {self._eos_id}
+        return [*(token for token in ids if token not in special), self._eos_id]
+
+    def source_length(self, ids: list[int]) -> int:
+        """|x| of the paper: subwords with end of sentence, without language tags."""
+        return sum(token not in self._tag_ids for token in ids) - self._prefix_length
+
+    def text(self, ids: list[int]) -> str:
+        """The text of output tokens."""
+        return str(self._tokenizer.decode(ids, skip_special_tokens=True)).strip()
+
+    def pieces(self, ids: list[int]) -> list[str]:
+        """The subword strings of output tokens."""
+        return [str(piece) for piece in self._tokenizer.convert_ids_to_tokens(ids)]
+
+    def vocabulary(self) -> dict[str, int]:
+        return dict(self._tokenizer.get_vocab())

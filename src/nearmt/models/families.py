@@ -1,0 +1,63 @@
+"""What differs between the families of sequence-to-sequence models: where things are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from nearmt.errors import ModelError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+KEY_LAYERS = ("output", "feed-forward")
+
+
+@dataclass(frozen=True)
+class Family:
+    """Where a family keeps the two modules whose inputs can be the keys, and how far it can see."""
+
+    output_projection: Callable[[Any], nn.Module]
+    #: First module of the last feed-forward block, behind its layer norm where that comes first.
+    last_feed_forward: Callable[[Any], nn.Module]
+    positions: Callable[[Any], int]
+    #: The feed-forward block sees [T, B, H] instead of [B, T, H].
+    time_first: bool = False
+
+
+def _standard(time_first: bool = False, **changes: Any) -> Family:
+    parts: dict[str, Any] = {
+        "output_projection": lambda model: model.get_output_embeddings(),
+        "last_feed_forward": lambda model: model.get_decoder().layers[-1].fc1,
+        "positions": lambda config: config.max_position_embeddings,
+    }
+    return Family(**{**parts, **changes}, time_first=time_first)
+
+
+_T5 = _standard(
+    last_feed_forward=lambda model: model.get_decoder().block[-1].layer[-1].DenseReluDense,
+    # Relative positions have no hard bound; this is the length that T5 was trained on.
+    positions=lambda config: getattr(config, "n_positions", 512) or 512,
+)
+
+FAMILIES = {
+    "marian": _standard(),
+    "mbart": _standard(),
+    "m2m_100": _standard(),
+    "t5": _T5,
+    "fsmt": _standard(
+        time_first=True,
+        output_projection=lambda model: model.model.decoder.output_projection,
+        last_feed_forward=lambda model: model.model.decoder.layers[-1].fc1,
+    ),
+}
+
+
+def family_of(model: PreTrainedModel) -> Family:
+    kind = str(model.config.model_type)
+    if kind not in FAMILIES:
+        raise ModelError(f"model type '{kind}' is not supported; supported are {', '.join(sorted(FAMILIES))}")
+    return FAMILIES[kind]

@@ -1,0 +1,133 @@
+"""One adapter for Hugging Face sequence-to-sequence models: token ids in, logits and keys out.
+
+The weights are frozen. The model holds no state of a request; that lives in `DecoderState`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from nearmt.models.constraints import Constraint, constraint_of
+from nearmt.models.families import family_of
+from nearmt.models.precision import apply_precision
+from nearmt.models.probe import KeyProbe
+from nearmt.timing import timed
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from nearmt.models.families import Family
+
+
+@dataclass
+class DecoderState:
+    """What the decoder knows of the rows of one request: encoded sources and attention caches."""
+
+    encoded_BSH: Tensor
+    mask_BS: Tensor
+    cache: Any = None
+
+    def reorder(self, row_B: Tensor, sources_change: bool) -> None:
+        """Row i continues as row `row_B[i]`; rows may be repeated or left out.
+
+        Rows of one sentence share its source, so the (large) source side moves only when sentences
+        leave or when the first step fans out into beams.
+        """
+        self.cache.self_attention_cache.reorder_cache(row_B)
+        if sources_change:
+            self.cache.cross_attention_cache.reorder_cache(row_B)
+            self.encoded_BSH = self.encoded_BSH.index_select(0, row_B)
+            self.mask_BS = self.mask_BS.index_select(0, row_B)
+
+
+class Seq2SeqModel:
+    """A frozen encoder-decoder."""
+
+    def __init__(
+        self, model: PreTrainedModel, *, key_layer: str = "output", precision: str = "fp32", device: str = "cpu"
+    ) -> None:
+        self.device = torch.device(device)
+        self.family: Family = family_of(model)
+        self.key_layer, self.precision = key_layer, precision
+        model.eval().requires_grad_(False)
+        apply_precision(model, precision, self.device)
+        self._model = model.to(self.device)  # type: ignore[arg-type]
+        self._read_generation_config(model)
+        at_output = key_layer == "output"
+        locate = self.family.output_projection if at_output else self.family.last_feed_forward
+        self._probe = KeyProbe(locate(model), time_first=self.family.time_first and not at_output)
+
+    def _read_generation_config(self, model: PreTrainedModel) -> None:
+        config, settings = model.config, model.generation_config
+        assert settings is not None
+        eos = settings.eos_token_id
+        self.eos_ids: list[int] = list(eos) if isinstance(eos, list | tuple) else [eos]
+        self.pad_id: int = settings.pad_token_id if settings.pad_token_id is not None else self.eos_ids[0]
+        start = settings.decoder_start_token_id
+        self.start_id: int = start if start is not None else settings.bos_token_id
+        self.forced_first: int | None = settings.forced_bos_token_id
+        self.forced_last: int | None = settings.forced_eos_token_id
+        self.positions = int(self.family.positions(config))
+        self.hidden_size = int(config.hidden_size)
+        self.constraint: Constraint | None = constraint_of(settings, self.eos_ids, str(self.device))
+
+    @property
+    def prompt(self) -> list[int]:
+        """What the decoder is given before it may choose: the start token and, where forced, a language."""
+        return [self.start_id] if self.forced_first is None else [self.start_id, self.forced_first]
+
+    @torch.inference_mode()
+    def encode(self, sources: Sequence[Sequence[int]]) -> DecoderState:
+        """Encode sentences; one row each."""
+        with timed("model/encode"):
+            token_BS, mask_BS = self._pad(sources)
+            encoded = self._model.get_encoder()(input_ids=token_BS, attention_mask=mask_BS)
+            return DecoderState(encoded.last_hidden_state, mask_BS)
+
+    @torch.inference_mode()
+    def step(self, state: DecoderState, token_BT: Tensor) -> tuple[Tensor, Tensor]:
+        """Feed the newest tokens of every row: logits of what comes next [B, V] and the key [B, H]."""
+        with timed("model/step"):
+            output, key_BTH = self._probe.run(
+                lambda: self._model(
+                    encoder_outputs=(state.encoded_BSH,),
+                    attention_mask=state.mask_BS,
+                    decoder_input_ids=token_BT,
+                    past_key_values=state.cache,
+                    use_cache=True,
+                    return_dict=True,
+                )
+            )
+            state.cache = output.past_key_values
+            return output.logits[:, -1].float(), key_BTH[:, -1].float()
+
+    @torch.inference_mode()
+    def force_decode(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
+        """The key at every target position, [T, H] a pair: row t is the state that predicts token t.
+
+        Positions of the prompt (forced language tags) are fed, but yield no key.
+        """
+        with timed("model/force_decode"):
+            source_BS, mask_BS = self._pad(sources)
+            prompt = self.prompt
+            # The last target token is predicted, never fed.
+            decoder_BT, _ = self._pad([prompt + list(target[:-1]) for target in targets])
+            key_BTH = self._probe.run_for_key(
+                lambda: self._model(
+                    input_ids=source_BS, attention_mask=mask_BS, decoder_input_ids=decoder_BT, use_cache=False
+                )
+            )
+            first = len(prompt) - 1
+            return [key_BTH[b, first : first + len(target)].float() for b, target in enumerate(targets)]
+
+    def _pad(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """Token ids padded on the right and their mask, [B, longest]."""
+        width = max(len(row) for row in rows)
+        token = torch.tensor([[*row, *[self.pad_id] * (width - len(row))] for row in rows])
+        mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+        return token.to(self.device), mask.to(self.device)

@@ -1,0 +1,44 @@
+"""What retrieval needs of a datastore."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from torch import Tensor
+
+from nearmt.contracts import Neighbours
+
+
+class EntrySource(Protocol):
+    """Entries by number, in corpus order. An entry of -1 is none."""
+
+    @property
+    def identity(self) -> str:
+        """Changes whenever the content does."""
+
+    @property
+    def search_scale(self) -> float:
+        """Typical squared distance of a query to its neighbours: the unit of T."""
+
+    @property
+    def cache_scale(self) -> float:
+        """Typical distance, not squared, on the cache columns: the unit of T'."""
+
+    @property
+    def cache_columns(self) -> int:
+        """How many leading columns of the keys a cache should compare."""
+
+    def query(self, hidden_BH: Tensor) -> Tensor:
+        """Decoder states as keys of this store, [B, D]."""
+
+    def search(self, query_BD: Tensor, k: int) -> Neighbours:
+        """The k nearest entries with their squared distances."""
+
+    def tokens(self, entry: Tensor) -> Tensor:
+        """Target tokens of entries, any shape."""
+
+    def keys(self, entry_M: Tensor, columns: int) -> Tensor:
+        """The first columns of the entries' keys, [M, columns]."""
+
+    def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
+        """The entries of each chunk, [B, K, size]; -1 beyond the end of its sentence."""

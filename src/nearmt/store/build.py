@@ -1,0 +1,187 @@
+"""Building a datastore: pairs in, a sealed folder out.
+
+The store is written into `DIR.building` and takes its name only when it is complete. Blocks of pairs
+are encoded and appended, so memory does not grow with the corpus; an interrupted build goes on
+behind its last block when the same build is started again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearmt import __version__
+from nearmt.config import Config, option
+from nearmt.contracts import Pair, Progress
+from nearmt.datastore import Manifest, Segment, SegmentRecord, SegmentWriter
+from nearmt.datastore.ids import with_ids
+from nearmt.datastore.manifest import FileRecord, reduction_name
+from nearmt.errors import DatastoreError, OutputError, writing
+from nearmt.models import TranslationModel
+from nearmt.reduction import FittingSample, Reduction
+from nearmt.store.calibrate import calibrate
+from nearmt.store.encode import blocks_of, encode_block
+from nearmt.store.indexing import index_segment
+from nearmt.store.pretrained import pretrained_reduction
+
+#: Columns that the neighbours' cache compares by default, and for which distances are measured.
+CACHE_COLUMNS = 64
+#: Pairs at the beginning of the corpus on which a reduction is fitted where none is at hand.
+_FITTING_PAIRS = 4096
+
+
+@dataclass(frozen=True)
+class BuildConfig(Config):
+    """How a datastore is built."""
+
+    index: str = option("auto", "exact, or a FAISS factory string such as IVF1024,SQ8 (default: by size)")
+    fit_reduction: bool = option(False, "fit the PCA on these pairs even if the model comes with one")
+
+
+def build(
+    path: Path,
+    pairs: Iterable[Pair],
+    model: TranslationModel,
+    config: BuildConfig,
+    *,
+    overwrite: bool = False,
+    allow_empty: bool = False,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Build the datastore `path` and return its manifest."""
+    check_free(path, overwrite)
+    work = path.with_name(path.name + ".building")
+    pairs = with_ids(pairs, {})
+    reduction, pairs = _reduction_for(model, pairs, config)
+    settings = _settings(model, reduction)
+    writer = SegmentWriter(work / "segment-000001", settings)
+    write_pairs(writer, pairs, model, reduction, progress)
+    if not writer.pairs and not allow_empty:
+        shutil.rmtree(work)
+        raise DatastoreError("the corpus has no pairs: nothing to build from")
+    record = index_segment(work, writer.seal(), reduction.columns, config.index)
+    manifest = seal(work, model, reduction, [record] if record.pairs else [])
+    _put_in_place(work, path)
+    return manifest
+
+
+def write_pairs(
+    writer: SegmentWriter,
+    pairs: Iterator[Pair],
+    model: TranslationModel,
+    reduction: Reduction,
+    progress: Progress | None = None,
+) -> None:
+    """Encode and append all pairs that the writer does not have yet."""
+    reduction = reduction.to(model.seq2seq.device)
+    for block in blocks_of(writer.keep_common(pairs)):
+        kept, keys, tokens, too_long = [], [], [], 0
+        for unit in encode_block(model, block):
+            kept.append(unit.pair)
+            tokens.append(unit.tokens)
+            too_long += unit.hidden_TH is None
+            if unit.hidden_TH is not None:
+                keys.append(reduction.apply(unit.hidden_TH).cpu().numpy().astype(np.float16))
+        writer.append(kept, keys, tokens, too_long)
+        if progress:
+            progress(writer.pairs, 0)
+
+
+def seal(folder: Path, model: TranslationModel, reduction: Reduction, records: list[SegmentRecord]) -> Manifest:
+    """Write the reduction and, last of all, the manifest."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        reduction.save(folder / reduction_name(reduction.identity))
+    source_lang, target_lang = model.language_pair
+    manifest = Manifest(
+        model=model.name,
+        fingerprint=model.fingerprint,
+        source_lang=source_lang,
+        target_lang=target_lang,
+        key_layer=model.key_layer,
+        precision=model.seq2seq.precision,
+        columns=reduction.columns,
+        cache_columns=cache_columns_of(reduction),
+        reduction=reduction.identity,
+        reduction_file=FileRecord.of(folder / reduction_name(reduction.identity)),
+        calibration=calibrate([], reduction, cache_columns_of(reduction)),
+        segments=(),
+        nearmt=__version__,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    return update(folder, manifest, reduction, records)
+
+
+def update(folder: Path, manifest: Manifest, reduction: Reduction, records: list[SegmentRecord]) -> Manifest:
+    """Measure the store as it is now and replace its manifest."""
+    segments = [Segment(folder / record.name, record, reduction.columns) for record in records]
+    recalls = [(r.index["recall"], r.entries) for r in records if "recall" in r.index]
+    recall = sum(r * n for r, n in recalls) / sum(n for _, n in recalls) if recalls else None
+    calibration = replace(calibrate(segments, reduction, cache_columns_of(reduction)), recall=recall)
+    manifest = replace(manifest, segments=tuple(records), calibration=calibration)
+    manifest.save(folder)
+    return manifest
+
+
+def cache_columns_of(reduction: Reduction) -> int:
+    """Whole states are not ordered by variance: all their columns count."""
+    return min(CACHE_COLUMNS, reduction.columns) if reduction.fitted else reduction.columns
+
+
+def check_free(path: Path, overwrite: bool) -> None:
+    """Refuse to build over something that is not a datastore, or over one without being told to."""
+    if not path.exists():
+        return
+    if not (path / "manifest.json").is_file() and (not path.is_dir() or any(path.iterdir())):
+        raise OutputError(f"{path}: exists and is not a datastore; name another folder")
+    if (path / "manifest.json").is_file() and not overwrite:
+        raise OutputError(f"{path}: a datastore is already there; give --overwrite to replace it, or another --out")
+
+
+def _reduction_for(
+    model: TranslationModel, pairs: Iterator[Pair], config: BuildConfig
+) -> tuple[Reduction, Iterator[Pair]]:
+    """The model's own reduction, or one fitted on the first pairs, or none while these are too few."""
+    known = None if config.fit_reduction else pretrained_reduction(model)
+    if known is not None:
+        return known, pairs
+    first = list(islice(pairs, _FITTING_PAIRS))
+    sample = FittingSample(model.seq2seq.hidden_size)
+    for block in blocks_of(first):
+        for unit in encode_block(model, block):
+            if unit.hidden_TH is not None:
+                sample.add(unit.hidden_TH)
+    reduction = Reduction.fit(sample) if sample.enough else Reduction.identity_of(model.seq2seq.hidden_size)
+    return reduction, chain(first, pairs)
+
+
+def _settings(model: TranslationModel, reduction: Reduction) -> dict[str, Any]:
+    """What an unfinished build must have in common with this one to be continued."""
+    return {
+        "nearmt": __version__,
+        "fingerprint": model.fingerprint,
+        "languages": list(model.language_pair),
+        "key_layer": model.key_layer,
+        "precision": model.seq2seq.precision,
+        "reduction": reduction.identity,
+    }
+
+
+def _put_in_place(work: Path, path: Path) -> None:
+    """Give the finished store its name; an old one is moved away first and removed last."""
+    with writing(path):
+        old = path.with_name(path.name + ".old")
+        if old.exists():
+            shutil.rmtree(old)
+        if path.exists():
+            path.rename(old)
+        work.rename(path)
+        if old.exists():
+            shutil.rmtree(old)

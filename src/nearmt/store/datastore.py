@@ -1,0 +1,175 @@
+"""The datastore as methods and users see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from nearmt.config import Config, option
+from nearmt.contracts import Neighbours, Pair, Progress
+from nearmt.datastore import Manifest, Segment, SegmentWriter
+from nearmt.datastore.ids import with_ids
+from nearmt.errors import ConfigError, DatastoreError
+from nearmt.models import TranslationModel
+from nearmt.reduction import Reduction
+from nearmt.store.build import BuildConfig, build, update, write_pairs
+from nearmt.store.entries import Entries
+from nearmt.store.indexing import SEARCHES, index_segment, open_index
+from nearmt.store.search import Searcher
+
+
+@dataclass(frozen=True)
+class StoreConfig(Config):
+    """How a datastore is searched."""
+
+    search: str = option("auto", "which index nominates neighbours", choices=SEARCHES)
+    search_device: str | None = option(None, "where the keys are searched (default: where the model runs)")
+
+
+class Datastore:
+    """A translation memory as decoder states: build or open it, add to it, search it."""
+
+    def __init__(self, path: Path, manifest: Manifest, search: str, device: torch.device) -> None:
+        self.path, self.manifest, self.device = path, manifest, device
+        self._search = search
+        self._reduction = Reduction.load(path / manifest.reduction_name).to(device)
+        self._open_segments()
+
+    def _open_segments(self) -> None:
+        columns = self.manifest.columns
+        self._segments = [Segment(self.path / r.name, r, columns) for r in self.manifest.segments]
+        self._entries = Entries(self._segments, self.device)
+        keys = self._entries.keys_by_segment
+        indexes = [open_index(s, key, self._search) for s, key in zip(self._segments, keys, strict=True)]
+        self._searcher = Searcher(self._entries, indexes, columns)
+
+    @classmethod
+    def open(
+        cls, path: str | Path, *, search: str = "auto", device: str = "cpu", verify: bool | None = None
+    ) -> Self:
+        """Open a finished datastore; its files are checked, byte by byte unless they are large (or `verify`)."""
+        StoreConfig(search=search)
+        path = Path(path)
+        manifest = Manifest.load(path)
+        manifest.check_files(path, thorough=verify)
+        return cls(path, manifest, search, torch.device(device))
+
+    @classmethod
+    def build(
+        cls,
+        path: str | Path,
+        pairs: Iterable[Pair],
+        model: TranslationModel,
+        config: BuildConfig | None = None,
+        *,
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Encode pairs with a model and write them as a datastore. An empty iterable makes an empty store."""
+        build(
+            Path(path),
+            pairs,
+            model,
+            config or BuildConfig(),
+            overwrite=overwrite,
+            allow_empty=True,
+            progress=progress,
+        )
+        return cls.open(path)
+
+    def add(self, pairs: Iterable[Pair], model: TranslationModel, progress: Progress | None = None) -> int:
+        """Append pairs as a new segment and return how many; they are found by every search that follows."""
+        self.check_model(model)
+        number = 1 + max((int(r.name.split("-")[1]) for r in self.manifest.segments), default=0)
+        writer = SegmentWriter(self.path / f"segment-{number:06d}", {})
+        reduction = self._reduction.to(torch.device("cpu"))
+        seen = _occurrences(self.pairs())
+        write_pairs(writer, with_ids(pairs, seen), model, reduction, progress)
+        if not writer.pairs:
+            return 0
+        record = index_segment(self.path, writer.seal(), reduction.columns, "auto")
+        self.manifest = update(self.path, self.manifest, reduction, [*self.manifest.segments, record])
+        self._open_segments()
+        return record.pairs
+
+    def check_model(self, model: TranslationModel) -> None:
+        """Refuse a model whose states are not those of this store, naming both."""
+        mine, store = self.manifest, f"{self.path}"
+        if model.fingerprint != mine.fingerprint:
+            raise DatastoreError(
+                f"{store}: built with model '{mine.model}' ({mine.fingerprint}), not with '{model.name}' "
+                f"({model.fingerprint}); use --model {mine.model} or build the store again"
+            )
+        if model.language_pair != (mine.source_lang, mine.target_lang):
+            raise DatastoreError(
+                f"{store}: translates {mine.source_lang} to {mine.target_lang}, "
+                f"the model {model.language_pair[0]} to {model.language_pair[1]}"
+            )
+        if model.key_layer != mine.key_layer:
+            raise DatastoreError(f"{store}: has keys of layer '{mine.key_layer}'; use --key-layer {mine.key_layer}")
+
+    def __len__(self) -> int:
+        """Entries: one for every target token, end of sentence included."""
+        return len(self._entries)
+
+    def pairs(self) -> Iterator[Pair]:
+        """All pairs, in corpus order."""
+        for segment in self._segments:
+            yield from segment.pairs()
+
+    def pair_of(self, entry: int) -> Pair:
+        """The pair that an entry comes from."""
+        number = self._entries.pair_numbers(torch.tensor([entry], device=self.device))
+        return self._entries.pair(int(number))
+
+    # What retrieval needs (`retrieval.source.EntrySource`). Entries and keys live on this store's
+    # device, queries come from the model's: each call takes them over and brings the result back.
+
+    @property
+    def identity(self) -> str:
+        return self.manifest.identity
+
+    @property
+    def search_scale(self) -> float:
+        return self.manifest.calibration.search_scale
+
+    @property
+    def cache_scale(self) -> float:
+        return self.manifest.calibration.cache_scale
+
+    @property
+    def cache_columns(self) -> int:
+        return self.manifest.cache_columns
+
+    def query(self, hidden_BH: Tensor) -> Tensor:
+        return self._reduction.apply(hidden_BH.to(self.device)).to(hidden_BH.device)
+
+    def search(self, query_BD: Tensor, k: int, allowed_N: Tensor | None = None) -> Neighbours:
+        """The k nearest entries that are allowed (a mask over all entries), with their squared distances."""
+        if allowed_N is not None and len(allowed_N) != len(self):
+            raise ConfigError(f"the mask has {len(allowed_N)} places, the datastore {len(self)} entries")
+        found = self._searcher.search(query_BD.to(self.device), k, allowed_N)
+        return Neighbours(found.entry_BK.to(query_BD.device), found.distance_BK.to(query_BD.device))
+
+    def tokens(self, entry: Tensor) -> Tensor:
+        return self._entries.tokens(entry.to(self.device)).to(entry.device)
+
+    def keys(self, entry_M: Tensor, columns: int) -> Tensor:
+        return self._entries.keys(entry_M.to(self.device), columns).to(entry_M.device)
+
+    def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
+        return self._entries.chunks(entry_BK.to(self.device), size).to(entry_BK.device)
+
+
+def _occurrences(pairs: Iterable[Pair]) -> dict[str, int]:
+    """How often each content hash has been given out as an id (`hash`, `hash-2`, ...)."""
+    seen: dict[str, int] = {}
+    for pair in pairs:
+        key = pair.id.partition("-")[0]
+        seen[key] = seen.get(key, 0) + 1
+    return seen

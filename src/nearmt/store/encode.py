@@ -1,0 +1,68 @@
+"""Pairs to entries: the decoder's state before every target token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from torch import Tensor
+
+from nearmt.contracts import Pair
+from nearmt.models import TranslationModel
+
+#: Pairs encoded between two writes.
+BLOCK = 2048
+#: Most source and target tokens, padding included, of one forward pass.
+BATCH_TOKENS = {"cpu": 4096, "cuda": 65_536}
+
+
+@dataclass
+class EncodedPair:
+    """A pair and its entries: T keys (states, not yet reduced) and T target tokens; none if it is too long."""
+
+    pair: Pair
+    tokens: list[int]
+    hidden_TH: Tensor | None = None
+
+
+def blocks_of(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    iterator = iter(pairs)
+    while block := list(islice(iterator, BLOCK)):
+        yield block
+
+
+def encode_block(model: TranslationModel, pairs: list[Pair]) -> Iterator[EncodedPair]:
+    """Force-decode a block in batches of similar length; the results come in the order of the pairs."""
+    sources = [model.codec.source_ids(pair.source) for pair in pairs]
+    encoded = [EncodedPair(pair, model.codec.target_ids(pair.target)) for pair in pairs]
+    positions, prompt = model.seq2seq.positions, len(model.seq2seq.prompt)
+    fitting = []
+    for number, unit in enumerate(encoded):
+        if len(sources[number]) <= positions and len(unit.tokens) + prompt - 1 <= positions:
+            fitting.append(number)
+        else:
+            unit.tokens = []
+    for batch in _batches(fitting, sources, encoded, BATCH_TOKENS[model.seq2seq.device.type]):
+        states = model.seq2seq.force_decode([sources[n] for n in batch], [encoded[n].tokens for n in batch])
+        for number, hidden_TH in zip(batch, states, strict=True):
+            encoded[number].hidden_TH = hidden_TH
+    yield from encoded
+
+
+def _batches(
+    numbers: list[int], sources: list[list[int]], encoded: list[EncodedPair], budget: int
+) -> Iterator[list[int]]:
+    """Groups of similar length whose padded size stays within the budget."""
+
+    def size(number: int) -> int:
+        return len(sources[number]) + len(encoded[number].tokens)
+
+    batch: list[int] = []
+    for number in sorted(numbers, key=size, reverse=True):
+        if batch and (len(batch) + 1) * size(batch[0]) > budget:
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch

@@ -1,0 +1,72 @@
+"""All entries of all segments under one numbering, on one device."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nearmt.contracts import Pair
+from nearmt.datastore import Segment
+
+
+class Entries:
+    """Tokens, keys and pairs by entry. On a CPU keys stay memory-mapped; on a GPU they move there."""
+
+    def __init__(self, segments: list[Segment], device: torch.device) -> None:
+        self.device = device
+        self._segments = segments
+        self.keys_by_segment = [torch.from_numpy(segment.key_ND).to(device) for segment in segments]
+        sizes = torch.tensor([segment.record.entries for segment in segments], dtype=torch.long)
+        self.offsets = [0, *torch.cumsum(sizes, 0).tolist()]
+        tokens = [torch.from_numpy(segment.token_N) for segment in segments]
+        self._token_N = _join(tokens, torch.int32).to(device)
+        ends = [
+            torch.from_numpy(segment.end_P) + start for segment, start in zip(segments, self.offsets, strict=False)
+        ]
+        self._end_P = _join(ends, torch.long).to(device)
+
+    def __len__(self) -> int:
+        return int(self.offsets[-1])
+
+    def tokens(self, entry: Tensor) -> Tensor:
+        """Target tokens (0 for entry -1, which callers give no weight)."""
+        if not len(self):
+            return torch.zeros_like(entry)
+        return self._token_N[entry.clamp(min=0)].long()
+
+    def keys(self, entry_M: Tensor, columns: int) -> Tensor:
+        """fp32 keys [M, columns]."""
+        if len(self.keys_by_segment) == 1:
+            return self.keys_by_segment[0][:, :columns].index_select(0, entry_M).float()
+        key_ME = torch.empty(len(entry_M), columns, device=self.device)
+        for key_ND, start in zip(self.keys_by_segment, self.offsets, strict=False):
+            inside = (entry_M >= start) & (entry_M < start + len(key_ND))
+            key_ME[inside] = key_ND[:, :columns].index_select(0, entry_M[inside] - start).float()
+        return key_ME
+
+    def pair_numbers(self, entry: Tensor) -> Tensor:
+        """The number of the pair that each entry belongs to."""
+        return torch.searchsorted(self._end_P, entry, right=True)
+
+    def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
+        """Entry n and those behind it in its sentence, [B, K, size]; -1 where the sentence has ended."""
+        if not len(self):
+            return torch.full((*entry_BK.shape, size), -1, device=self.device)
+        end_BK = self._end_P[self.pair_numbers(entry_BK.clamp(min=0))]
+        entry_BKC = entry_BK[..., None] + torch.arange(size, device=self.device)
+        inside = (entry_BKC < end_BK[..., None]) & (entry_BK[..., None] >= 0)
+        return torch.where(inside, entry_BKC, -1)
+
+    def pair(self, number: int) -> Pair:
+        for segment in self._segments:
+            if number < segment.record.pairs:
+                return segment.pair(number)
+            number -= segment.record.pairs
+        raise IndexError(number)
+
+
+def _join(parts: list[Tensor], dtype: torch.dtype) -> Tensor:
+    """One tensor; a single part is not copied."""
+    if len(parts) == 1:
+        return parts[0]
+    return torch.cat(parts) if parts else torch.zeros(0, dtype=dtype)

@@ -1,0 +1,59 @@
+"""Which index a segment gets, and which one searches it."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nearmt.contracts import Index
+from nearmt.datastore import FileRecord, Segment, SegmentRecord
+from nearmt.errors import MissingPackageError, writing
+from nearmt.index import ExactIndex, TorchIndex
+from nearmt.index.faiss import FaissIndex, default_factory, import_faiss
+from nearmt.store.calibrate import tune_recall
+
+SEARCHES = ("auto", "faiss", "torch", "exact")
+
+
+def index_segment(folder: Path, record: SegmentRecord, columns: int, factory: str) -> SegmentRecord:
+    """Build the index of a sealed segment and measure its recall; `auto` chooses by size."""
+    segment = Segment(folder / record.name, record, columns)
+    files = {name: file for name, file in record.files.items() if not name.startswith("index")}
+    wanted = default_factory(record.entries) if factory == "auto" else factory
+    if factory == "auto" and not _has_faiss():
+        wanted = "exact"
+    if wanted == "exact" or not record.entries:
+        return replace(record, files=files, index={"kind": "exact"})
+    index = FaissIndex.build(segment.key_ND, wanted)
+    recall = tune_recall(index, torch.from_numpy(segment.key_ND))
+    # A name of its own: until the manifest changes, the old index must stay what it was.
+    name = f"index-{secrets.token_hex(4)}.faiss"
+    with writing(segment.folder / name):
+        index.save(segment.folder / name)
+    description: dict[str, Any] = {**index.describe(), "recall": round(recall, 4), "file": name}
+    return replace(record, files={**files, name: FileRecord.of(segment.folder / name)}, index=description)
+
+
+def open_index(segment: Segment, key_ND: Tensor, search: str) -> Index:
+    """The index that searches a segment. `auto`: torch on a GPU, else FAISS where there is an index, else torch."""
+    has_index = segment.record.index["kind"] == "faiss"
+    if search == "exact":
+        return ExactIndex(segment.key_ND)
+    if search == "torch" or (search == "auto" and (key_ND.is_cuda or not has_index or not _has_faiss())):
+        return TorchIndex(key_ND)
+    if has_index:
+        return FaissIndex.load(segment.folder / segment.record.index["file"], segment.record.index)
+    return FaissIndex.build(segment.key_ND, "Flat")
+
+
+def _has_faiss() -> bool:
+    try:
+        import_faiss()
+    except MissingPackageError:
+        return False
+    return True

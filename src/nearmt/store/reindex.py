@@ -1,0 +1,75 @@
+"""Giving a finished store a new index, and keys that were kept whole their reduction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from nearmt.datastore import Manifest, Segment, SegmentRecord
+from nearmt.datastore.manifest import FileRecord, reduction_name
+from nearmt.datastore.segment import KEY
+from nearmt.errors import writing
+from nearmt.reduction import FittingSample, Reduction
+from nearmt.store.build import cache_columns_of, update
+from nearmt.store.indexing import index_segment
+
+_BLOCK = 65_536
+
+
+def reindex(path: Path, factory: str = "auto") -> Manifest:
+    """Index all segments anew. Needs no model: keys are there."""
+    manifest = Manifest.load(path)
+    manifest.check_files(path)
+    reduction = Reduction.load(path / manifest.reduction_name)
+    records = list(manifest.segments)
+    if not reduction.fitted:
+        manifest, reduction, records = _reduce_whole_keys(path, manifest, reduction)
+    records = [index_segment(path, record, reduction.columns, factory) for record in records]
+    return update(path, manifest, reduction, records)
+
+
+def _reduce_whole_keys(
+    path: Path, manifest: Manifest, reduction: Reduction
+) -> tuple[Manifest, Reduction, list[SegmentRecord]]:
+    """Fit a PCA on stored whole states, if there are enough by now, and replace them by its coordinates."""
+    records = list(manifest.segments)
+    segments = [Segment(path / record.name, record, reduction.columns) for record in records]
+    sample = FittingSample(reduction.columns)
+    for segment in segments:
+        for start in range(0, segment.record.entries, _BLOCK):
+            sample.add(torch.from_numpy(segment.key_ND[start : start + _BLOCK]).float())
+    if not sample.enough:
+        return manifest, reduction, records
+    fitted = Reduction.fit(sample)
+    new_records = []
+    for segment in segments:
+        # A new folder, so that a crash before the manifest is replaced leaves the old store as it was.
+        name = segment.record.name + "-reduced"
+        new_records.append(_reduced_copy(path / name, segment, fitted))
+    with writing(path):
+        fitted.save(path / reduction_name(fitted.identity))
+    manifest = replace(
+        manifest,
+        columns=fitted.columns,
+        cache_columns=cache_columns_of(fitted),
+        reduction=fitted.identity,
+        reduction_file=FileRecord.of(path / reduction_name(fitted.identity)),
+    )
+    return manifest, fitted, new_records
+
+
+def _reduced_copy(folder: Path, segment: Segment, reduction: Reduction) -> SegmentRecord:
+    with writing(folder):
+        folder.mkdir(exist_ok=True)
+        for name in segment.record.files:
+            if name != KEY and not name.startswith("index"):
+                (folder / name).write_bytes((segment.folder / name).read_bytes())
+        with (folder / KEY).open("wb") as file:
+            for start in range(0, segment.record.entries, _BLOCK):
+                block = torch.from_numpy(segment.key_ND[start : start + _BLOCK]).float()
+                file.write(reduction.apply(block).numpy().astype(np.float16).tobytes())
+    files = {name: file for name, file in segment.record.files.items() if not name.startswith("index")}
+    return replace(segment.record, name=folder.name, files={**files, KEY: FileRecord.of(folder / KEY)})

@@ -1,0 +1,55 @@
+"""Named timers: where the time of a run goes.
+
+    timings = Timings()
+    with timings.active():
+        ...                      # anywhere below: `with timed("index/search"): ...`
+    print(timings.table())
+
+Timers cost a dictionary look-up when nobody listens. Work on a GPU is asynchronous: its time shows
+up in the timer during which the program waits for the result.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+_listener: ContextVar[Timings | None] = ContextVar("nearmt_timings", default=None)
+
+
+@dataclass
+class Timings:
+    """Seconds and calls by name."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    calls: dict[str, int] = field(default_factory=dict)
+
+    @contextmanager
+    def active(self) -> Iterator[Timings]:
+        """Collect what `timed` reports while the block runs."""
+        token = _listener.set(self)
+        try:
+            yield self
+        finally:
+            _listener.reset(token)
+
+    def add(self, name: str, seconds: float) -> None:
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+        self.calls[name] = self.calls.get(name, 0) + 1
+
+
+@contextmanager
+def timed(name: str) -> Iterator[None]:
+    """Add the time of the block to the listening `Timings`, if there is one."""
+    listener = _listener.get()
+    if listener is None:
+        yield
+        return
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        listener.add(name, time.perf_counter() - start)

@@ -1,0 +1,165 @@
+"""Text in, translations out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+from nearmt import __version__
+from nearmt.contracts import Method, Progress, Translation
+from nearmt.corpus import clean
+from nearmt.decoding import Hypothesis, SearchConfig, beam_search
+from nearmt.errors import ConfigError
+from nearmt.methods import make_method
+from nearmt.models import ModelConfig, TranslationModel, load_model, split_to_fit
+from nearmt.provenance import explain_hypothesis
+from nearmt.store import Datastore
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A unit, or a part of one that is longer than the model's positions."""
+
+    unit: int
+    ids: list[int]
+    length: int  # |x|
+
+
+class Translator:
+    """A frozen model, optionally a datastore, a method and a beam search.
+
+    `method` is `plain`, `knn` or `chunk` (the default with a datastore) with `settings` by their
+    public names, or a method object.
+    """
+
+    def __init__(
+        self,
+        model: str | ModelConfig | TranslationModel = "de-en",
+        datastore: Datastore | str | None = None,
+        method: str | Method | None = None,
+        settings: Mapping[str, Any] | None = None,
+        search: SearchConfig | None = None,
+        batch_size: int = 8,
+    ) -> None:
+        if batch_size < 1:
+            raise ConfigError(f"batch-size = {batch_size}: must be at least 1")
+        if isinstance(model, str):
+            model = ModelConfig(model=model)
+        self.model = load_model(model) if isinstance(model, ModelConfig) else model
+        if isinstance(datastore, str):
+            datastore = Datastore.open(datastore, device=str(self.model.seq2seq.device))
+        if datastore is not None:
+            datastore.check_model(self.model)
+        self.datastore = datastore
+        if method is None:
+            method = "plain" if datastore is None else "chunk"
+        self.method = make_method(method, datastore, settings) if isinstance(method, str) else method
+        self.search = search or SearchConfig()
+        self.batch_size = batch_size
+
+    def with_datastore(
+        self, datastore: Datastore, method: str = "chunk", settings: Mapping[str, Any] | None = None
+    ) -> Translator:
+        """The same model with a memory."""
+        return Translator(self.model, datastore, method, settings, self.search, self.batch_size)
+
+    def signature(self) -> str:
+        """Everything that can change a translation."""
+        model = self.model
+        parts = [
+            f"nearmt:{__version__}",
+            f"model:{model.name}@{model.fingerprint}",
+            f"precision:{model.seq2seq.precision}",
+            f"device:{model.seq2seq.device.type}",
+            self.method.signature(),
+            self.search.signature(),
+            f"batch:{self.batch_size}",
+        ]
+        return "|".join(parts)
+
+    @overload
+    def translate(self, text: str, *, explain: bool = False, progress: Progress | None = None) -> Translation: ...
+
+    @overload
+    def translate(
+        self, text: Sequence[str], *, explain: bool = False, progress: Progress | None = None
+    ) -> list[Translation]: ...
+
+    def translate(
+        self, text: str | Sequence[str], *, explain: bool = False, progress: Progress | None = None
+    ) -> Translation | list[Translation]:
+        """Translate one unit or several; the results stand in the order of the inputs."""
+        if isinstance(text, str):
+            return self.translate([text], explain=explain)[0]
+        units = [clean(unit) for unit in text]
+        parts: list[list[Translation]] = [[] for _ in units]
+        pieces = [piece for number, unit in enumerate(units) if unit for piece in self._pieces(number, unit)]
+        done: dict[int, Translation] = {}
+        for batch in self._batches(pieces):
+            for place, translation in zip(batch, self._decode([pieces[i] for i in batch], explain), strict=True):
+                done[place] = translation
+            if progress:
+                progress(len(done), len(pieces))
+        for place, piece in enumerate(pieces):
+            parts[piece.unit].append(done[place])
+        return [_join(unit, found) for unit, found in zip(units, parts, strict=True)]
+
+    def _pieces(self, number: int, unit: str) -> Iterator[Piece]:
+        codec = self.model.codec
+
+        def count(text: str) -> int:
+            return len(codec.source_ids(text))
+
+        for text in split_to_fit(unit, count, self.model.seq2seq.positions):
+            ids = codec.source_ids(text)
+            yield Piece(number, ids, codec.source_length(ids))
+
+    def _batches(self, pieces: list[Piece]) -> Iterator[list[int]]:
+        """Places of pieces that are decoded together: of similar length, unless the batch matters."""
+        order = list(range(len(pieces)))
+        if not self.method.shares_batch:
+            order.sort(key=lambda place: pieces[place].length, reverse=True)
+        for start in range(0, len(order), self.batch_size):
+            yield order[start : start + self.batch_size]
+
+    def _decode(self, pieces: list[Piece], explain: bool) -> list[Translation]:
+        sources, lengths = [piece.ids for piece in pieces], [piece.length for piece in pieces]
+        best, state = beam_search(self.model.seq2seq, self.method, sources, lengths, self.search, trace=explain)
+        searches = getattr(state, "searches", [0] * len(pieces))
+        return [self._translation(hypothesis, state, searches[n], explain) for n, hypothesis in enumerate(best)]
+
+    def _translation(self, hypothesis: Hypothesis, state: object, searches: int, explain: bool) -> Translation:
+        provenance = None
+        if explain:
+            chunk = getattr(getattr(self.method, "config", None), "chunk", 1)
+            evidence = getattr(state, "evidence", None)
+            provenance = explain_hypothesis(hypothesis, evidence, self.model.codec, self.datastore, chunk)
+        return Translation(
+            source="",
+            text=self.model.codec.text(hypothesis.tokens),
+            score=hypothesis.score,
+            tokens=len(hypothesis.tokens),
+            searches=searches,
+            truncated=hypothesis.truncated,
+            provenance=provenance,
+        )
+
+
+def _join(unit: str, parts: list[Translation]) -> Translation:
+    """The translation of a unit from those of its pieces."""
+    if not parts:
+        return Translation(source=unit, text="", score=0.0)
+    provenance = None
+    if parts[0].provenance is not None:
+        provenance = tuple(token for part in parts for token in part.provenance or ())
+    return Translation(
+        source=unit,
+        text=" ".join(part.text for part in parts),
+        score=sum(part.score for part in parts) / len(parts),
+        tokens=sum(part.tokens for part in parts),
+        searches=sum(part.searches for part in parts),
+        truncated=any(part.truncated for part in parts),
+        pieces=len(parts),
+        provenance=provenance,
+    )
