@@ -1,10 +1,10 @@
 """nearmt: adapt a frozen translation model by looking things up in a translation memory.
 
-    import nearmt
+import nearmt
 
-    translator = nearmt.Translator("de-en")
-    memory = nearmt.Datastore.build("memory", nearmt.read_pairs("memory.tsv"), translator.model)
-    print(translator.with_datastore(memory).translate("Ein Satz aus dem Handbuch.").text)
+translator = nearmt.Translator("de-en")
+memory = nearmt.Datastore.build("memory", nearmt.read_pairs("memory.tsv"), translator.model)
+print(translator.with_datastore(memory).translate("Ein Satz aus dem Handbuch.").text)
 """
 
 from __future__ import annotations

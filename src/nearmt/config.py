@@ -36,7 +36,7 @@ class Config:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            _check(field, getattr(self, field.name))
+            _check(field, self.value_type(field), getattr(self, field.name))
 
     @classmethod
     def public_fields(cls) -> dict[str, dataclasses.Field[Any]]:
@@ -69,6 +69,9 @@ class Config:
         return "|".join(f"{name}:{_show(value)}" for name, value in self.public_values().items())
 
 
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+
+
 def public_name(field: dataclasses.Field[Any]) -> str:
     return str(field.metadata.get("name") or field.name).replace("_", "-")
 
@@ -84,21 +87,18 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: not valid TOML: {error}") from error
 
 
-def _check(field: dataclasses.Field[Any], value: Any) -> None:
-    """Refuse a value outside its range, naming key, value and range."""
+def _check(field: dataclasses.Field[Any], kind: type, value: Any) -> None:
+    """Refuse a value of the wrong kind or outside its range, naming key, value and range."""
     if value is None:
         return
     name, meta = public_name(field), field.metadata
-    if choices := meta.get("choices"):
-        if value not in choices:
-            hint = did_you_mean(str(value), choices)
-            raise ConfigError(f"{name} = {value!r}: must be one of {', '.join(choices)}{hint}")
-        return
+    fits = isinstance(value, int | float) if kind is float else isinstance(value, kind)
+    if not fits or (isinstance(value, bool) and kind is not bool):
+        raise ConfigError(f"{name} = {value!r}: must be {_KINDS.get(kind, kind.__name__)}")
+    choices = meta.get("choices")
+    if choices and value not in choices:
+        raise ConfigError(f"{name} = {value!r}: must be one of {', '.join(choices)}{did_you_mean(str(value), choices)}")
     low, high = meta.get("low"), meta.get("high")
-    if low is None and high is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigError(f"{name} = {value!r}: must be a number")
     # Written so that not-a-number fails as well.
     if not ((low is None or value >= low) and (high is None or value <= high)):
         raise ConfigError(f"{name} = {value}: must be {_range(low, high)}")

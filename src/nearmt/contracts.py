@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from torch import Tensor
+if TYPE_CHECKING:  # opening a manifest needs no tensors
+    from torch import Tensor
 
 #: Told how many units are done and how many there are (0 when unknown).
 Progress = Callable[[int, int], None]

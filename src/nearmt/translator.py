@@ -79,7 +79,9 @@ class Translator:
         return "|".join(parts)
 
     @overload
-    def translate(self, text: str, *, explain: bool = False, progress: Progress | None = None) -> Translation: ...
+    def translate(  # type: ignore[overload-overlap]  # a str is a sequence of str
+        self, text: str, *, explain: bool = False, progress: Progress | None = None
+    ) -> Translation: ...
 
     @overload
     def translate(

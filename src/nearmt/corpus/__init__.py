@@ -27,10 +27,10 @@ def read_pairs(
     languages (`a.de a.en`) are aligned plain text.
     """
     count = 0
-    for pair in _raw_pairs([Path(path) for path in paths], source_lang, target_lang):
+    for raw in _raw_pairs([Path(path) for path in paths], source_lang, target_lang):
         if limit is not None and count >= limit:
             return
-        pair = replace(pair, source=clean(pair.source), target=clean(pair.target))
+        pair = replace(raw, source=clean(raw.source), target=clean(raw.target))
         if pair.source and pair.target:
             count += 1
             yield pair

@@ -7,11 +7,11 @@ import lzma
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from nearmt.errors import InputError
 
-COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}
+COMPRESSED = (".gz", ".xz")
 STDIN = Path("-")
 
 
@@ -44,4 +44,8 @@ def inner_suffix(path: Path) -> str:
 def _open(path: Path) -> IO[bytes]:
     if path == STDIN:
         return sys.stdin.buffer
-    return COMPRESSED[path.suffix](path, "rb") if path.suffix in COMPRESSED else path.open("rb")  # type: ignore[return-value]
+    if path.suffix == ".gz":
+        return cast(IO[bytes], gzip.open(path, "rb"))
+    if path.suffix == ".xz":
+        return lzma.open(path, "rb")
+    return path.open("rb")

@@ -1,5 +1,5 @@
 """How good and how fast: scores with the signature of everything that can change them."""
 
-from nearmt.evaluation.evaluate import Evaluation, evaluate
+from nearmt.evaluation.scoring import Evaluation, evaluate
 
 __all__ = ["Evaluation", "evaluate"]

@@ -99,8 +99,9 @@ class TextCodec:
         return str(self._tokenizer.decode(ids, skip_special_tokens=True)).strip()
 
     def pieces(self, ids: list[int]) -> list[str]:
-        """The subword strings of output tokens."""
-        return [str(piece) for piece in self._tokenizer.convert_ids_to_tokens(ids)]
+        """The subwords of output tokens, with blanks where words begin or end."""
+        tokens = self._tokenizer.convert_ids_to_tokens(ids)
+        return [str(token).replace("\u2581", " ").replace("</w>", " ") for token in tokens]
 
     def vocabulary(self) -> dict[str, int]:
         return dict(self._tokenizer.get_vocab())

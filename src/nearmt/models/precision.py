@@ -17,6 +17,10 @@ class Int8Linear(nn.Module):
     which one scale for the whole batch would not.
     """
 
+    weight_IO: Tensor
+    scale_O: Tensor
+    bias_O: Tensor | None
+
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         weight_OI = linear.weight.detach().float()

@@ -83,10 +83,10 @@ class Reduction:
         try:
             with safe_open(path, framework="pt") as file:
                 fitted = (file.metadata() or {}).get("fitted") == "True"
-                parts = [file.get_tensor(name) for name in ("mean", "component", "variance")]
+                mean, component, variance = (file.get_tensor(name) for name in ("mean", "component", "variance"))
         except (SafetensorError, OSError) as error:
             raise DatastoreError(f"{path}: not a readable reduction ({error})") from error
-        return cls(*parts, fitted=fitted)
+        return cls(mean, component, variance, fitted)
 
 
 class FittingSample:

@@ -103,9 +103,7 @@ class NeighbourCache:
         for place, (row, source) in enumerate(zip(rows, sources, strict=True)):
             members.setdefault(self._group_of(row, source), []).append(place)
         order = [place for places in members.values() for place in places]
-        found = [
-            self._groups.get(group, self._empty).recall(query_RE[places], k) for group, places in members.items()
-        ]
+        found = [self._groups.get(group, self._empty).recall(query_RE[places], k) for group, places in members.items()]
         back = torch.tensor(order, device=query_RE.device).argsort()
         return Neighbours(
             torch.cat([part.entry_BK for part in found])[back],

@@ -49,9 +49,7 @@ class Datastore:
         self._searcher = Searcher(self._entries, indexes, columns)
 
     @classmethod
-    def open(
-        cls, path: str | Path, *, search: str = "auto", device: str = "cpu", verify: bool | None = None
-    ) -> Self:
+    def open(cls, path: str | Path, *, search: str = "auto", device: str = "cpu", verify: bool | None = None) -> Self:
         """Open a finished datastore; its files are checked, byte by byte unless they are large (or `verify`)."""
         StoreConfig(search=search)
         path = Path(path)

@@ -20,9 +20,7 @@ class Entries:
         self.offsets = [0, *torch.cumsum(sizes, 0).tolist()]
         tokens = [torch.from_numpy(segment.token_N) for segment in segments]
         self._token_N = _join(tokens, torch.int32).to(device)
-        ends = [
-            torch.from_numpy(segment.end_P) + start for segment, start in zip(segments, self.offsets, strict=False)
-        ]
+        ends = [torch.from_numpy(segment.end_P) + start for segment, start in zip(segments, self.offsets, strict=False)]
         self._end_P = _join(ends, torch.long).to(device)
 
     def __len__(self) -> int:

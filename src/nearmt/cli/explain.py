@@ -1,0 +1,52 @@
+"""A translation with its sources in colour, after the paper's appendix of translation examples."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from nearmt.contracts import Translation
+
+_COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
+_CHUNKS_SHOWN = 4
+_SPECIAL = ("</s>", "<pad>", "<unk>")
+
+
+def print_explanation(out: TextIO, translation: Translation) -> None:
+    """The output, each search in a colour of its own; words that neighbours spoke for are bold."""
+    console = Console(file=out, width=110 if not out.isatty() else None, highlight=False)
+    console.print(Text("source  ", style="dim"), Text(translation.source), sep="")
+    if translation.provenance is None or not translation.text:
+        console.print(Text("output  ", style="dim"), Text(translation.text), sep="")
+        return
+    output = Text("output  ", style="dim")
+    chunks: list[tuple[int, str, tuple[str, ...]]] = []
+    for step, token in enumerate(translation.provenance, 1):
+        colour = "default"
+        if token.searched:
+            colour = _COLOURS[len(chunks) % len(_COLOURS)]
+            chunks.append((step, colour, token.chunks))
+        if token.token not in _SPECIAL:
+            bold = "bold " if token.origin != "model" else "not bold "
+            mark = "reverse " if token.searched else "not reverse "
+            output.append(token.token, style=f"not dim {bold}{mark}{colour}")
+    console.print(output)
+    for step, colour, texts in chunks:
+        shown = " | ".join(texts[:_CHUNKS_SHOWN])
+        console.print(Text(f"  step {step:<3}", style=f"reverse {colour}"), Text(f" {shown}", style=colour), sep="")
+    console.print(_legend(translation))
+    console.print()
+
+
+def _legend(translation: Translation) -> Text:
+    tokens = translation.provenance or ()
+    searched = sum(token.origin == "search" for token in tokens)
+    cached = sum(token.origin == "cache" for token in tokens)
+    witnesses = {witness.pair_id for token in tokens for witness in token.witnesses}
+    return Text(
+        f"  {len(tokens)} tokens: {searched} backed by a search, {cached} by the cache, "
+        f"{len(tokens) - searched - cached} by the model alone; {len(witnesses)} stored pairs spoke",
+        style="dim",
+    )

@@ -1,0 +1,21 @@
+"""nearmt export-model"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from nearmt.models.embedded import EMBEDDED, export_embedded
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--model", type=click.Choice(sorted(EMBEDDED)), default="de-en", help="which embedded model")
+def command(folder: Path, model: str) -> None:
+    """Write the embedded model as an ordinary Hugging Face folder.
+
+    Other tools can load it, and nearmt too: `--model FOLDER` is the same model as `--model de-en`.
+    """
+    export_embedded(model, folder)
+    click.echo(f"{model} written to {folder}")

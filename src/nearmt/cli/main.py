@@ -1,0 +1,99 @@
+"""The group of commands, and how errors reach the user: one line on stderr, exit code 1 or 2."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from nearmt import __version__
+from nearmt.errors import NearmtError, did_you_mean
+
+# Command -> what it does. Its module is imported when it is called: `nearmt --help` needs no torch.
+COMMANDS = {
+    "build": "Turn translation memories into a datastore.",
+    "translate": "Translate lines of text.",
+    "evaluate": "Translate a test set and score it.",
+    "info": "Show what a datastore holds.",
+    "reindex": "Give a datastore a new index.",
+    "demo": "Watch a frozen model learn a manual's language.",
+    "export-model": "Write the embedded model as a Hugging Face folder.",
+}
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name and imports the one that is called."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"nearmt.cli.{name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(self, context: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS:
+            raise click.UsageError(f"no command '{args[0]}'{did_you_mean(args[0], COMMANDS)}", context)
+        return super().resolve_command(context, args)
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="nearmt")
+def cli() -> None:
+    """Adapt a frozen translation model by looking things up in a translation memory.
+
+    Start with `nearmt demo`, then `nearmt build memory.tsv --out memory` and
+    `nearmt translate text.txt --datastore memory`.
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line; errors become one line on stderr and an exit code."""
+    try:
+        cli.main(arguments, prog_name="nearmt", standalone_mode=False)
+        sys.stdout.flush()
+        return 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else "nearmt"
+        return _fail(f"{_one_line(error.format_message())} (see `{where} --help`)", 2)
+    except (KeyboardInterrupt, click.Abort):
+        return _fail("interrupted; finished work is kept where the command can continue", 1)
+    except NearmtError as error:
+        return _fail(str(error), error.exit_code)
+    except BrokenPipeError:
+        # Whoever read our output has left; tell nobody, and keep Python from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        return _fail(f"{error.filename or 'output'}: {error.strerror or error}", 1)
+    except Exception as error:
+        if os.environ.get("NEARMT_DEBUG"):
+            raise
+        return _fail(f"unexpected {type(error).__name__}: {error} (NEARMT_DEBUG=1 shows where)", 1)
+
+
+def _fail(message: str, code: int) -> int:
+    click.echo(f"nearmt: error: {_one_line(message)}", err=True)
+    return code
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

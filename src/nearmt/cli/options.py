@@ -1,0 +1,86 @@
+"""Command-line options derived from the settings, and settings gathered from file and command line."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from nearmt.config import Config, read_toml
+from nearmt.decoding import SearchConfig
+from nearmt.errors import ConfigError, did_you_mean
+from nearmt.methods import METHODS, PRESETS, ChunkConfig
+from nearmt.models import ModelConfig
+from nearmt.store import StoreConfig
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+AnyConfig = TypeVar("AnyConfig", bound=Config)
+
+#: Settings of a run that are not part of a config object.
+RUN_SETTINGS = ("datastore", "method", "preset", "batch-size")
+CONFIGS: tuple[type[Config], ...] = (ChunkConfig, SearchConfig, ModelConfig, StoreConfig)
+
+
+def config_options(*configs: type[Config]) -> Callable[[Command], Command]:
+    """One option for every field; left out it is None, so that a configuration file can speak."""
+
+    def decorate(command: Command) -> Command:
+        for config in reversed(configs):
+            for name, field in reversed(config.public_fields().items()):
+                command = _option(config, name, field)(command)
+        return command
+
+    return decorate
+
+
+def _option(config: type[Config], name: str, field: dataclasses.Field[Any]) -> Callable[[Command], Command]:
+    kind = config.value_type(field)
+    shown = "" if field.default is None or kind is bool else f" [default: {field.default}]"
+    text = field.metadata["help"] + shown
+    if kind is bool:
+        return click.option(f"--{name}/--no-{name}", name.replace("-", "_"), default=None, help=text)
+    choices = field.metadata["choices"]
+    value_type = click.Choice(choices) if choices else kind
+    return click.option(f"--{name}", name.replace("-", "_"), default=None, type=value_type, help=text)
+
+
+def run_options(command: Command) -> Command:
+    """Everything that describes how to translate."""
+    options = [
+        click.option("--datastore", type=click.Path(path_type=Path), help="the datastore to retrieve from"),
+        click.option("--method", type=click.Choice(METHODS), help="[default: chunk with a datastore, else plain]"),
+        click.option("--preset", type=click.Choice(list(PRESETS)), help="a strategy of the paper, for method chunk"),
+        click.option("--batch-size", type=int, help="sentences translated together [default: 8]"),
+        click.option(
+            "--config",
+            "config_file",
+            type=click.Path(path_type=Path),
+            help="TOML file with any of these settings, by their names without dashes in front; the command line wins",
+        ),
+        config_options(*CONFIGS),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def gather(options: Mapping[str, Any], config_file: Path | None) -> dict[str, Any]:
+    """All settings that were given, by public name: the file's, overruled by the command line's."""
+    known = [*RUN_SETTINGS, *(name for config in CONFIGS for name in config.public_fields())]
+    settings: dict[str, Any] = {}
+    if config_file is not None:
+        settings = read_toml(config_file)
+        for name in settings:
+            if name not in known:
+                raise ConfigError(f"{config_file}: unknown setting '{name}'{did_you_mean(name, known)}")
+    given = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    return settings | given
+
+
+def pick(config: type[AnyConfig], settings: Mapping[str, Any]) -> AnyConfig:
+    """The config object made of those settings that belong to it."""
+    names = config.public_fields()
+    return config.from_mapping({name: value for name, value in settings.items() if name in names})

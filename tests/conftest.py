@@ -1,0 +1,54 @@
+"""Shared fixtures: one tiny model folder, one datastore, made once a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from nearmt.contracts import Pair
+from nearmt.models import ModelConfig, TranslationModel, load_model
+from nearmt.store import Datastore
+from tests.tiny import WORDS, tiny_marian_folder
+
+torch.set_num_threads(2)
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_marian_folder(tmp_path_factory.mktemp("tiny-marian"))
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_folder: Path) -> TranslationModel:
+    """A tiny Marian model with a tokenizer, on the CPU in fp32."""
+    return load_model(ModelConfig(model=str(tiny_folder), device="cpu"))
+
+
+def make_pairs(count: int, seed: int = 0) -> list[Pair]:
+    """Sentences of the tiny vocabulary; sources and targets need not mean the same."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def sentence() -> str:
+        length = int(torch.randint(2, 9, (1,), generator=generator))
+        return " ".join(WORDS[i] for i in torch.randint(0, len(WORDS), (length,), generator=generator).tolist())
+
+    return [Pair(source=sentence(), target=sentence(), origin="made") for _ in range(count)]
+
+
+@pytest.fixture(scope="session")
+def tiny_pairs() -> list[Pair]:
+    return make_pairs(60)
+
+
+@pytest.fixture(scope="session")
+def tiny_store(tiny: TranslationModel, tiny_pairs: list[Pair], tmp_path_factory: pytest.TempPathFactory) -> Datastore:
+    """A datastore of 60 pairs with the tiny model."""
+    return Datastore.build(tmp_path_factory.mktemp("stores") / "store", tiny_pairs, tiny)
+
+
+@pytest.fixture(scope="session")
+def embedded() -> TranslationModel:
+    """The embedded model, fp32 on the CPU: for tests marked `embedded`."""
+    return load_model(ModelConfig(device="cpu"))

@@ -1,0 +1,143 @@
+"""Weight 0 equals `generate()`: the own beam search against that of transformers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from nearmt.decoding import SearchConfig, beam_search
+from nearmt.methods import PlainMethod
+from nearmt.models import Seq2SeqModel, TranslationModel
+from tests.tiny import FAMILIES, random_sources, tiny_model
+
+SEEDS = (0, 1, 2)
+
+
+def generated(hf: Any, model: Seq2SeqModel, sources: list[list[int]], **settings: Any) -> tuple[list[list[int]], Any]:
+    """What generate() returns, without start token, forced language and padding."""
+    token, mask = model._pad(sources)
+    # The keys that nearmt asks generate() to equal; greedy search knows neither penalty nor stopping.
+    if settings["num_beams"] > 1:
+        settings["early_stopping"] = False
+    else:
+        settings.pop("length_penalty", None)
+    out = hf.generate(
+        input_ids=token,
+        attention_mask=mask,
+        do_sample=False,
+        return_dict_in_generate=True,
+        output_scores=True,
+        **settings,
+    )
+    rows = []
+    for row in out.sequences.tolist():
+        tokens = row[len(model.prompt) :]
+        ends = [place for place, value in enumerate(tokens) if value in model.eos_ids]
+        rows.append(tokens[: ends[0] + 1] if ends else [t for t in tokens if t != model.pad_id])
+    return rows, getattr(out, "sequences_scores", None)
+
+
+def assert_same_as_generate(
+    hf: Any, sources: list[list[int]], beams: int, penalty: float, length: int, device: str = "cpu"
+) -> None:
+    model = Seq2SeqModel(hf, device=device)
+    expected, scores = generated(hf, model, sources, num_beams=beams, length_penalty=penalty, max_new_tokens=length)
+    config = SearchConfig(beams=beams, length_penalty=penalty, max_new_tokens=length)
+    found, _ = beam_search(model, PlainMethod(), sources, [len(s) for s in sources], config)
+    for number, (hypothesis, tokens) in enumerate(zip(found, expected, strict=True)):
+        tied = scores is not None and abs(hypothesis.score - float(scores[number])) < 1e-4
+        if hypothesis.tokens != tokens:
+            # Only a tie of scores may be broken differently.
+            assert tied, (number, hypothesis.tokens, tokens, hypothesis.score)
+        elif scores is not None:
+            assert hypothesis.score == pytest.approx(float(scores[number]), abs=1e-4)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("beams", [1, 2, 3, 4, 5])
+def test_equals_generate(family: str, seed: int, beams: int) -> None:
+    assert_same_as_generate(tiny_model(family, seed), random_sources(seed), beams, 1.0, 20)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.7, -0.5])
+def test_equals_generate_with_length_penalty(family: str, penalty: float) -> None:
+    assert_same_as_generate(tiny_model(family, 3), random_sources(3), 4, penalty, 15)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("length", [2, 3, 7])
+def test_equals_generate_at_the_length_bound(family: str, length: int) -> None:
+    assert_same_as_generate(tiny_model(family, 4), random_sources(4), 5, 1.0, length)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"no_repeat_ngram_size": 2},
+        {"min_length": 6},
+        {"min_new_tokens": 5},
+        {"bad_words_ids": [[7], [9, 11]]},
+        {"suppress_tokens": [5, 6, 7, 8, 9]},
+        {"begin_suppress_tokens": [10, 11, 12, 13]},
+        {"repetition_penalty": 1.5},
+    ],
+    ids=lambda rule: next(iter(rule)),
+)
+@pytest.mark.parametrize("family", ["marian", "nllb"])
+def test_honours_the_generation_config(family: str, rule: dict[str, Any]) -> None:
+    model = tiny_model(family, 5)
+    for name, value in rule.items():
+        setattr(model.generation_config, name, value)
+    assert_same_as_generate(model, random_sources(5), 4, 1.0, 15)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_batch_equals_single(family: str) -> None:
+    model = Seq2SeqModel(tiny_model(family, 6))
+    sources = random_sources(6, count=8)
+    config = SearchConfig(beams=4, max_new_tokens=20)
+    together, _ = beam_search(model, PlainMethod(), sources, [len(s) for s in sources], config)
+    for source, hypothesis in zip(sources, together, strict=True):
+        alone, _ = beam_search(model, PlainMethod(), [source], [len(source)], config)
+        assert alone[0].tokens == hypothesis.tokens
+        assert alone[0].score == pytest.approx(hypothesis.score, abs=1e-4)
+
+
+def test_truncation_is_reported() -> None:
+    model = Seq2SeqModel(tiny_model("marian", 0, forced_eos_token_id=None))
+    sources = random_sources(0)
+    short, _ = beam_search(model, PlainMethod(), sources, [len(s) for s in sources], SearchConfig(max_new_tokens=1))
+    assert all(len(hypothesis.tokens) == 1 and hypothesis.truncated for hypothesis in short)
+
+
+def test_length_never_exceeds_positions() -> None:
+    hf = tiny_model("marian", 1)
+    hf.generation_config.suppress_tokens = [0]  # never ends by itself
+    model = Seq2SeqModel(hf)
+    config = SearchConfig(beams=2, max_new_tokens=1000)
+    found, _ = beam_search(model, PlainMethod(), random_sources(1), [5] * 5, config)
+    assert {len(hypothesis.tokens) for hypothesis in found} == {model.positions - 1}
+    assert all(hypothesis.truncated for hypothesis in found)
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("beams", [1, 5])
+def test_embedded_equals_generate_on_real_sentences(embedded: TranslationModel, beams: int) -> None:
+    from nearmt.models.embedded import load_embedded
+
+    texts = [
+        "Guten Morgen!",
+        "Die Maschine darf nur von geschultem Personal bedient werden, das diese Anleitung gelesen hat.",
+        "Wir haben gestern lange über den neuen Vertrag gesprochen.",
+        "Warum?",
+        "Der Ausschuss empfiehlt, den Bericht bis Ende März vorzulegen und danach öffentlich zu beraten.",
+        "Sie liest jeden Abend ein Buch.",
+    ]
+    sources = [embedded.codec.source_ids(text) for text in texts]
+    hf = load_embedded("de-en").eval()
+    with torch.inference_mode():
+        assert_same_as_generate(hf, sources, beams, 1.0, 60)

@@ -1,0 +1,363 @@
+"""One contract, one suite: every index nominates, the stored keys decide."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from nearmt.contracts import Index, Pair
+from nearmt.datastore import Segment, SegmentWriter
+from nearmt.errors import ConfigError, DatastoreError, MissingPackageError
+from nearmt.index import ExactIndex, TorchIndex
+from nearmt.index.faiss import SMALL, FaissIndex, default_factory
+from nearmt.store.entries import Entries
+from nearmt.store.search import Searcher
+
+COLUMNS = 16
+ENTRIES = 640
+#: Entries of a pair in the made segments.
+SENTENCE = 8
+
+
+def faiss_at_full_effort(factory: str) -> Callable[[np.ndarray], Index]:
+    def build(key_ND: np.ndarray) -> Index:
+        index = FaissIndex.build(key_ND, factory)
+        index.effort = index.efforts[-1] if index.efforts else 0
+        return index
+
+    return build
+
+
+EXACT: dict[str, Callable[[np.ndarray], Index]] = {
+    "exact": ExactIndex,
+    "torch": lambda key_ND: TorchIndex(torch.from_numpy(key_ND)),
+    "Flat": faiss_at_full_effort("Flat"),
+}
+APPROXIMATE = {name: faiss_at_full_effort(name) for name in ("IVF16,SQ8", "IVF16,PQ8", "HNSW32")}
+#: Recall@8 of the nominees, with all lists probed or the largest candidate list.
+RECALL = {"IVF16,SQ8": 0.995, "IVF16,PQ8": 0.98, "HNSW32": 0.98}
+ALL = {**EXACT, **APPROXIMATE}
+
+every_index = pytest.mark.parametrize("build", ALL.values(), ids=ALL.keys())
+every_exact = pytest.mark.parametrize("build", EXACT.values(), ids=EXACT.keys())
+#: Members that need no training, and so can hold a single entry.
+untrained = pytest.mark.parametrize("build", [*EXACT.values(), APPROXIMATE["HNSW32"]], ids=[*EXACT, "HNSW32"])
+
+
+def made_keys(count: int = ENTRIES, seed: int = 0) -> np.ndarray:
+    """fp16 keys in a few clusters, as decoder states are."""
+    generator = np.random.default_rng(seed)
+    centre = generator.normal(scale=3.0, size=(12, COLUMNS))
+    key = centre[generator.integers(0, 12, count)] + generator.normal(size=(count, COLUMNS))
+    return key.astype(np.float16)
+
+
+def made_queries(count: int = 20, seed: int = 1) -> Tensor:
+    return torch.from_numpy(made_keys(count, seed).astype(np.float32)) * 0.9
+
+
+def brute_force(query_BD: Tensor, key_ND: np.ndarray, k: int, allowed: np.ndarray | None = None) -> np.ndarray:
+    """Entries of the k smallest squared distances, in float64; -1 fills up."""
+    difference = key_ND.astype(np.float64)[None] - query_BD.numpy().astype(np.float64)[:, None]
+    squared = (difference**2).sum(axis=-1)
+    if allowed is not None:
+        squared[:, ~allowed] = np.inf
+    order = np.argsort(squared, axis=1, kind="stable")[:, :k]
+    found = np.where(np.isinf(np.take_along_axis(squared, order, axis=1)), -1, order)
+    return np.pad(found, ((0, 0), (0, k - found.shape[1])), constant_values=-1)
+
+
+def some_mask(share: float, count: int = ENTRIES) -> Tensor:
+    return torch.from_numpy(np.random.default_rng(5).random(count) < share)
+
+
+def as_sets(entries: Tensor | np.ndarray) -> list[set[int]]:
+    return [set(row) for row in entries.tolist()]
+
+
+@every_exact
+@pytest.mark.parametrize("share", [None, 0.5, 0.05])
+@pytest.mark.parametrize("rows", [1, 20])
+def test_exact_members_equal_brute_force(
+    build: Callable[[np.ndarray], Index], share: float | None, rows: int
+) -> None:
+    key, query = made_keys(), made_queries(rows)
+    mask = None if share is None else some_mask(share)
+    found = build(key).nominate(query, 8, mask)
+    expected = brute_force(query, key, 8, None if mask is None else mask.numpy())
+    assert found.shape == (rows, 8)
+    assert as_sets(found) == as_sets(expected)
+
+
+@every_exact
+def test_exact_members_search_across_blocks(
+    build: Callable[[np.ndarray], Index], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks smaller than k, and a last block that is not full."""
+    monkeypatch.setattr("nearmt.index.exact.BLOCK", 6)
+    monkeypatch.setattr("nearmt.index.torch.BLOCK", {"cpu": 6})
+    monkeypatch.setattr("nearmt.index.faiss._BLOCK", 6)
+    key, query, mask = made_keys(100), made_queries(), some_mask(0.3, 100)
+    index = build(key)
+    assert as_sets(index.nominate(query, 8, None)) == as_sets(brute_force(query, key, 8))
+    assert as_sets(index.nominate(query, 8, mask)) == as_sets(brute_force(query, key, 8, mask.numpy()))
+
+
+@pytest.mark.parametrize("name", APPROXIMATE)
+@pytest.mark.parametrize("share", [None, 0.5])
+def test_approximate_members_have_recall(name: str, share: float | None) -> None:
+    key, query = made_keys(), made_queries(100)
+    mask = None if share is None else some_mask(share)
+    found = APPROXIMATE[name](key).nominate(query, 8, mask)
+    expected = brute_force(query, key, 8, None if mask is None else mask.numpy())
+    hits = sum(len(near & got) for near, got in zip(as_sets(expected), as_sets(found), strict=True))
+    assert hits / expected.size >= RECALL[name]
+
+
+@every_index
+def test_an_entry_finds_itself(build: Callable[[np.ndarray], Index]) -> None:
+    key = made_keys()
+    entry = np.arange(0, ENTRIES, 13)
+    found = build(key).nominate(torch.from_numpy(key[entry].astype(np.float32)), 8, None)
+    assert [number in row for number, row in zip(entry.tolist(), as_sets(found), strict=True)] == [True] * len(entry)
+
+
+@every_index
+@pytest.mark.parametrize("share", [0.5, 0.02, 0.0])
+def test_nobody_nominates_the_forbidden(build: Callable[[np.ndarray], Index], share: float) -> None:
+    mask = some_mask(share)
+    allowed = set(mask.nonzero().flatten().tolist())
+    found = build(made_keys()).nominate(made_queries(), 8, mask)
+    assert set(found.flatten().tolist()) <= allowed | {-1}
+    if share == 0.5:
+        assert (found >= 0).sum(dim=1).min() >= 8
+
+
+@every_index
+@pytest.mark.parametrize("rows", [1, 7])
+def test_nominees_are_distinct_entries(build: Callable[[np.ndarray], Index], rows: int) -> None:
+    found = build(made_keys()).nominate(made_queries(rows), 8, None)
+    assert found.dtype == torch.long
+    assert found.shape[0] == rows and found.shape[1] >= 8
+    assert int(found.min()) >= 0 and int(found.max()) < ENTRIES
+    assert all(len(set(row)) == len(row) for row in found.tolist())
+
+
+@every_index
+def test_fewer_allowed_than_wanted_is_padded(build: Callable[[np.ndarray], Index]) -> None:
+    mask = torch.zeros(ENTRIES, dtype=torch.bool)
+    mask[[3, 77, 500]] = True
+    found = build(made_keys()).nominate(made_queries(), 8, mask)
+    assert found.shape[1] >= 8
+    assert set(found.flatten().tolist()) <= {-1, 3, 77, 500}
+    assert int((found >= 0).sum(dim=1).max()) <= 3
+
+
+@untrained
+@pytest.mark.parametrize("entries", [1, 3])
+def test_more_wanted_than_there_are(build: Callable[[np.ndarray], Index], entries: int) -> None:
+    found = build(made_keys(entries)).nominate(made_queries(4), 10, None)
+    assert found.shape == (4, 10)
+    assert as_sets(found) == [{-1, *range(entries)}] * 4
+    assert ((found >= 0).sum(dim=1) == entries).all()
+
+
+@every_index
+def test_k_beyond_the_store_still_lists_every_entry(build: Callable[[np.ndarray], Index]) -> None:
+    """Exact members list all; approximate ones may miss some, but never more columns than asked, or doubles."""
+    found = build(made_keys()).nominate(made_queries(2), ENTRIES + 50, None)
+    assert found.shape == (2, ENTRIES + 50)
+    for row in found.tolist():
+        there = [entry for entry in row if entry >= 0]
+        assert len(set(there)) == len(there) >= 0.95 * ENTRIES
+
+
+@every_index
+def test_a_batch_nominates_as_its_rows_alone(build: Callable[[np.ndarray], Index]) -> None:
+    index, query = build(made_keys()), made_queries(6)
+    together = as_sets(index.nominate(query, 8, None))
+    alone = [as_sets(index.nominate(row[None], 8, None))[0] for row in query]
+    # FAISS switches algorithms with the size of the batch; at the edge of k' one nominee may differ.
+    assert all(len(a & b) >= 0.9 * len(a) for a, b in zip(together, alone, strict=True))
+
+
+@pytest.mark.parametrize("factory", ["Flat", "IVF16,SQ8", "IVF16,PQ8", "HNSW32"])
+def test_a_saved_index_is_the_same_index(factory: str, tmp_path: Path) -> None:
+    index = FaissIndex.build(made_keys(), factory)
+    index.effort = index.efforts[-1] if index.efforts else 0
+    index.save(tmp_path / "index.faiss")
+    again = FaissIndex.load(tmp_path / "index.faiss", index.describe())
+    assert again.describe() == index.describe()
+    assert torch.equal(again.nominate(made_queries(), 8, None), index.nominate(made_queries(), 8, None))
+
+
+def test_a_file_that_is_no_index_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "index.faiss"
+    path.write_bytes(b"not an index")
+    with pytest.raises(DatastoreError, match=r"index\.faiss: not a readable index"):
+        FaissIndex.load(path, {"factory": "Flat", "effort": 0})
+
+
+def test_the_default_depends_on_the_size() -> None:
+    assert default_factory(0) == default_factory(SMALL - 1) == "exact"
+    # 4 * sqrt(N) lists, rounded to a power of two
+    assert default_factory(SMALL) == "IVF512,SQ8"
+    assert default_factory(1_000_000) == "IVF4096,SQ8"
+    assert default_factory(17_000_000) == "IVF16384,SQ8"
+
+
+@pytest.mark.parametrize("factory", ["nonsense", "", "IVF16,PQ7", "IVFx,Flat"])
+def test_a_bad_factory_string_is_a_config_error(factory: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        FaissIndex.build(made_keys(), factory)
+    assert f"index = {factory!r}" in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("factory", ["IVF1000,Flat", "IVF16,PQ8"])
+def test_too_few_entries_to_train_is_a_config_error(factory: str) -> None:
+    with pytest.raises(ConfigError, match="100 entries are too few to train it") as caught:
+        FaissIndex.build(made_keys(100), factory)
+    assert factory in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("factory", ["OPQ8_16,IVF16,PQ8", "PQ8", "LSH", "IVF16,PQ8,RFlat", "NSG16"])
+@pytest.mark.xfail(raises=RuntimeError, strict=True, reason="reported: FAISS's RuntimeError reaches the user")
+def test_an_index_that_cannot_be_searched_with_a_mask_is_refused_or_works(factory: str) -> None:
+    """Whatever FAISS can make but not search as we need must be a ConfigError when it is built."""
+    try:
+        index = FaissIndex.build(made_keys(), factory)
+    except ConfigError:
+        return
+    mask = some_mask(0.5)
+    found = index.nominate(made_queries(), 8, mask)
+    assert set(found.flatten().tolist()) <= {-1, *mask.nonzero().flatten().tolist()}
+
+
+def test_missing_faiss_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(MissingPackageError, match="pip install faiss-cpu"):
+        FaissIndex.build(made_keys(10), "Flat")
+
+
+# Through the store's search, over one segment and over several.
+
+
+def made_entries(key_ND: np.ndarray, segments: int, folder: Path) -> tuple[Entries, list[Segment]]:
+    """Segments of unequal size with the given keys, in order."""
+    weights = np.arange(1, segments + 1) / np.arange(1, segments + 1).sum()
+    cuts = [0, *(np.cumsum(weights) * len(key_ND)).astype(int).tolist()]
+    found = []
+    for number, (start, end) in enumerate(zip(cuts, cuts[1:], strict=False)):
+        writer = SegmentWriter(folder / f"segment-{number:06d}", {})
+        keys = [key_ND[place : min(place + SENTENCE, end)] for place in range(start, end, SENTENCE)]
+        pairs = [Pair(f"s{place}", f"t{place}") for place in range(len(keys))]
+        writer.append(pairs, keys, [list(range(len(key))) for key in keys], 0)
+        found.append(Segment(folder / f"segment-{number:06d}", writer.seal(), COLUMNS))
+    return Entries(found, torch.device("cpu")), found
+
+
+def made_searcher(name: str, segments: int, folder: Path, count: int = 1800) -> tuple[Searcher, np.ndarray]:
+    key = made_keys(count)
+    entries, parts = made_entries(key, segments, folder)
+    return Searcher(entries, [ALL[name](np.asarray(part.key_ND)) for part in parts], COLUMNS), key
+
+
+def squared_distances(query_BD: Tensor, key_ND: np.ndarray, entry_BK: Tensor) -> np.ndarray:
+    difference = key_ND.astype(np.float64)[entry_BK.numpy()] - query_BD.numpy().astype(np.float64)[:, None]
+    return np.asarray((difference**2).sum(axis=-1))
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("segments", [1, 3])
+def test_search_returns_k_live_entries_with_stored_distances(name: str, segments: int, tmp_path: Path) -> None:
+    searcher, key = made_searcher(name, segments, tmp_path)
+    query = made_queries(30)
+    for share in (None, 0.5):
+        mask = None if share is None else some_mask(share, len(key))
+        found = searcher.search(query, 8, mask)
+        assert found.entry_BK.shape == found.distance_BK.shape == (30, 8)
+        assert int(found.entry_BK.min()) >= 0
+        assert all(len(set(row)) == 8 for row in found.entry_BK.tolist())
+        if mask is not None:
+            assert bool(mask[found.entry_BK].all())
+        np.testing.assert_allclose(found.distance_BK, squared_distances(query, key, found.entry_BK), rtol=1e-3)
+        assert bool((found.distance_BK.diff(dim=1) >= 0).all())
+        expected = brute_force(query, key, 8, None if mask is None else mask.numpy())
+        if name in EXACT:
+            np.testing.assert_array_equal(found.entry_BK, expected)
+        else:
+            hits = sum(len(a & b) for a, b in zip(as_sets(expected), as_sets(found.entry_BK), strict=True))
+            assert hits / expected.size >= RECALL[name]
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("segments", [1, 3])
+@pytest.mark.parametrize("places", [[5], [0, 900, 1799], list(range(600, 607)), list(range(0, 1800, 150))])
+def test_search_finds_every_one_of_a_handful(name: str, segments: int, places: list[int], tmp_path: Path) -> None:
+    """Few allowed entries, far from the query, at the lowest effort: they are returned all the same."""
+    searcher, key = made_searcher(name, segments, tmp_path)
+    for index in searcher.indexes:
+        if isinstance(index, FaissIndex) and index.efforts:
+            index.effort = 1
+    mask = torch.zeros(len(key), dtype=torch.bool)
+    mask[places] = True
+    query = made_queries(10)
+    found = searcher.search(query, 8, mask)
+    there = min(8, len(places))
+    assert ((found.entry_BK >= 0).sum(dim=1) == there).all()
+    assert bool(torch.isinf(found.distance_BK[:, there:]).all()) and bool((found.entry_BK[:, there:] == -1).all())
+    assert bool(torch.isfinite(found.distance_BK[:, :there]).all())
+    if len(places) <= 8 or name in EXACT:
+        np.testing.assert_array_equal(found.entry_BK, brute_force(query, key, 8, mask.numpy()))
+
+
+def test_search_without_an_allowed_entry_finds_none(tmp_path: Path) -> None:
+    searcher, key = made_searcher("IVF16,SQ8", 3, tmp_path)
+    found = searcher.search(made_queries(3), 4, torch.zeros(len(key), dtype=torch.bool))
+    assert bool((found.entry_BK == -1).all()) and bool(torch.isinf(found.distance_BK).all())
+
+
+def test_search_of_nothing_finds_nothing() -> None:
+    searcher = Searcher(Entries([], torch.device("cpu")), [], COLUMNS)
+    found = searcher.search(made_queries(3), 4)
+    assert found.entry_BK.tolist() == [[-1] * 4] * 3
+    assert bool(torch.isinf(found.distance_BK).all())
+
+
+@pytest.mark.parametrize("name", ["exact", "torch", "Flat", "HNSW32"])
+@pytest.mark.parametrize("entries", [1, 5])
+def test_search_wanting_more_than_there_is(name: str, entries: int, tmp_path: Path) -> None:
+    searcher, key = made_searcher(name, 1, tmp_path, entries)
+    query = made_queries(3)
+    found = searcher.search(query, 12)
+    np.testing.assert_array_equal(found.entry_BK, brute_force(query, key, 12))
+
+
+@pytest.mark.parametrize("name", ["exact", "torch", "Flat"])
+def test_equal_distances_stand_in_corpus_order(name: str, tmp_path: Path) -> None:
+    """A repeated sentence: whatever the index and the segments, the earlier entry comes first."""
+    key = np.repeat(made_keys(30), 4, axis=0)
+    query = torch.from_numpy(key[::40].astype(np.float32))
+    for segments in (1, 3):
+        entries, parts = made_entries(key, segments, tmp_path / str(segments))
+        found = Searcher(entries, [ALL[name](np.asarray(part.key_ND)) for part in parts], COLUMNS).search(query, 4)
+        assert found.entry_BK.tolist() == [list(range(start, start + 4)) for start in range(0, 120, 40)]
+        assert found.distance_BK.abs().max() == 0
+
+
+def test_search_skips_a_segment_without_entries(tmp_path: Path) -> None:
+    key = made_keys(40)
+    _, parts = made_entries(key, 1, tmp_path)
+    empty = Segment(tmp_path, replace(parts[0].record, entries=0, pairs=0), COLUMNS)
+    entries = Entries([empty, parts[0], empty], torch.device("cpu"))
+    indexes: list[Index] = [ExactIndex(np.asarray(part.key_ND)) for part in (empty, parts[0], empty)]
+    query = made_queries(5)
+    found = Searcher(entries, indexes, COLUMNS).search(query, 6)
+    np.testing.assert_array_equal(found.entry_BK, brute_force(query, key, 6))

@@ -1,0 +1,86 @@
+"""A datastore in memory, for tests that need entries but no model."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nearmt.contracts import Neighbours
+from nearmt.retrieval.source import EntrySource
+
+
+class MemoryStore:
+    """An EntrySource over given keys. It searches by comparing with every key."""
+
+    identity = "memory"
+    search_scale = 20.0
+    cache_scale = 3.0
+
+    def __init__(
+        self,
+        key_ND: Tensor,
+        token_N: Tensor,
+        ends: list[int],
+        projection_HD: Tensor | None = None,
+        cache_columns: int | None = None,
+    ) -> None:
+        assert (ends[-1] if ends else 0) == len(key_ND) == len(token_N)
+        self.key_ND, self.token_N, self.ends = key_ND, token_N, ends
+        self.projection_HD = torch.eye(key_ND.shape[1]) if projection_HD is None else projection_HD
+        self.cache_columns = cache_columns or key_ND.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.key_ND)
+
+    def query(self, hidden_BH: Tensor) -> Tensor:
+        return hidden_BH @ self.projection_HD
+
+    def search(self, query_BD: Tensor, k: int) -> Neighbours:
+        rows, found = len(query_BD), min(k, len(self))
+        entry_BK = torch.full((rows, k), -1)
+        distance_BK = torch.full((rows, k), torch.inf)
+        squared_BN = (query_BD[:, None, :] - self.key_ND[None]).square().sum(dim=-1)
+        best = squared_BN.topk(found, dim=1, largest=False)
+        entry_BK[:, :found], distance_BK[:, :found] = best.indices, best.values
+        return Neighbours(entry_BK, distance_BK)
+
+    def tokens(self, entry: Tensor) -> Tensor:
+        """What stands for entry -1 is arbitrary: here the last entry's token, so that giving it weight shows."""
+        return self.token_N[entry] if len(self) else torch.zeros_like(entry)
+
+    def keys(self, entry_M: Tensor, columns: int) -> Tensor:
+        return self.key_ND[entry_M, :columns]
+
+    def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
+        entry_BKC = torch.full((*entry_BK.shape, size), -1)
+        for row, entries in enumerate(entry_BK.tolist()):
+            for place, entry in enumerate(entries):
+                if entry >= 0:
+                    end = min(end for end in self.ends if end > entry)
+                    chunk = torch.arange(entry, min(entry + size, end))
+                    entry_BKC[row, place, : len(chunk)] = chunk
+        return entry_BKC
+
+
+def random_store(
+    seed: int, sentences: int, columns: int, vocabulary: int, states: int | None = None, longest: int = 9
+) -> MemoryStore:
+    """Sentences of 1 to `longest` tokens; states of another size than keys are projected at random."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, longest + 1, (sentences,), generator=generator)
+    ends = torch.cumsum(lengths, 0).tolist()
+    entries = ends[-1] if ends else 0
+    projection_HD = None
+    if states is not None:
+        projection_HD = torch.randn(states, columns, generator=generator) / states**0.5
+    return MemoryStore(
+        torch.randn(entries, columns, generator=generator),
+        torch.randint(0, vocabulary, (entries,), generator=generator),
+        ends,
+        projection_HD,
+    )
+
+
+def _is_an_entry_source(store: MemoryStore) -> EntrySource:
+    """Checked by mypy."""
+    return store
