@@ -63,7 +63,8 @@ class ChunkState:
         schedule = parse_schedule(self._config.schedule)
         #: Of each sentence: the steps at which it searches, and the interval after each.
         self._due = [search_steps(schedule, length, max_steps) for length in source_lengths]
-        self._cache = NeighbourCache(self._store, method.cache_config)
+        self._cache_config, self._sentences = method.cache_config, len(source_lengths)
+        self._cache: NeighbourCache | None = None
         self._reader: ChunkReader | None = None
         self.searches = [0] * len(source_lengths)
         self.evidence: list[Evidence] | None = [] if trace else None
@@ -94,6 +95,8 @@ class ChunkState:
             self.searches[source] += 1
         entry_RKC = self._chunks(found, [self._due[source][step.time] for source in sources])
         if config.recall == "cache":
+            if self._cache is None:
+                self._cache = NeighbourCache(self._store, self._cache_config, self._sentences, query_RD.device)
             self._cache.remember(rows, sources, entry_RKC.flatten(1))
         else:
             if self._reader is None:
@@ -113,22 +116,23 @@ class ChunkState:
         config = self._config
         row_R = torch.tensor(rows, device=query_RD.device)
         if config.recall == "cache":
+            assert self._cache is not None  # every sentence searches at its first step
             with timed("cache/search"):
                 sources = [step.sources[row] for row in rows]
                 query_RE = query_RD[:, : config.cache_columns]
                 found = self._cache.recall(rows, sources, query_RE, config.k)
             temperature = config.cache_temperature
         else:
-            assert self._reader is not None  # every sentence searches at its first step
+            assert self._reader is not None
             found = self._reader.read(row_R)
             temperature = config.temperature
         assert temperature is not None
         add_evidence(evidence, row_R, Origin.CACHE, found, self._store, temperature, config.cache_weight)
 
     def reorder(self, row_B: Tensor) -> None:
-        self._cache.reorder(row_B)
-        if self._reader is not None:
-            self._reader.reorder(row_B)
+        for part in (self._cache, self._reader):
+            if part is not None:
+                part.reorder(row_B)
 
 
 class ChunkMethod:

@@ -5,18 +5,19 @@ M = {(f(x, y_<t+i), y_t+i) for 0 <= i < c, for every retrieved chunk y_t:(t+c-1)
 Two options span the paper's strategies. The *scope* says who shares a cache: each hypothesis, all
 hypotheses of a source sentence, or the whole batch. The *retention* says what a new search of a
 sentence does to its earlier chunks: replace them (`last`) or join them (`all`).
+
+Shapes here: U holders (hypotheses or sentences), G caches (one a holder, or one for the batch),
+R rows of a cache, M entries of a cache; -1 fills up.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
-from nearmt.index.distances import nearest, squared_l2
 from nearmt.retrieval.source import EntrySource
 
 SCOPES = ("hypothesis", "source", "batch")
@@ -34,86 +35,87 @@ class CacheConfig:
     columns: int
 
 
-@dataclass(frozen=True)
-class Holding:
-    """The entries that one search of one sentence brought in."""
-
-    owner: int
-    entry_M: Tensor
-
-
-@dataclass(frozen=True)
-class CacheGroup:
-    """One cache. It never changes: a search makes a new one, so hypotheses can share the old."""
-
-    store: EntrySource
-    config: CacheConfig
-    holdings: tuple[Holding, ...] = field(default=())
-
-    def with_chunks(self, owner: int, entry_M: Tensor) -> CacheGroup:
-        kept = self.holdings
-        if self.config.retention == "last":
-            kept = tuple(holding for holding in kept if holding.owner != owner)
-        return replace(self, holdings=(*kept, Holding(owner, entry_M)))
-
-    @cached_property
-    def entry_M(self) -> Tensor:
-        entry_M = torch.cat([holding.entry_M for holding in self.holdings])
-        return torch.unique(entry_M) if self.config.duplicates == "remove" else entry_M
-
-    @cached_property
-    def key_ME(self) -> Tensor:
-        return self.store.keys(self.entry_M, self.config.columns)
-
-    def recall(self, query_RE: Tensor, k: int) -> Neighbours:
-        """The k nearest cached entries of each query, with their L2 distances (not squared)."""
-        rows = query_RE.shape[0]
-        entry_RK = torch.full((rows, k), -1, device=query_RE.device)
-        distance_RK = torch.full((rows, k), torch.inf, device=query_RE.device)
-        if self.holdings and len(self.entry_M):
-            place_RK = nearest(query_RE, self.key_ME, k)
-            found = place_RK.shape[1]
-            entry_RK[:, :found] = self.entry_M[place_RK]
-            distance_RK[:, :found] = squared_l2(query_RE, self.key_ME[place_RK]).sqrt()
-        return Neighbours(entry_RK, distance_RK)
-
-
 class NeighbourCache:
-    """The caches of one request."""
+    """The caches of one request of `sentences` sentences."""
 
-    def __init__(self, store: EntrySource, config: CacheConfig) -> None:
-        self._config = config
-        self._empty = CacheGroup(store, config)
-        # By row, by sentence, or one (key 0) for the batch, as the scope says.
-        self._groups: dict[int, CacheGroup] = {}
+    def __init__(self, store: EntrySource, config: CacheConfig, sentences: int, device: torch.device) -> None:
+        self._store, self._config = store, config
+        # Hypotheses begin as one row a sentence; `reorder` lets them multiply.
+        self._held_UM = torch.full((sentences, 0), -1, device=device)
+        self._key_UME = torch.zeros((sentences, 0, config.columns), device=device)
 
-    def remember(self, rows: list[int], sources: list[int], entry_RM: Tensor) -> None:
-        """Take in the chunk entries [R, K * C] that these rows retrieved (-1: none)."""
-        batches: dict[tuple[int, int], list[int]] = {}
-        for place, (row, source) in enumerate(zip(rows, sources, strict=True)):
-            batches.setdefault((self._group_of(row, source), source), []).append(place)
-        for (group, source), places in batches.items():
-            entry_M = entry_RM[places].flatten()
-            entry_M = entry_M[entry_M >= 0]
-            self._groups[group] = self._groups.get(group, self._empty).with_chunks(source, entry_M)
+    def remember(self, rows: list[int], sources: list[int], entry_RX: Tensor) -> None:
+        """Take in the chunk entries that these rows retrieved (-1: none)."""
+        holders = list(dict.fromkeys(self._holders(rows, sources)))
+        new_GX = entry_RX.reshape(len(holders), -1)
+        if self._config.retention == "all":
+            new_GX = torch.cat([self._held_UM[holders], new_GX], dim=1)
+        new_GM = _compact(new_GX, self._config.duplicates == "remove")
+        key_GME = self._store.keys(new_GM.clamp(min=0).flatten(), self._config.columns).view(*new_GM.shape, -1)
+        grow = new_GM.shape[1] - self._held_UM.shape[1]
+        if grow > 0:
+            self._held_UM = torch.nn.functional.pad(self._held_UM, (0, grow), value=-1)
+            self._key_UME = torch.nn.functional.pad(self._key_UME, (0, 0, 0, grow))
+        self._held_UM[holders] = -1
+        self._held_UM[holders, : new_GM.shape[1]] = new_GM
+        self._key_UME[holders, : new_GM.shape[1]] = key_GME
 
-    def recall(self, rows: list[int], sources: list[int], query_RE: Tensor, k: int) -> Neighbours:
-        """The k nearest cached entries of each of these rows."""
-        members: dict[int, list[int]] = {}
-        for place, (row, source) in enumerate(zip(rows, sources, strict=True)):
-            members.setdefault(self._group_of(row, source), []).append(place)
-        order = [place for places in members.values() for place in places]
-        found = [self._groups.get(group, self._empty).recall(query_RE[places], k) for group, places in members.items()]
-        back = torch.tensor(order, device=query_RE.device).argsort()
+    def recall(self, rows: list[int], sources: list[int], query_XE: Tensor, k: int) -> Neighbours:
+        """The k nearest cached entries of each of these rows, with their L2 distances (not squared)."""
+        entry_GM, key_GME = self._caches(rows, sources)
+        query_GRE = query_XE.view(len(entry_GM), -1, query_XE.shape[1])
+        # Nominate by the expanded square (one matrix product), then measure by differences, which is
+        # exact also where a distance is small.
+        norm_GM = key_GME.square().sum(dim=-1).masked_fill(entry_GM < 0, torch.inf)
+        squared_GRM = torch.baddbmm(norm_GM[:, None, :], query_GRE, key_GME.transpose(1, 2), alpha=-2.0)
+        place_GRK = squared_GRM.topk(min(k, entry_GM.shape[1]), dim=-1, largest=False).indices
+        cache_G11 = torch.arange(len(entry_GM), device=entry_GM.device)[:, None, None]
+        entry_GRK = entry_GM[cache_G11, place_GRK]
+        difference_GRKE = key_GME[cache_G11, place_GRK] - query_GRE[:, :, None, :]
+        distance_GRK = difference_GRKE.square_().sum(dim=-1).sqrt_().masked_fill_(entry_GRK < 0, torch.inf)
+        missing = k - entry_GRK.shape[2]
         return Neighbours(
-            torch.cat([part.entry_BK for part in found])[back],
-            torch.cat([part.distance_BK for part in found])[back],
+            torch.nn.functional.pad(entry_GRK.flatten(0, 1), (0, missing), value=-1),
+            torch.nn.functional.pad(distance_GRK.flatten(0, 1), (0, missing), value=torch.inf),
         )
 
     def reorder(self, row_B: Tensor) -> None:
         if self._config.scope == "hypothesis":
-            rows = row_B.tolist()
-            self._groups = {new: self._groups[old] for new, old in enumerate(rows) if old in self._groups}
+            self._held_UM, self._key_UME = self._held_UM[row_B], self._key_UME[row_B]
 
-    def _group_of(self, row: int, source: int) -> int:
-        return {"hypothesis": row, "source": source, "batch": 0}[self._config.scope]
+    def _holders(self, rows: list[int], sources: list[int]) -> list[int]:
+        """Who holds what each row retrieves. Rows of one holder stand together and are equally many."""
+        return rows if self._config.scope == "hypothesis" else sources
+
+    def _caches(self, rows: list[int], sources: list[int]) -> tuple[Tensor, Tensor]:
+        """Entries [G, M] and keys [G, M, E] of the caches that these rows read, in the order of the rows."""
+        if self._config.scope == "batch":
+            return self._batch_cache()
+        holders = list(dict.fromkeys(self._holders(rows, sources)))
+        if len(holders) == len(self._held_UM):
+            return self._held_UM, self._key_UME
+        return self._held_UM[holders], self._key_UME[holders]
+
+    def _batch_cache(self) -> tuple[Tensor, Tensor]:
+        """What all sentences hold, as one cache."""
+        entry_1M = self._held_UM.view(1, -1)
+        if self._config.duplicates == "remove":
+            place_1M = entry_1M.argsort(dim=1, descending=True)
+            ordered_1M = entry_1M.gather(1, place_1M)
+            ordered_1M = ordered_1M.masked_fill(_repeats(ordered_1M), -1)
+            entry_1M = torch.full_like(entry_1M, -1).scatter(1, place_1M, ordered_1M)
+        return entry_1M, self._key_UME.view(1, -1, self._config.columns)
+
+
+def _compact(entry_GX: Tensor, unique: bool) -> Tensor:
+    """Each row's entries in descending order, trimmed to the longest row; repetitions go if asked."""
+    entry_GX = entry_GX.sort(dim=1, descending=True).values
+    if unique:
+        entry_GX = entry_GX.masked_fill(_repeats(entry_GX), -1).sort(dim=1, descending=True).values
+    width = int((entry_GX >= 0).sum(dim=1).max())
+    return entry_GX[:, :width]
+
+
+def _repeats(sorted_GX: Tensor) -> Tensor:
+    """Where a sorted row repeats the entry before it."""
+    return torch.nn.functional.pad(sorted_GX[:, 1:] == sorted_GX[:, :-1], (1, 0), value=False)
