@@ -12,7 +12,8 @@ from nearmt.models import ModelConfig, TranslationModel, load_model
 from nearmt.store import Datastore
 from tests.tiny import WORDS, tiny_marian_folder
 
-torch.set_num_threads(2)
+# Tiny models do not gain from threads, and lose much when tests share the cores.
+torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

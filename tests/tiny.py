@@ -32,7 +32,8 @@ def tiny_model(family: str, seed: int = 0, **changes: Any) -> PreTrainedModel:
     torch.manual_seed(seed)
     config = _CONFIGS[family]()
     for name, value in changes.items():
-        setattr(config, name, value)
+        if hasattr(config, name):
+            setattr(config, name, value)
     model: PreTrainedModel = transformers.AutoModelForSeq2SeqLM.from_config(config)
     assert model.generation_config is not None
     for name, value in {**_GENERATION.get(family, {}), **changes}.items():
@@ -57,7 +58,6 @@ def _marian() -> Any:
         decoder_start_token_id=VOCABULARY - 1,
         eos_token_id=0,
         forced_eos_token_id=0,
-        bad_words_ids=[[VOCABULARY - 1]],
         **_SIZES,
         **_INIT,
     )
@@ -122,6 +122,7 @@ _CONFIGS = {
     "t5": _t5,
 }
 _GENERATION: dict[str, dict[str, Any]] = {
+    "marian": {"bad_words_ids": [[VOCABULARY - 1]]},
     "mbart50": {"decoder_start_token_id": 2, "forced_bos_token_id": 51},
     "m2m_100": {"forced_bos_token_id": 52},
     "nllb": {"forced_bos_token_id": 53, "max_length": 200},

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -26,9 +28,16 @@ ENTRIES = 640
 SENTENCE = 8
 
 
+@cache
+def _trained(factory: str, shape: tuple[int, int], content: bytes) -> FaissIndex:
+    """Training is the slow part: once for each factory and keys."""
+    return FaissIndex.build(np.frombuffer(content, np.float16).reshape(shape), factory)
+
+
 def faiss_at_full_effort(factory: str) -> Callable[[np.ndarray], Index]:
     def build(key_ND: np.ndarray) -> Index:
-        index = FaissIndex.build(key_ND, factory)
+        rows, columns = key_ND.shape
+        index = _trained(factory, (rows, columns), key_ND.tobytes())
         index.effort = index.efforts[-1] if index.efforts else 0
         return index
 
@@ -40,9 +49,10 @@ EXACT: dict[str, Callable[[np.ndarray], Index]] = {
     "torch": lambda key_ND: TorchIndex(torch.from_numpy(key_ND)),
     "Flat": faiss_at_full_effort("Flat"),
 }
-APPROXIMATE = {name: faiss_at_full_effort(name) for name in ("IVF16,SQ8", "IVF16,PQ8", "HNSW32")}
+# np: without the polysemous training of FAISS, which takes 20 s and serves no search of ours.
+APPROXIMATE = {name: faiss_at_full_effort(name) for name in ("IVF16,SQ8", "IVF16,PQ8np", "HNSW32")}
 #: Recall@8 of the nominees, with all lists probed or the largest candidate list.
-RECALL = {"IVF16,SQ8": 0.995, "IVF16,PQ8": 0.98, "HNSW32": 0.98}
+RECALL = {"IVF16,SQ8": 0.995, "IVF16,PQ8np": 0.98, "HNSW32": 0.98}
 ALL = {**EXACT, **APPROXIMATE}
 
 every_index = pytest.mark.parametrize("build", ALL.values(), ids=ALL.keys())
@@ -85,9 +95,7 @@ def as_sets(entries: Tensor | np.ndarray) -> list[set[int]]:
 @every_exact
 @pytest.mark.parametrize("share", [None, 0.5, 0.05])
 @pytest.mark.parametrize("rows", [1, 20])
-def test_exact_members_equal_brute_force(
-    build: Callable[[np.ndarray], Index], share: float | None, rows: int
-) -> None:
+def test_exact_members_equal_brute_force(build: Callable[[np.ndarray], Index], share: float | None, rows: int) -> None:
     key, query = made_keys(), made_queries(rows)
     mask = None if share is None else some_mask(share)
     found = build(key).nominate(query, 8, mask)
@@ -104,7 +112,7 @@ def test_exact_members_search_across_blocks(
     monkeypatch.setattr("nearmt.index.exact.BLOCK", 6)
     monkeypatch.setattr("nearmt.index.torch.BLOCK", {"cpu": 6})
     monkeypatch.setattr("nearmt.index.faiss._BLOCK", 6)
-    key, query, mask = made_keys(100), made_queries(), some_mask(0.3, 100)
+    key, query, mask = made_keys(99), made_queries(), some_mask(0.3, 99)
     index = build(key)
     assert as_sets(index.nominate(query, 8, None)) == as_sets(brute_force(query, key, 8))
     assert as_sets(index.nominate(query, 8, mask)) == as_sets(brute_force(query, key, 8, mask.numpy()))
@@ -188,7 +196,7 @@ def test_a_batch_nominates_as_its_rows_alone(build: Callable[[np.ndarray], Index
     assert all(len(a & b) >= 0.9 * len(a) for a, b in zip(together, alone, strict=True))
 
 
-@pytest.mark.parametrize("factory", ["Flat", "IVF16,SQ8", "IVF16,PQ8", "HNSW32"])
+@pytest.mark.parametrize("factory", ["Flat", "IVF16,SQ8", "IVF16,PQ8np", "HNSW32"])
 def test_a_saved_index_is_the_same_index(factory: str, tmp_path: Path) -> None:
     index = FaissIndex.build(made_keys(), factory)
     index.effort = index.efforts[-1] if index.efforts else 0
@@ -227,7 +235,7 @@ def test_too_few_entries_to_train_is_a_config_error(factory: str) -> None:
     assert factory in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("factory", ["OPQ8_16,IVF16,PQ8", "PQ8", "LSH", "IVF16,PQ8,RFlat", "NSG16"])
+@pytest.mark.parametrize("factory", ["OPQ8_16,IVF16,PQ8np", "PQ8np", "LSH", "IVF16,SQ8,RFlat", "NSG16"])
 @pytest.mark.xfail(raises=RuntimeError, strict=True, reason="reported: FAISS's RuntimeError reaches the user")
 def test_an_index_that_cannot_be_searched_with_a_mask_is_refused_or_works(factory: str) -> None:
     """Whatever FAISS can make but not search as we need must be a ConfigError when it is built."""
@@ -238,6 +246,13 @@ def test_an_index_that_cannot_be_searched_with_a_mask_is_refused_or_works(factor
     mask = some_mask(0.5)
     found = index.nominate(made_queries(), 8, mask)
     assert set(found.flatten().tolist()) <= {-1, *mask.nonzero().flatten().tolist()}
+
+
+@pytest.mark.xfail(raises=AssertionError, strict=True, reason="reported: PQ64 trains for minutes what no search uses")
+def test_nothing_is_trained_that_no_search_uses() -> None:
+    """FAISS anneals every sub-quantiser of a PQ for polysemous search (2.5 s each at 8 bits); nobody searches so."""
+    index = FaissIndex.build(made_keys(), "IVF16,PQ2x4")
+    assert not index._inner.do_polysemous_training
 
 
 def test_missing_faiss_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,7 +269,7 @@ def made_entries(key_ND: np.ndarray, segments: int, folder: Path) -> tuple[Entri
     weights = np.arange(1, segments + 1) / np.arange(1, segments + 1).sum()
     cuts = [0, *(np.cumsum(weights) * len(key_ND)).astype(int).tolist()]
     found = []
-    for number, (start, end) in enumerate(zip(cuts, cuts[1:], strict=False)):
+    for number, (start, end) in enumerate(pairwise(cuts)):
         writer = SegmentWriter(folder / f"segment-{number:06d}", {})
         keys = [key_ND[place : min(place + SENTENCE, end)] for place in range(start, end, SENTENCE)]
         pairs = [Pair(f"s{place}", f"t{place}") for place in range(len(keys))]
@@ -263,7 +278,7 @@ def made_entries(key_ND: np.ndarray, segments: int, folder: Path) -> tuple[Entri
     return Entries(found, torch.device("cpu")), found
 
 
-def made_searcher(name: str, segments: int, folder: Path, count: int = 1800) -> tuple[Searcher, np.ndarray]:
+def made_searcher(name: str, segments: int, folder: Path, count: int = 1600) -> tuple[Searcher, np.ndarray]:
     key = made_keys(count)
     entries, parts = made_entries(key, segments, folder)
     return Searcher(entries, [ALL[name](np.asarray(part.key_ND)) for part in parts], COLUMNS), key
@@ -299,7 +314,7 @@ def test_search_returns_k_live_entries_with_stored_distances(name: str, segments
 
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("segments", [1, 3])
-@pytest.mark.parametrize("places", [[5], [0, 900, 1799], list(range(600, 607)), list(range(0, 1800, 150))])
+@pytest.mark.parametrize("places", [[5], [0, 900, 1599], list(range(600, 607)), list(range(0, 1600, 150))])
 def test_search_finds_every_one_of_a_handful(name: str, segments: int, places: list[int], tmp_path: Path) -> None:
     """Few allowed entries, far from the query, at the lowest effort: they are returned all the same."""
     searcher, key = made_searcher(name, segments, tmp_path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -15,9 +15,10 @@ from torch import Tensor
 from nearmt.contracts import MethodState, Step
 from nearmt.methods import PRESETS, ChunkConfig, ChunkMethod, KnnConfig, KnnMethod, PlainMethod
 from nearmt.methods.chunk import ChunkState
-from nearmt.retrieval.neighbour_cache import NeighbourCache
+from nearmt.models import TranslationModel
 from nearmt.retrieval.source import EntrySource
 from nearmt.store import Datastore
+from tests.conftest import make_pairs
 from tests.methods.reference import Corpus, ReferenceChunk, ReferenceKnn, Settings
 from tests.retrieval.memory_store import MemoryStore, random_store
 
@@ -41,7 +42,7 @@ BASE: dict[str, Any] = {
     "schedule": "geometric:2:8",
 }
 STRATEGIES: dict[str, dict[str, Any]] = {
-    **{name: dict(preset) for name, preset in PRESETS.items()},
+    **{name: dict(preset) for name, preset in PRESETS.items()},  # the paper's
     "default": {},
     **{
         f"{scope}/{retention}/{duplicates}": {"scope": scope, "retention": retention, "duplicates": duplicates}
@@ -83,15 +84,15 @@ class Moment:
     rows: list[int]
 
 
-def make_moments(seed: int, vocabulary: int = VOCABULARY, states: int = STATES) -> list[Moment]:
+def make_moments(seed: int, vocabulary: int = VOCABULARY) -> list[Moment]:
     """One row a sentence, then BEAMS; random reorders within a sentence; sentences leave at their time."""
     generator = torch.Generator().manual_seed(1000 + seed)
     # Hypotheses of a sentence are alike, so that they retrieve the same entries more than once.
-    topic_SH = torch.randn(len(LENGTHS), states, generator=generator)
+    topic_SH = torch.randn(len(LENGTHS), STATES, generator=generator)
     sources = list(range(len(LENGTHS)))
     moments = []
     for time in range(1, STEPS + 1):
-        noise_BH = 0.6 * torch.randn(len(sources), states, generator=generator)
+        noise_BH = 0.6 * torch.randn(len(sources), STATES, generator=generator)
         logits_BV = 2 * torch.randn(len(sources), vocabulary, generator=generator)
         forbidden_B = torch.randint(0, vocabulary, (len(sources),), generator=generator)
         logits_BV[torch.arange(len(sources)), forbidden_B] = -torch.inf
@@ -160,7 +161,9 @@ def assert_agree(moments: list[Moment], ours: Iterator[Tensor], expected: Iterat
         np.testing.assert_allclose(np.exp(found_BV).sum(axis=1), 1.0, rtol=0, atol=1e-5, err_msg=place)
 
 
-def check_chunk(store: MemoryStore, moments: list[Moment], settings: dict[str, Any]) -> tuple[ChunkState, ReferenceChunk]:
+def check_chunk(
+    store: MemoryStore, moments: list[Moment], settings: dict[str, Any]
+) -> tuple[ChunkState, ReferenceChunk]:
     method = ChunkMethod(store, ChunkConfig.from_mapping({**BASE, **settings}))
     state = method.begin(LENGTHS, STEPS, trace=False)
     reference = ReferenceChunk(corpus_of(store), reference_settings(method.config), LENGTHS, STEPS)
@@ -189,7 +192,7 @@ def test_strategies(seed: int, name: str) -> None:
     check_chunk(large_store(seed), make_moments(seed), STRATEGIES[name])
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", SEEDS[:2])
 @pytest.mark.parametrize("name", VARIATIONS)
 def test_variations(seed: int, name: str) -> None:
     check_chunk(large_store(seed), make_moments(seed), VARIATIONS[name])
@@ -210,12 +213,19 @@ def test_knn_with_an_empty_store_is_the_model_alone() -> None:
         assert torch.equal(ours_BV, plain_BV)
 
 
-@pytest.mark.xfail(strict=True, reason="a varying chunk is cut to `chunk`: c_k = min(c, i_k), not i_k (App. A)")
 def test_varying_chunks_are_as_long_as_the_interval_whatever_the_chunk_size() -> None:
     check_chunk(large_store(0), make_moments(0), {"varying-chunk": True, "chunk": 2})
 
 
-def test_a_real_datastore(tiny_store: Datastore) -> None:
+def unseen_states(model: TranslationModel, count: int) -> Tensor:
+    """Decoder states [N, H] of sentences that are in no store."""
+    pairs = make_pairs(count, seed=99)
+    sources = [model.codec.source_ids(pair.source) for pair in pairs]
+    return torch.cat(model.seq2seq.force_decode(sources, [model.codec.target_ids(pair.target) for pair in pairs]))
+
+
+@pytest.mark.parametrize("name", ["default", "in-order", "single-chunk", "beam-batch", "sentence"])
+def test_a_real_datastore(tiny: TranslationModel, tiny_store: Datastore, name: str) -> None:
     """Keys, tokens and sentences as its users see them; temperatures as the store suggests them."""
     entry_N = torch.arange(len(tiny_store))
     token_N = tiny_store.tokens(entry_N).tolist()
@@ -223,14 +233,18 @@ def test_a_real_datastore(tiny_store: Datastore) -> None:
     ends = [place + 1 for place, token in enumerate(token_N) if token == end_of_sentence]
     assert len(ends) == len(list(tiny_store.pairs()))
     key_ND = tiny_store.keys(entry_N, tiny_store.manifest.columns).double().numpy()
-    moments = make_moments(7, vocabulary=max(token_N) + 1, states=16)
-    for strategy in ("default", "in-order", "single-chunk", "sentence"):
-        config = ChunkConfig.from_mapping({"k": 8, "chunk": 6, "cache-columns": 8, **STRATEGIES[strategy]})
-        method = ChunkMethod(tiny_store, config)
-        settings = reference_settings(method.config)
-        reference = ReferenceChunk(Corpus(key_ND, token_N, ends), settings, LENGTHS, STEPS)
-        state = method.begin(LENGTHS, STEPS, trace=False)
-        assert_agree(moments, run(state, moments), run_reference(reference, tiny_store, moments))
+    # Random states would lie so far away, in units of T, that fp32 distances alone err by more than 1e-5.
+    state_NH = unseen_states(tiny, 20)
+    generator = torch.Generator().manual_seed(7)
+    moments = [
+        replace(moment, hidden_BH=state_NH[torch.randperm(len(state_NH), generator=generator)[: len(moment.sources)]])
+        for moment in make_moments(7, vocabulary=max(token_N) + 1)
+    ]
+    config = ChunkConfig.from_mapping({"k": 8, "chunk": 6, "cache-columns": 8, **STRATEGIES[name]})
+    method = ChunkMethod(tiny_store, config)
+    reference = ReferenceChunk(Corpus(key_ND, token_N, ends), reference_settings(method.config), LENGTHS, STEPS)
+    state = method.begin(LENGTHS, STEPS, trace=False)
+    assert_agree(moments, run(state, moments), run_reference(reference, tiny_store, moments))
 
 
 @pytest.mark.parametrize("name", ["default", "in-order", "single-chunk"])
@@ -264,10 +278,9 @@ def log_probs_of(store: MemoryStore, moments: list[Moment], settings: dict[str, 
     return torch.cat(list(run(state, moments)))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_strategies_differ_on_these_steps(seed: int) -> None:
+def test_strategies_differ_on_these_steps() -> None:
     names = [name for name in STRATEGIES if "/" in name] + ["in-order"]
-    store, moments = large_store(seed), make_moments(seed)
+    store, moments = large_store(0), make_moments(0)
     found = {name: log_probs_of(store, moments, STRATEGIES[name]).exp() for name in names}
     for first in names:
         for second in names[names.index(first) + 1 :]:
@@ -289,19 +302,25 @@ def test_named_strategies_are_combinations_of_the_options() -> None:
 
 
 @pytest.mark.parametrize("name", ["in-order", "hypothesis/last/keep", "hypothesis/all/remove"])
-def test_a_forgotten_reorder_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def only_fan_out(state: ChunkState, row_B: Tensor) -> None:
-        """The mistake of the released code, nearly: rows are multiplied or dropped but not reordered."""
-        straight = torch.sort(row_B).values
-        reorder(state, straight)
-
+@pytest.mark.parametrize("mistake", ["rows stay in order", "only the first time"])
+def test_a_forgotten_reorder_is_noticed(name: str, mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows fan out as they should; after that they no longer follow the beam (as in the released code)."""
     reorder = ChunkState.reorder
-    monkeypatch.setattr(ChunkState, "reorder", only_fan_out)
-    with pytest.raises(AssertionError):
+    calls: list[Tensor] = []
+
+    def mistaken(state: ChunkState, row_B: Tensor) -> None:
+        calls.append(row_B)
+        if mistake == "rows stay in order":
+            reorder(state, row_B.sort().values)
+        elif len(calls) == 1:
+            reorder(state, row_B)
+
+    monkeypatch.setattr(ChunkState, "reorder", mistaken)
+    with pytest.raises(AssertionError, match="Mismatched elements"):
         check_chunk(large_store(0), make_moments(0), STRATEGIES[name])
 
 
-def test_a_reorder_of_the_cache_that_does_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(NeighbourCache, "reorder", lambda cache, row_B: None)
-    with pytest.raises(AssertionError):
-        check_chunk(large_store(0), make_moments(0), STRATEGIES["single-chunk"])
+@pytest.mark.parametrize("name", ["source/last/keep", "source/all/remove", "batch/last/keep", "batch/all/remove"])
+def test_shared_caches_need_no_reorder(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ChunkState, "reorder", lambda state, row_B: None)
+    check_chunk(large_store(0), make_moments(0), STRATEGIES[name])

@@ -20,7 +20,7 @@ COMMANDS = {
     "info": "Show what a datastore holds.",
     "reindex": "Give a datastore a new index.",
     "demo": "Watch a frozen model learn a manual's language.",
-    "export-model": "Write the embedded model as a Hugging Face folder.",
+    "export-model": "Write the embedded model as an ordinary Hugging Face folder.",
 }
 
 
@@ -65,9 +65,12 @@ def main(arguments: list[str] | None = None) -> None:
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line; errors become one line on stderr and an exit code."""
     try:
-        cli.main(arguments, prog_name="nearmt", standalone_mode=False)
+        with cli.make_context("nearmt", list(sys.argv[1:] if arguments is None else arguments)) as context:
+            cli.invoke(context)
         sys.stdout.flush()
         return 0
+    except click.exceptions.Exit as end:  # after --help and --version
+        return end.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return 2

@@ -28,12 +28,12 @@ def read_pairs(
     """
     count = 0
     for raw in _raw_pairs([Path(path) for path in paths], source_lang, target_lang):
-        if limit is not None and count >= limit:
-            return
         pair = replace(raw, source=clean(raw.source), target=clean(raw.target))
         if pair.source and pair.target:
             count += 1
             yield pair
+        if count == limit:
+            return
 
 
 def _raw_pairs(paths: list[Path], source_lang: str | None, target_lang: str | None) -> Iterator[Pair]:

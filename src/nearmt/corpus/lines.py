@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import lzma
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, cast
@@ -30,7 +31,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise InputError(
             f"{path}, line {number}: not UTF-8 (byte {error.start + 1}); convert the file, e.g. with iconv"
         ) from error
-    except (EOFError, lzma.LZMAError, gzip.BadGzipFile) as error:
+    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path}, after line {number}: damaged compressed file ({error})") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nearmt.errors import writing
+from nearmt.errors import DatastoreError, writing
 
 
 def sha256(path: Path) -> str:
@@ -23,6 +26,17 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextmanager
+def writer_lock(folder: Path) -> Iterator[None]:
+    """One writer at a time; the lock ends with the process that holds it."""
+    with writing(folder), (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise DatastoreError(f"{folder}: another process is writing to it; try again when it is done") from error
+        yield
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -137,7 +137,7 @@ class Manifest:
                     "update nearmt or build the store again"
                 )
             return _from_json(raw)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DatastoreError(f"{path}: damaged ({type(error).__name__}: {error}); build the store again") from error
 
     def check_files(self, folder: Path, thorough: bool | None = None) -> None:

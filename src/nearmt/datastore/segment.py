@@ -76,6 +76,9 @@ class SegmentWriter:
         self._progress["pairs"] += len(pairs)
         self._progress["entries"] = int(ends[-1]) if len(ends) else self.entries
         self._progress["too_long"] += too_long
+        self._record()
+
+    def _record(self) -> None:
         write_json(self.folder / _PROGRESS, {"settings": self._settings, "progress": self._progress})
 
     def keep_common(self, pairs: Iterator[Pair]) -> Iterator[Pair]:
@@ -103,10 +106,12 @@ class SegmentWriter:
         row = self._progress["bytes"][KEY] // self.entries if self.entries else 0
         sizes = {KEY: entries * row, TOKEN: entries * 4, END: pairs * 8, PAIRS: int(start_P[pairs])}
         sizes[PAIR_START] = pairs * 8
-        for name, size in sizes.items():
-            os.truncate(self.folder / name, size)
         too_long = int((np.diff(end_P[:pairs], prepend=0) == 0).sum())
         self._progress = {"pairs": pairs, "entries": entries, "too_long": too_long, "bytes": sizes}
+        # Recorded before anything else is written: the files must never hold more than is known.
+        self._record()
+        for name, size in sizes.items():
+            os.truncate(self.folder / name, size)
 
     def seal(self) -> SegmentRecord:
         (self.folder / _PROGRESS).unlink(missing_ok=True)

@@ -37,7 +37,9 @@ class ChunkConfig(KnnConfig):
 
     chunk: int = option(16, "tokens of a retrieved chunk (c)", low=1, high=1024)
     schedule: str = option("geometric:2:16", "when to search: every:STEPS or geometric:MIN:MAX")
-    varying_chunk: bool = option(False, "let each chunk be as long as the interval that follows (c_k = i_k)")
+    varying_chunk: bool = option(
+        False, "chunks as long as the interval that follows (c_k = i_k), not --chunk"
+    )
     cache_weight: float = option(
         0.6, "weight of the neighbours between searches (lambda')", name="cache-lambda", low=0, high=1
     )
@@ -63,6 +65,8 @@ class ChunkState:
         schedule = parse_schedule(self._config.schedule)
         #: Of each sentence: the steps at which it searches, and the interval after each.
         self._due = [search_steps(schedule, length, max_steps) for length in source_lengths]
+        longest = max((interval for steps in self._due for interval in steps.values()), default=1)
+        self._chunk = longest if self._config.varying_chunk else self._config.chunk
         self._cache_config, self._sentences = method.cache_config, len(source_lengths)
         self._cache: NeighbourCache | None = None
         self._reader: ChunkReader | None = None
@@ -100,15 +104,15 @@ class ChunkState:
             self._cache.remember(rows, sources, entry_RKC.flatten(1))
         else:
             if self._reader is None:
-                self._reader = ChunkReader.blank(len(step.sources), config.k, config.chunk, query_RD.device)
+                self._reader = ChunkReader.blank(len(step.sources), config.k, self._chunk, query_RD.device)
             self._reader.replace(row_R, entry_RKC, found.distance_BK)
 
     def _chunks(self, found: Neighbours, intervals: list[int]) -> Tensor:
-        """The entries of the retrieved chunks [R, K, C], cut to the interval where chunks vary in size."""
-        entry_RKC = self._store.chunks(found.entry_BK, self._config.chunk)
+        """The entries of the retrieved chunks [R, K, C]; where sizes vary, each as long as its interval."""
+        entry_RKC = self._store.chunks(found.entry_BK, self._chunk)
         if not self._config.varying_chunk:
             return entry_RKC
-        place_C = torch.arange(self._config.chunk, device=entry_RKC.device)
+        place_C = torch.arange(self._chunk, device=entry_RKC.device)
         size_R = torch.tensor(intervals, device=entry_RKC.device)
         return torch.where(place_C < size_R[:, None, None], entry_RKC, -1)
 

@@ -28,17 +28,22 @@ _NOT_EXPORTED = {WEIGHTS, REDUCTION, "README.md"}
 def load_embedded(name: str) -> PreTrainedModel:
     """The embedded model in fp32."""
     from safetensors.torch import load_file
-    from transformers import AutoConfig, AutoModelForSeq2SeqLM, GenerationConfig
+    from transformers import GenerationConfig, MarianConfig, MarianMTModel, logging
 
+    logging.disable_progress_bar()
     folder = EMBEDDED[name]
-    config = AutoConfig.from_pretrained(folder)
-    config.dtype = torch.float32
-    model = AutoModelForSeq2SeqLM.from_config(config)
-    missing, unexpected = model.load_state_dict(_expand(load_file(folder / WEIGHTS)), strict=False)
+    model: PreTrainedModel
+    model, report = MarianMTModel.from_pretrained(
+        None,
+        config=MarianConfig.from_pretrained(folder),
+        state_dict=_expand(load_file(folder / WEIGHTS)),
+        dtype=torch.float32,
+        output_loading_info=True,
+    )
     # What is tied or computed (embeddings, positions, the zero bias) is not stored; all else must be there.
     derived = ("embed_tokens", "embed_positions", "lm_head", "final_logits_bias")
-    assert not unexpected and all(any(part in key for part in derived) for key in missing), (missing, unexpected)
-    model.tie_weights()
+    missing = [key for key in report["missing_keys"] if not any(part in key for part in derived)]
+    assert not missing and not report["unexpected_keys"], report
     model.generation_config = GenerationConfig.from_pretrained(folder)
     return model
 

@@ -51,7 +51,8 @@ class NeighbourCache:
         if self._config.retention == "all":
             new_GX = torch.cat([self._held_UM[holders], new_GX], dim=1)
         new_GM = _compact(new_GX, self._config.duplicates == "remove")
-        key_GME = self._store.keys(new_GM.clamp(min=0).flatten(), self._config.columns).view(*new_GM.shape, -1)
+        columns = self._config.columns
+        key_GME = self._store.keys(new_GM.clamp(min=0).flatten(), columns).view(*new_GM.shape, columns)
         grow = new_GM.shape[1] - self._held_UM.shape[1]
         if grow > 0:
             self._held_UM = torch.nn.functional.pad(self._held_UM, (0, grow), value=-1)
@@ -92,7 +93,7 @@ class NeighbourCache:
         if self._config.scope == "batch":
             return self._batch_cache()
         holders = list(dict.fromkeys(self._holders(rows, sources)))
-        if len(holders) == len(self._held_UM):
+        if holders == list(range(len(self._held_UM))):
             return self._held_UM, self._key_UME
         return self._held_UM[holders], self._key_UME[holders]
 

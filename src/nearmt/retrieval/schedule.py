@@ -48,9 +48,9 @@ class GeometricSchedule:
             raise ConfigError(f"schedule = '{self}': needs 1 <= i_min <= i_max")
 
     def interval(self, time: int, source_length: int) -> int:
-        rate = 0.5 * self.i_max / max(1, source_length)
-        # Beyond this exponent i_max wins anyway; unclamped, a short source overflows a float.
-        exponent = min(rate * time, math.log2(self.i_max / self.i_min) + 1)
+        # r * t_k in one division: rounding r first can miss a whole number. Beyond the second bound
+        # i_max wins anyway; unclamped, a short source overflows a float.
+        exponent = min(0.5 * self.i_max * time / max(1, source_length), math.log2(self.i_max / self.i_min) + 1)
         return math.floor(min(self.i_max, self.i_min * 2**exponent))
 
     def __str__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from torch import Tensor
 from nearmt.config import Config, option
 from nearmt.contracts import Neighbours, Pair, Progress
 from nearmt.datastore import Manifest, Segment, SegmentWriter
+from nearmt.datastore.files import writer_lock
 from nearmt.datastore.ids import with_ids
 from nearmt.errors import ConfigError, DatastoreError
 from nearmt.models import TranslationModel
@@ -83,17 +85,31 @@ class Datastore:
     def add(self, pairs: Iterable[Pair], model: TranslationModel, progress: Progress | None = None) -> int:
         """Append pairs as a new segment and return how many; they are found by every search that follows."""
         self.check_model(model)
+        with writer_lock(self.path):
+            return self._add(pairs, model, progress)
+
+    def _add(self, pairs: Iterable[Pair], model: TranslationModel, progress: Progress | None) -> int:
+        self._catch_up()
         number = 1 + max((int(r.name.split("-")[1]) for r in self.manifest.segments), default=0)
         writer = SegmentWriter(self.path / f"segment-{number:06d}", {})
         reduction = self._reduction.to(torch.device("cpu"))
         seen = _occurrences(self.pairs())
         write_pairs(writer, with_ids(pairs, seen), model, reduction, progress)
         if not writer.pairs:
+            shutil.rmtree(writer.folder)
             return 0
         record = index_segment(self.path, writer.seal(), reduction.columns, "auto")
         self.manifest = update(self.path, self.manifest, reduction, [*self.manifest.segments, record])
         self._open_segments()
         return record.pairs
+
+    def _catch_up(self) -> None:
+        """See what others have done to the store since it was opened."""
+        manifest = Manifest.load(self.path)
+        if manifest != self.manifest:
+            self.manifest = manifest
+            self._reduction = Reduction.load(self.path / manifest.reduction_name).to(self.device)
+            self._open_segments()
 
     def check_model(self, model: TranslationModel) -> None:
         """Refuse a model whose states are not those of this store, naming both."""
@@ -109,7 +125,10 @@ class Datastore:
                 f"the model {model.language_pair[0]} to {model.language_pair[1]}"
             )
         if model.key_layer != mine.key_layer:
-            raise DatastoreError(f"{store}: has keys of layer '{mine.key_layer}'; use --key-layer {mine.key_layer}")
+            raise DatastoreError(
+                f"{store}: has keys of layer '{mine.key_layer}', the model gives '{model.key_layer}'; "
+                f"use --key-layer {mine.key_layer}"
+            )
 
     def __len__(self) -> int:
         """Entries: one for every target token, end of sentence included."""

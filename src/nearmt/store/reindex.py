@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from nearmt.datastore import Manifest, Segment, SegmentRecord
+from nearmt.datastore.files import writer_lock
 from nearmt.datastore.manifest import FileRecord, reduction_name
 from nearmt.datastore.segment import KEY
 from nearmt.errors import writing
@@ -21,6 +22,12 @@ _BLOCK = 65_536
 
 def reindex(path: Path, factory: str = "auto") -> Manifest:
     """Index all segments anew. Needs no model: keys are there."""
+    Manifest.load(path)  # a folder that is no datastore gets no lock
+    with writer_lock(path):
+        return _reindex(path, factory)
+
+
+def _reindex(path: Path, factory: str) -> Manifest:
     manifest = Manifest.load(path)
     manifest.check_files(path)
     reduction = Reduction.load(path / manifest.reduction_name)

@@ -1,0 +1,241 @@
+"""Translation memories as streams of pairs."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nearmt.contracts import Pair
+from nearmt.corpus import numbered_lines, read_pairs
+from nearmt.errors import InputError
+
+TEXT = "Die Pumpe.\tThe pump.\nDas Ventil.\tThe valve.\n"
+EXPECTED = [("Die Pumpe.", "The pump."), ("Das Ventil.", "The valve.")]
+
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    ".tsv": bytes,
+    ".tab": bytes,
+    ".tsv.gz": gzip.compress,
+    ".tsv.xz": lzma.compress,
+}
+
+
+def texts(pairs: list[Pair]) -> list[tuple[str, str]]:
+    return [(pair.source, pair.target) for pair in pairs]
+
+
+def written(folder: Path, name: str, text: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_reads_tsv_plain_and_compressed(suffix: str, tmp_path: Path) -> None:
+    path = written(tmp_path, "memory" + suffix, PACK[suffix](TEXT.encode()))
+    pairs = list(read_pairs(path))
+    assert texts(pairs) == EXPECTED
+    assert {pair.origin for pair in pairs} == {path.name}
+    assert texts(list(read_pairs(str(path)))) == EXPECTED
+
+
+def test_the_third_column_is_the_origin(tmp_path: Path) -> None:
+    path = written(tmp_path, "m.tsv", "a\tb\tmanual\nc\td\ne\tf\tcatalogue\tignored\n")
+    assert [(p.source, p.target, p.origin) for p in read_pairs(path)] == [
+        ("a", "b", "manual"),
+        ("c", "d", "m.tsv"),
+        ("e", "f", "catalogue"),
+    ]
+
+
+def test_several_files_in_order(tmp_path: Path) -> None:
+    first = written(tmp_path, "b.tsv", "1\tone\n2\ttwo\n")
+    second = written(tmp_path, "a.tsv.gz", gzip.compress(b"3\tthree\n"))
+    pairs = list(read_pairs(first, second, first))
+    assert [pair.target for pair in pairs] == ["one", "two", "three", "one", "two"]
+    assert [pair.origin for pair in pairs] == ["b.tsv", "b.tsv", "a.tsv.gz", "b.tsv", "b.tsv"]
+
+
+def test_no_files_are_no_pairs() -> None:
+    assert list(read_pairs()) == []
+
+
+@pytest.mark.parametrize("languages", [("de", "en"), (None, None)])
+def test_aligned_files(languages: tuple[str | None, str | None], tmp_path: Path) -> None:
+    source = written(tmp_path, "a.de", "eins\n\ndrei\nvier\n")
+    target = written(tmp_path, "a.en", "one\ntwo\n\nfour\n")
+    pairs = list(read_pairs(source, target, source_lang=languages[0], target_lang=languages[1]))
+    assert texts(pairs) == [("eins", "one"), ("vier", "four")]
+    assert pairs[0].origin == "a.de"
+
+
+def test_aligned_files_may_be_compressed(tmp_path: Path) -> None:
+    source = written(tmp_path, "a.de.xz", lzma.compress(b"eins\nzwei\n"))
+    target = written(tmp_path, "a.en.gz", gzip.compress(b"one\ntwo\n"))
+    assert texts(list(read_pairs(source, target, source_lang="de", target_lang="en"))) == [
+        ("eins", "one"),
+        ("zwei", "two"),
+    ]
+
+
+def test_a_tab_in_an_aligned_file_is_white_space(tmp_path: Path) -> None:
+    source, target = written(tmp_path, "a.de", "eins\tzwei\n"), written(tmp_path, "a.en", "one two\n")
+    assert texts(list(read_pairs(source, target))) == [("eins zwei", "one two")]
+
+
+@pytest.mark.parametrize(
+    ("source_text", "target_text", "short"),
+    [("1\n2\n3\n", "1\n2\n", "a.en: ends before line 3"), ("1\n", "1\n2\n3\n", "a.de: ends before line 2")],
+)
+def test_aligned_files_of_unequal_length(source_text: str, target_text: str, short: str, tmp_path: Path) -> None:
+    source, target = written(tmp_path, "a.de", source_text), written(tmp_path, "a.en", target_text)
+    with pytest.raises(InputError, match=short):
+        list(read_pairs(source, target))
+
+
+def test_aligned_files_in_the_wrong_order_are_refused(tmp_path: Path) -> None:
+    source, target = written(tmp_path, "a.de", "eins\n"), written(tmp_path, "a.en", "one\n")
+    with pytest.raises(InputError, match=r"a\.en: unknown format '\.en'"):
+        list(read_pairs(target, source, source_lang="de", target_lang="en"))
+
+
+def test_a_line_without_a_tab_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, "m.tsv", "a\tb\n\nno tab here\nc\td\n")
+    with pytest.raises(InputError, match=r"m\.tsv, line 3: no tab"):
+        list(read_pairs(path))
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".tsv.gz", ".tsv.xz"])
+def test_bytes_that_are_not_utf8_are_named_by_line(suffix: str, tmp_path: Path) -> None:
+    raw = "a\tb\nc\td\ngrün\tgreen\n".encode("latin-1")
+    path = written(tmp_path, "m" + suffix, PACK[suffix](raw))
+    with pytest.raises(InputError, match=r"line 3: not UTF-8 \(byte 3\)") as caught:
+        list(read_pairs(path))
+    assert path.name in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_pairs_before_the_bad_line_are_streamed(tmp_path: Path) -> None:
+    stream = read_pairs(written(tmp_path, "m.tsv", b"a\tb\n\xff\tc\n"))
+    assert next(stream).source == "a"
+    with pytest.raises(InputError, match="line 2"):
+        next(stream)
+
+
+def test_the_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    path = written(tmp_path, "m.tsv", b"\xef\xbb\xbfa\tb\nc\td\n")
+    assert texts(list(read_pairs(path))) == [("a", "b"), ("c", "d")]
+    assert list(numbered_lines(path)) == [(1, "a\tb"), (2, "c\td")]
+
+
+def test_crlf_and_a_last_line_without_end(tmp_path: Path) -> None:
+    assert texts(list(read_pairs(written(tmp_path, "m.tsv", b"a\tb\r\nc\td\r\n")))) == [("a", "b"), ("c", "d")]
+    assert texts(list(read_pairs(written(tmp_path, "n.tsv", b"a\tb\nc\td")))) == [("a", "b"), ("c", "d")]
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"])
+def test_only_line_feeds_end_a_line(separator: str, tmp_path: Path) -> None:
+    """str.splitlines would see two lines here, and the corpus would lose its alignment."""
+    path = written(tmp_path, "m.tsv", f"a{separator}b\tc\nd\te\n")
+    assert len(list(numbered_lines(path))) == 2
+    pairs = list(read_pairs(path))
+    assert [pair.target for pair in pairs] == ["c", "e"]
+    assert pairs[0].source == ("ab" if separator == "\x1c" else "a b")
+
+
+def test_empty_lines_and_empty_sides_are_left_out(tmp_path: Path) -> None:
+    path = written(tmp_path, "m.tsv", "\na\tb\n\t\n \t \nc\t\n\td\n\ufeff\t\x00\n   \ne\tf\n")
+    assert texts(list(read_pairs(path))) == [("a", "b"), ("e", "f")]
+
+
+def test_an_empty_file_has_no_pairs(tmp_path: Path) -> None:
+    assert list(read_pairs(written(tmp_path, "m.tsv", ""))) == []
+
+
+def test_texts_are_cleaned(tmp_path: Path) -> None:
+    path = written(tmp_path, "m.tsv", "  a  b\x00 \tc\u00a0d\n")
+    assert texts(list(read_pairs(path))) == [("a b", "c\u00a0d")]
+
+
+def test_limit_counts_pairs_that_are_kept(tmp_path: Path) -> None:
+    path = written(tmp_path, "m.tsv", "\n\t\na\tb\nc\t\nd\te\nf\tg\n")
+    assert texts(list(read_pairs(path, limit=2))) == [("a", "b"), ("d", "e")]
+    assert list(read_pairs(path, limit=0)) == []
+    assert len(list(read_pairs(path, limit=99))) == 3
+
+
+@pytest.mark.xfail(raises=InputError, strict=True, reason="reported: one pair too many is read before the limit stops")
+def test_limit_does_not_read_beyond(tmp_path: Path) -> None:
+    path = written(tmp_path, "m.tsv", "a\tb\nno tab\n")
+    assert texts(list(read_pairs(path, limit=1))) == [("a", "b")]
+
+
+def long_text() -> bytes:
+    return "".join(f"Satz {n * 7919 % 100_003}\tsentence {n * 104_729 % 99_991}\n" for n in range(5000)).encode()
+
+
+@pytest.mark.parametrize("suffix", [".tsv.gz", ".tsv.xz"])
+def test_a_compressed_file_cut_short(suffix: str, tmp_path: Path) -> None:
+    packed = PACK[suffix](long_text())
+    path = written(tmp_path, "m" + suffix, packed[: len(packed) * 3 // 4])
+    with pytest.raises(InputError, match=r"after line \d+: damaged compressed file") as caught:
+        list(read_pairs(path))
+    assert path.name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "suffix",
+    [
+        pytest.param(".tsv.gz", marks=pytest.mark.xfail(raises=zlib.error, strict=True, reason="reported: not caught")),
+        ".tsv.xz",
+    ],
+)
+def test_a_compressed_file_with_altered_bytes(suffix: str, tmp_path: Path) -> None:
+    packed = PACK[suffix](long_text())
+    path = written(tmp_path, "m" + suffix, packed[:24] + b"\xff" * 40 + packed[64:])
+    with pytest.raises(InputError, match=r"m\.tsv\..*damaged compressed file"):
+        list(read_pairs(path))
+
+
+@pytest.mark.parametrize("suffix", [".tsv.gz", ".tsv.xz"])
+def test_a_file_that_is_not_compressed_at_all(suffix: str, tmp_path: Path) -> None:
+    path = written(tmp_path, "m" + suffix, TEXT)
+    with pytest.raises(InputError, match="after line 0: damaged compressed file"):
+        list(read_pairs(path))
+
+
+def test_a_missing_file_suggests_a_near_name(tmp_path: Path) -> None:
+    written(tmp_path, "memory.tsv", TEXT)
+    with pytest.raises(InputError, match=r"memroy\.tsv: no such file; did you mean 'memory\.tsv'\?"):
+        list(read_pairs(tmp_path / "memroy.tsv"))
+    with pytest.raises(InputError, match=r"no such file$"):
+        list(read_pairs(tmp_path / "nowhere" / "memory.tsv"))
+
+
+def test_a_missing_file_is_told_before_anything_is_read(tmp_path: Path) -> None:
+    path = written(tmp_path, "memory.tsv", TEXT)
+    with pytest.raises(InputError, match=r"gone\.tsv"):
+        next(read_pairs(path, tmp_path / "gone.tsv"))
+
+
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "corpus.tsv").mkdir()
+    with pytest.raises(InputError, match="is a folder"):
+        list(read_pairs(tmp_path / "corpus.tsv"))
+
+
+@pytest.mark.parametrize("name", ["memory.docx", "memory", "memory.docx.gz"])
+def test_an_unknown_suffix_says_what_is_known(name: str, tmp_path: Path) -> None:
+    path = written(tmp_path, name, TEXT)
+    with pytest.raises(InputError, match=r"unknown format .*\.tsv") as caught:
+        list(read_pairs(path))
+    assert name in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_unreadable_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        list(numbered_lines(tmp_path))

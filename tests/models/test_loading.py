@@ -1,0 +1,114 @@
+"""Loading by name, and the identity of what was loaded."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import BertConfig, BertModel
+
+from nearmt.errors import ConfigError, ModelError
+from nearmt.models import ModelConfig, TranslationModel, load_model
+from nearmt.models.fingerprint import fingerprint
+from tests.tiny import tiny_marian_folder, tiny_model
+
+WORDS = {"a": 0, "b": 1}
+
+
+def test_the_same_folder_has_the_same_fingerprint(tiny: TranslationModel, tiny_folder: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(tiny_folder, tmp_path / "copy"))
+    for config in (
+        ModelConfig(model=str(tiny_folder), device="cpu"),
+        ModelConfig(model=str(copy), device="cpu"),
+        ModelConfig(model=str(tiny_folder), device="cpu", precision="int8"),
+        ModelConfig(model=str(tiny_folder), device="cpu", precision="bf16", key_layer="feed-forward"),
+    ):
+        assert load_model(config).fingerprint == tiny.fingerprint
+
+
+def test_another_seed_has_another_fingerprint(tiny: TranslationModel, tmp_path: Path) -> None:
+    other = load_model(ModelConfig(model=str(tiny_marian_folder(tmp_path, seed=1)), device="cpu"))
+    assert other.fingerprint != tiny.fingerprint
+    assert fingerprint(tiny_model("marian", 0), WORDS) != fingerprint(tiny_model("marian", 1), WORDS)
+
+
+def test_another_vocabulary_has_another_fingerprint(tiny: TranslationModel, tiny_folder: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(tiny_folder, tmp_path / "copy"))
+    vocabulary = json.loads((copy / "vocab.json").read_text(encoding="utf-8"))
+    first, second = [piece for piece in vocabulary if piece.startswith("▁")][:2]
+    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+    (copy / "vocab.json").write_text(json.dumps(vocabulary), encoding="utf-8")
+    assert load_model(ModelConfig(model=str(copy), device="cpu")).fingerprint != tiny.fingerprint
+
+
+def test_the_fingerprint_sees_one_trained_weight() -> None:
+    model = tiny_model("marian")
+    before = fingerprint(model, WORDS)
+    assert fingerprint(model, dict(reversed(WORDS.items()))) == before
+    with torch.no_grad():
+        model.get_decoder().layers[-1].fc2.bias[0] += 1e-3  # type: ignore[union-attr, index, operator]
+    assert fingerprint(model, WORDS) != before
+
+
+def one_line(error: BaseException) -> str:
+    assert "\n" not in str(error)
+    return str(error)
+
+
+def test_a_missing_folder_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ModelError) as caught:
+        load_model(ModelConfig(model=str(tmp_path / "gone"), device="cpu"))
+    assert "gone' cannot be loaded" in one_line(caught.value)
+    assert "give de-en, a model folder, or a hub id" in str(caught.value)
+
+
+def test_an_empty_folder_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ModelError) as caught:
+        load_model(ModelConfig(model=str(tmp_path), device="cpu"))
+    assert f"folder '{tmp_path}' cannot be loaded" in one_line(caught.value)
+
+
+def test_a_hub_id_without_network_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ModelError, match="model 'nearmt-nobody/nothing' cannot be loaded") as caught:
+        load_model(ModelConfig(model="nearmt-nobody/nothing", device="cpu"))
+    one_line(caught.value)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "vocab.json", "source.spm"])
+def test_a_damaged_folder_is_one_line(name: str, tiny_folder: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(tiny_folder, tmp_path / "copy"))
+    (copy / name).write_bytes(b"damaged")
+    with pytest.raises(ModelError, match="cannot be loaded") as caught:
+        load_model(ModelConfig(model=str(copy), device="cpu"))
+    one_line(caught.value)
+
+
+def test_a_model_that_cannot_translate(tmp_path: Path) -> None:
+    config = BertConfig(vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
+    BertModel(config).save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match="cannot be loaded") as caught:
+        load_model(ModelConfig(model=str(tmp_path), device="cpu"))
+    one_line(caught.value)
+
+
+def test_no_gpu_is_a_config_error(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    for device in ("cuda", "cuda:1"):
+        with pytest.raises(ConfigError, match=f"device = '{device}': no usable GPU here"):
+            load_model(ModelConfig(model=str(tiny_folder), device=device))
+    with pytest.raises(ConfigError, match="device = 'gpu': unknown"):
+        load_model(ModelConfig(model=str(tiny_folder), device="gpu"))
+    assert load_model(ModelConfig(model=str(tiny_folder), device="auto")).seq2seq.device.type == "cpu"
+
+
+def test_another_direction_is_refused(tiny_folder: Path) -> None:
+    with pytest.raises(ModelError, match="translates de to en, not fr to en"):
+        load_model(ModelConfig(model=str(tiny_folder), source_lang="fr", device="cpu"))
+    with pytest.raises(ModelError, match="translates de to en, not de to fr"):
+        load_model(ModelConfig(model=str(tiny_folder), target_lang="fr", device="cpu"))
+    named = load_model(ModelConfig(model=str(tiny_folder), source_lang="de-AT", target_lang="en", device="cpu"))
+    assert named.language_pair == ("de-AT", "en")

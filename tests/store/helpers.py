@@ -1,0 +1,107 @@
+"""What the tests of stores share: entries by hand, files by name, counted encoders."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from nearmt.contracts import Pair
+from nearmt.datastore import Manifest
+from nearmt.datastore.manifest import FILE_NAME
+from nearmt.models import Seq2SeqModel, TranslationModel
+from nearmt.reduction import Reduction
+from nearmt.store import Datastore
+
+
+def states_by_hand(model: TranslationModel, pairs: Sequence[Pair]) -> tuple[list[Tensor], list[list[int]]]:
+    """States and target tokens of each pair, encoded alone."""
+    found = [_encoded_alone(model, pair.source, pair.target) for pair in pairs]
+    return [states for states, _ in found], [tokens for _, tokens in found]
+
+
+@cache
+def _encoded_alone(model: TranslationModel, source: str, target: str) -> tuple[Tensor, list[int]]:
+    tokens = model.codec.target_ids(target)
+    return model.seq2seq.force_decode([model.codec.source_ids(source)], [tokens])[0], tokens
+
+
+def reduction_of(path: Path) -> Reduction:
+    return Reduction.load(path / Manifest.load(path).reduction_name)
+
+
+def all_keys(store: Datastore) -> Tensor:
+    return store.keys(torch.arange(len(store)), store.manifest.columns)
+
+
+def some_queries(store: Datastore, count: int = 20, seed: int = 0) -> Tensor:
+    """Points near entries, the same for every store of the same keys."""
+    generator = torch.Generator().manual_seed(seed)
+    key = all_keys(store)
+    place = torch.randperm(len(key), generator=generator)[:count]
+    return key[place] + 0.05 * torch.randn(count, key.shape[1], generator=generator)
+
+
+def nearest_by_hand(store: Datastore, query_BD: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
+    difference = all_keys(store).double()[None] - query_BD.double()[:, None]
+    squared = difference.square().sum(dim=-1).numpy()
+    order = np.argsort(squared, axis=1, kind="stable")[:, :k]
+    return order, np.take_along_axis(squared, order, axis=1)
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+
+
+def arrays(path: Path) -> dict[str, bytes]:
+    """Everything but manifest (it has a date) and indexes."""
+    return {name: data for name, data in contents(path).items() if name != FILE_NAME and "index-" not in name}
+
+
+def assert_no_strays(path: Path) -> None:
+    """Only what the manifest names lies in a store, and nothing lies beside it."""
+    manifest = Manifest.load(path)
+    known = {FILE_NAME, manifest.reduction_name}
+    known |= {f"{record.name}/{name}" for record in manifest.segments for name in record.files}
+    assert set(contents(path)) == known
+    folders = {file.name for file in path.iterdir() if file.is_dir()}
+    assert folders == {record.name for record in manifest.segments}
+    beside = {file.name for file in path.parent.iterdir() if file.name.startswith(path.name)}
+    assert beside == {path.name}
+
+
+def count_encoded(monkeypatch: pytest.MonkeyPatch, fail_at: int | None = None) -> list[int]:
+    """Sizes of the batches force-decoded from now on; the call number `fail_at` fails."""
+    real = Seq2SeqModel.force_decode
+    sizes: list[int] = []
+
+    def force_decode(self: Seq2SeqModel, sources: list[list[int]], targets: list[list[int]]) -> list[Tensor]:
+        if len(sizes) == fail_at:
+            raise MemoryError("the encoder failed")
+        sizes.append(len(sources))
+        return real(self, sources, targets)
+
+    monkeypatch.setattr(Seq2SeqModel, "force_decode", force_decode)
+    return sizes
+
+
+def stop_after(blocks: int) -> Callable[[int, int], None]:
+    """A progress callback that is interrupted after so many blocks."""
+    calls: list[int] = []
+
+    def progress(done: int, total: int) -> None:
+        calls.append(done)
+        if len(calls) == blocks:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def full_disk(handle: int) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")

@@ -1,0 +1,297 @@
+"""Adding and indexing anew: the same store as one built at once, and nothing left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from nearmt.contracts import Pair
+from nearmt.datastore import Manifest
+from nearmt.errors import DatastoreError, OutputError
+from nearmt.models import TranslationModel
+from nearmt.store import BuildConfig, Datastore, reindex
+from tests.conftest import make_pairs
+from tests.store.helpers import (
+    all_keys,
+    assert_no_strays,
+    contents,
+    count_encoded,
+    full_disk,
+    nearest_by_hand,
+    reduction_of,
+    some_queries,
+    states_by_hand,
+    stop_after,
+)
+
+
+def assert_same_search(mine: Datastore, other: Datastore, model: TranslationModel, pairs: list[Pair]) -> None:
+    """The same distances for the same states; the same entries wherever no two are as good as equally far."""
+    states = torch.cat(states_by_hand(model, pairs)[0])[::3] + 0.01
+    found, expected = mine.search(mine.query(states), 8), other.search(other.query(states), 8)
+    # Each store rounds its own coordinates to fp16.
+    torch.testing.assert_close(found.distance_BK, expected.distance_BK, rtol=0.02, atol=5e-3)
+    agree = (found.entry_BK == expected.entry_BK).float().mean()
+    assert float(agree) > 0.9
+
+
+@pytest.mark.parametrize("count", [16, 80])
+def test_added_pairs_are_as_if_built_at_once(count: int, tiny: TranslationModel, tmp_path: Path) -> None:
+    """With whole keys (16 pairs) and with a fitted reduction (80)."""
+    pairs = make_pairs(count, seed=7)
+    whole = Datastore.build(tmp_path / "whole", pairs, tiny)
+    grown = Datastore.build(tmp_path / "grown", pairs[: count * 3 // 4], tiny)
+    assert grown.add(pairs[count * 3 // 4 : -1], tiny) == count - count * 3 // 4 - 1
+    assert grown.add(pairs[-1:], tiny) == 1
+    assert reduction_of(whole.path).fitted is reduction_of(grown.path).fitted is (count == 80)
+    assert list(grown.pairs()) == list(whole.pairs())
+    every = torch.arange(len(whole))
+    assert torch.equal(grown.tokens(every), whole.tokens(every))
+    assert_same_search(grown, whole, tiny, pairs)
+    if count == 16:
+        torch.testing.assert_close(all_keys(grown), all_keys(whole), rtol=1e-3, atol=1e-3)
+    assert_no_strays(grown.path)
+
+
+def test_an_empty_store_grows(tiny: TranslationModel, tmp_path: Path) -> None:
+    pairs = make_pairs(12, seed=7)
+    grown = Datastore.build(tmp_path / "grown", [], tiny)
+    assert [grown.add(pairs[:1], tiny), grown.add(pairs[1:], tiny)] == [1, 11]
+    whole = Datastore.build(tmp_path / "whole", pairs, tiny)
+    assert list(grown.pairs()) == list(whole.pairs())
+    assert_same_search(grown, whole, tiny, pairs)
+    assert grown.search_scale == pytest.approx(whole.search_scale, rel=0.02)
+
+
+def test_what_was_added_is_there_after_opening(tiny: TranslationModel, tmp_path: Path) -> None:
+    store = Datastore.build(tmp_path / "store", make_pairs(5), tiny)
+    before = store.identity
+    store.add(make_pairs(3, seed=1), tiny)
+    again = Datastore.open(store.path, verify=True)
+    assert again.identity == store.identity != before
+    assert list(again.pairs()) == list(store.pairs())
+    query = some_queries(store)
+    assert torch.equal(again.search(query, 8).entry_BK, store.search(query, 8).entry_BK)
+
+
+def test_added_pairs_are_found_and_named(tiny: TranslationModel, tmp_path: Path) -> None:
+    store = Datastore.build(tmp_path / "store", make_pairs(20), tiny)
+    new = make_pairs(1, seed=11)[0]
+    size = len(store)
+    store.add([new], tiny)
+    state = states_by_hand(tiny, [new])[0][0]
+    found = store.search(store.query(state), 1)
+    assert found.entry_BK[:, 0].tolist() == list(range(size, len(store)))
+    assert store.pair_of(size).target == new.target
+
+
+def test_repetitions_are_numbered_on(tiny: TranslationModel, tmp_path: Path) -> None:
+    pair = make_pairs(1)[0]
+    store = Datastore.build(tmp_path / "store", [pair], tiny)
+    store.add([pair, pair], tiny)
+    store.add([pair], tiny)
+    first = next(store.pairs()).id
+    assert [p.id for p in store.pairs()] == [first, f"{first}-2", f"{first}-3", f"{first}-4"]
+
+
+def test_adding_nothing_changes_nothing(tiny: TranslationModel, tmp_path: Path) -> None:
+    store = Datastore.build(tmp_path / "store", make_pairs(5), tiny)
+    before = store.manifest
+    assert store.add([], tiny) == 0
+    assert Manifest.load(store.path) == before
+
+
+@pytest.mark.xfail(
+    raises=AssertionError, strict=True, reason="reported: the folder of the segment that was not needed stays"
+)
+def test_adding_nothing_leaves_nothing(tiny: TranslationModel, tmp_path: Path) -> None:
+    store = Datastore.build(tmp_path / "store", make_pairs(5), tiny)
+    store.add([], tiny)
+    assert_no_strays(store.path)
+
+
+def test_an_interrupted_addition_leaves_the_store_and_goes_on(
+    tiny: TranslationModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nearmt.store.encode.BLOCK", 4)
+    pairs = make_pairs(20, seed=7)
+    store = Datastore.build(tmp_path / "store", pairs[:6], tiny)
+    before = Manifest.load(store.path)
+    with pytest.raises(KeyboardInterrupt):
+        store.add(pairs[6:], tiny, progress=stop_after(2))
+    assert Manifest.load(store.path) == before
+    again = Datastore.open(store.path, verify=True)
+    assert again.manifest.pairs == 6 and len(again) == len(store)
+    encoded = count_encoded(monkeypatch)
+    assert again.add(pairs[6:], tiny) == 14
+    assert sum(encoded) == 14 - 8
+    assert [pair.source for pair in again.pairs()] == [pair.source for pair in pairs]
+    assert_no_strays(store.path)
+
+
+def test_a_full_disk_while_adding_leaves_the_store(
+    tiny: TranslationModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Datastore.build(tmp_path / "store", make_pairs(6), tiny)
+    before = Manifest.load(store.path)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full_disk)
+        with pytest.raises(OutputError, match="the disk is full"):
+            store.add(make_pairs(3, seed=1), tiny)
+    assert Datastore.open(store.path, verify=True).manifest == before
+    assert len(store) == before.entries and store.search(some_queries(store, 2), 3).entry_BK.shape == (2, 3)
+    store.add(make_pairs(3, seed=1), tiny)
+    assert_no_strays(store.path)
+
+
+@pytest.mark.xfail(
+    raises=AssertionError, strict=True, reason="reported: what another handle added is cut to nothing and forgotten"
+)
+def test_two_handles_that_add_lose_nothing(tiny: TranslationModel, tmp_path: Path) -> None:
+    first = Datastore.build(tmp_path / "store", make_pairs(5), tiny)
+    second = Datastore.open(first.path)
+    first.add(make_pairs(2, seed=1), tiny)
+    second.add(make_pairs(3, seed=2), tiny)
+    assert Datastore.open(first.path).manifest.pairs == 10
+
+
+@pytest.mark.xfail(
+    raises=DatastoreError, strict=True, reason="reported: the manifest then names an index file that reindex removed"
+)
+def test_adding_after_a_reindex_keeps_the_store_usable(tiny: TranslationModel, tmp_path: Path) -> None:
+    store = Datastore.build(tmp_path / "store", make_pairs(40), tiny, BuildConfig(index="Flat"))
+    reindex(store.path, "HNSW32")
+    store.add(make_pairs(2, seed=1), tiny)
+    assert Datastore.open(store.path).manifest.pairs == 42
+
+
+# Indexing anew.
+
+
+@pytest.fixture
+def flat(tiny: TranslationModel, tmp_path: Path) -> Datastore:
+    store = Datastore.build(tmp_path / "store", make_pairs(60), tiny, BuildConfig(index="Flat"))
+    store.add(make_pairs(50, seed=1), tiny)
+    return store
+
+
+@pytest.mark.parametrize("factory", ["auto", "exact", "Flat", "IVF16,SQ8", "HNSW32"])
+def test_another_index_is_the_same_store(factory: str, flat: Datastore) -> None:
+    query = some_queries(flat, 40)
+    before = {name: data for name, data in contents(flat.path).items() if "index-" not in name}
+    expected = flat.search(query, 8)
+    manifest = reindex(flat.path, factory)
+    assert manifest.identity == flat.identity
+    assert manifest == Manifest.load(flat.path)
+    kind = "exact" if factory in ("auto", "exact") else "faiss"
+    assert [record.index["kind"] for record in manifest.segments] == [kind] * 2
+    store = Datastore.open(flat.path, verify=True)
+    found = store.search(query, 8)
+    if factory in ("auto", "exact", "Flat"):
+        assert torch.equal(found.entry_BK, expected.entry_BK)
+    entries, _ = nearest_by_hand(flat, query, 8)
+    hits = np.mean([len(set(a) & set(b)) / 8 for a, b in zip(entries.tolist(), found.entry_BK.tolist(), strict=True)])
+    assert float(hits) >= 0.97
+    same = found.entry_BK == expected.entry_BK
+    assert torch.equal(found.distance_BK[same], expected.distance_BK[same])
+    after = {name: data for name, data in contents(flat.path).items() if "index-" not in name}
+    assert {name for name in after if before[name] != after[name]} == {"manifest.json"}
+    assert (manifest.calibration.recall is None) == (kind == "exact")
+    assert_no_strays(flat.path)
+
+
+def test_a_failed_reindex_leaves_the_old_index(flat: Datastore, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = some_queries(flat)
+    before, expected = Manifest.load(flat.path), flat.search(query, 8)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full_disk)
+        with pytest.raises(OutputError, match="the disk is full"):
+            reindex(flat.path, "HNSW32")
+    store = Datastore.open(flat.path, verify=True)
+    assert store.manifest == before
+    assert torch.equal(store.search(query, 8).entry_BK, expected.entry_BK)
+    reindex(flat.path, "exact")
+    Datastore.open(flat.path)
+
+
+def test_a_store_opened_before_a_reindex_goes_on_searching(flat: Datastore) -> None:
+    query = some_queries(flat)
+    expected = flat.search(query, 8)
+    reindex(flat.path, "exact")
+    assert torch.equal(flat.search(query, 8).entry_BK, expected.entry_BK)
+    assert flat.pair_of(0) == next(flat.pairs())
+
+
+def whole_keys(model: TranslationModel, path: Path) -> Datastore:
+    """A store that began too small for a PCA and has grown since."""
+    store = Datastore.build(path, make_pairs(10, seed=8), model)
+    assert not reduction_of(path).fitted
+    store.add(make_pairs(50, seed=9), model)
+    assert len(store) >= 320
+    return store
+
+
+@pytest.mark.parametrize("factory", ["auto", "HNSW32"])
+def test_whole_keys_get_their_reduction(factory: str, tiny: TranslationModel, tmp_path: Path) -> None:
+    store = whole_keys(tiny, tmp_path / "store")
+    pairs = [*make_pairs(10, seed=8), *make_pairs(50, seed=9)]
+    states = torch.cat(states_by_hand(tiny, pairs)[0])[::4] + 0.01
+    expected = store.search(store.query(states), 8)
+    before = list(store.pairs())
+    manifest = reindex(store.path, factory)
+    assert reduction_of(store.path).fitted
+    assert manifest.identity != store.identity
+    again = Datastore.open(store.path, verify=True)
+    assert list(again.pairs()) == before
+    every = torch.arange(len(store))
+    assert torch.equal(again.tokens(every), store.tokens(every))
+    found = again.search(again.query(states), 8)
+    torch.testing.assert_close(found.distance_BK, expected.distance_BK, rtol=0.02, atol=5e-3)
+    assert float((found.entry_BK == expected.entry_BK).float().mean()) > 0.9
+    variance = all_keys(again).var(dim=0)
+    assert bool((variance.diff() <= 1e-3).all())
+    assert again.search_scale == pytest.approx(store.search_scale, rel=0.02)
+    assert_no_strays(store.path)
+
+
+def test_a_reduced_store_grows_on(tiny: TranslationModel, tmp_path: Path) -> None:
+    whole_keys(tiny, tmp_path / "store")
+    reindex(tmp_path / "store")
+    store = Datastore.open(tmp_path / "store")
+    identity = store.manifest.reduction
+    new = make_pairs(4, seed=12)
+    size = len(store)
+    assert store.add(new, tiny) == 4
+    assert len({record.name for record in store.manifest.segments}) == 3
+    state = states_by_hand(tiny, new)[0][0]
+    assert store.search(store.query(state), 1).entry_BK[:, 0].tolist() == list(range(size, size + len(state)))
+    assert reindex(store.path).reduction == identity
+    assert Datastore.open(store.path, verify=True).manifest.pairs == 64
+    assert_no_strays(store.path)
+
+
+def test_too_few_entries_stay_whole(tiny: TranslationModel, tmp_path: Path) -> None:
+    store = Datastore.build(tmp_path / "store", make_pairs(10), tiny)
+    assert len(store) < 320
+    manifest = reindex(store.path)
+    assert manifest.identity == store.identity and not reduction_of(store.path).fitted
+    assert_no_strays(store.path)
+
+
+def test_a_reduction_that_fails_leaves_whole_keys(
+    tiny: TranslationModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = whole_keys(tiny, tmp_path / "store")
+    before = Manifest.load(store.path)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full_disk)
+        with pytest.raises(OutputError, match="the disk is full"):
+            reindex(store.path)
+    again = Datastore.open(store.path, verify=True)
+    assert again.manifest == before and torch.equal(all_keys(again), all_keys(store))
+    reindex(store.path)
+    assert reduction_of(store.path).fitted
+    assert_no_strays(store.path)
