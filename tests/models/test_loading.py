@@ -49,7 +49,7 @@ def test_the_fingerprint_sees_one_trained_weight() -> None:
     before = fingerprint(model, WORDS)
     assert fingerprint(model, dict(reversed(WORDS.items()))) == before
     with torch.no_grad():
-        model.get_decoder().layers[-1].fc2.bias[0] += 1e-3  # type: ignore[union-attr, index, operator]
+        model.get_decoder().layers[-1].fc2.bias[0] += 1e-3
     assert fingerprint(model, WORDS) != before
 
 

@@ -54,7 +54,7 @@ def _nllb(work: Path) -> Any:
             if "".join(merge) not in vocabulary:
                 merges.append(merge)
                 vocabulary["".join(merge)] = len(vocabulary)
-    return transformers.NllbTokenizer(vocab=vocabulary, merges=merges)  # type: ignore[arg-type]
+    return transformers.NllbTokenizer(vocab=vocabulary, merges=merges)
 
 
 def _m2m(work: Path) -> Any:

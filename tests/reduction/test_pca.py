@@ -20,7 +20,8 @@ def made_states(count: int = 500, seed: int = 0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     rotation, _ = torch.linalg.qr(torch.randn(SIZE, SIZE, generator=generator))
     scale = torch.linspace(4.0, 0.2, SIZE)
-    return (torch.randn(count, SIZE, generator=generator) * scale) @ rotation + 7.0
+    states: Tensor = (torch.randn(count, SIZE, generator=generator) * scale) @ rotation + 7.0
+    return states
 
 
 def fitted(states: Tensor, columns: int = 256, block: int = 10_000) -> Reduction:

@@ -19,6 +19,8 @@ from nearmt.models import Seq2SeqModel, TranslationModel
 from nearmt.reduction import Reduction
 from nearmt.store import Datastore
 
+LOCK = ".lock"
+
 
 def states_by_hand(model: TranslationModel, pairs: Sequence[Pair]) -> tuple[list[Tensor], list[list[int]]]:
     """States and target tokens of each pair, encoded alone."""
@@ -68,6 +70,9 @@ def assert_no_strays(path: Path) -> None:
     """Only what the manifest names lies in a store, and nothing lies beside it."""
     manifest = Manifest.load(path)
     known = {FILE_NAME, manifest.reduction_name}
+    if (path / LOCK).exists():  # empty, and there from the first change on
+        assert (path / LOCK).stat().st_size == 0
+        known.add(LOCK)
     known |= {f"{record.name}/{name}" for record in manifest.segments for name in record.files}
     assert set(contents(path)) == known
     folders = {file.name for file in path.iterdir() if file.is_dir()}

@@ -123,7 +123,6 @@ def test_another_key_layer_is_refused(feed_forward: TranslationModel, tiny_store
         tiny_store.check_model(feed_forward)
 
 
-@pytest.mark.xfail(raises=AssertionError, strict=True, reason="reported: only the store's layer is named")
 def test_another_key_layer_is_refused_naming_both(feed_forward: TranslationModel, tiny_store: Datastore) -> None:
     with pytest.raises(DatastoreError, match=r"'output'.*'feed-forward'"):
         tiny_store.check_model(feed_forward)

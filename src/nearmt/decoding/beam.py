@@ -33,6 +33,25 @@ class SearchConfig(Config):
         return max(len(model.prompt), min(wanted, model.positions - 1))
 
 
+@dataclass(frozen=True)
+class Tracer:
+    """Records how candidates came about, for those who explain a translation."""
+
+    logits_BV: Tensor
+    mixed_BV: Tensor  # log-probabilities after mixing, before anything is forbidden or forced
+
+    def extend(self, state: SearchState, chosen: list[Candidate]) -> list[tuple[StepTrace, ...]]:
+        """The trace of each candidate: its row's so far, and this step."""
+        row = torch.tensor([candidate.row for candidate in chosen], device=self.mixed_BV.device)
+        token = torch.tensor([candidate.token for candidate in chosen], device=self.mixed_BV.device)
+        after = self.mixed_BV[row, token].tolist()
+        before = self.logits_BV[row].log_softmax(dim=-1).gather(1, token[:, None])[:, 0].tolist()
+        return [
+            (*state.traces[candidate.row], StepTrace(candidate.row, b, a))
+            for candidate, b, a in zip(chosen, before, after, strict=True)
+        ]
+
+
 @torch.inference_mode()
 def beam_search(
     model: Seq2SeqModel,
@@ -54,8 +73,10 @@ def beam_search(
         length = state.prefix_BT.shape[1]  # of a candidate, without the start token
         logits_BV, hidden_BH = model.step(state.decoder, newest_BT)
         step = Step(logits_BV, hidden_BH, time=length - prompt_length + 1, sources=state.sources)
-        log_prob_BV = _constrain(model, state, beams, length, state.method.log_probs(step))
-        _advance(state, beams, log_prob_BV, step, config.beams, length, prompt_length, trace)
+        mixed_BV = state.method.log_probs(step)
+        ranked_BV = _constrain(model, state, beams, length, mixed_BV)
+        tracer = Tracer(step.logits_BV, mixed_BV) if trace else None
+        _advance(state, beams, ranked_BV, length, prompt_length, tracer)
         newest_BT = state.prefix_BT[:, -1:]
     return [beam.best for beam in beams], state.method
 
@@ -88,6 +109,7 @@ def _constrain(
         log_prob_BV = model.constraint(state.prefix_BT, log_prob_BV)
     last = [row for row, source in enumerate(state.sources) if length >= beams[source].limit]
     if last and model.forced_last is not None:
+        log_prob_BV = log_prob_BV.clone()
         log_prob_BV[last] = -torch.inf
         log_prob_BV[last, model.forced_last] = 0.0
     return log_prob_BV
@@ -97,42 +119,40 @@ def _advance(
     state: SearchState,
     beams: list[SentenceBeam],
     log_prob_BV: Tensor,
-    step: Step,
-    size: int,
     length: int,
     prompt_length: int,
-    trace: bool,
+    tracer: Tracer | None,
 ) -> None:
     """Pick the best continuations of every sentence and let the sentences decide what goes on."""
     survivors: list[Candidate] = []
     open_sources: list[int] = []
-    for source, candidates in _best_candidates(state, beams, log_prob_BV, size):
+    for source, candidates in _best_candidates(state, beams, log_prob_BV):
 
         def finish(candidate: Candidate, score: float, truncated: bool) -> Hypothesis:
             tokens = [*state.prefix_BT[candidate.row, prompt_length:].tolist(), candidate.token]
-            last = _traces(state, [candidate], log_prob_BV, step, trace)[0]
-            return Hypothesis(tokens, score, truncated, last)
+            trace = tracer.extend(state, [candidate])[0] if tracer else ()
+            return Hypothesis(tokens, score, truncated, trace)
 
         going_on = beams[source].advance(candidates, length, finish)
         survivors += going_on
         open_sources += [source] * len(going_on)
     if survivors:
-        traces = _traces(state, survivors, log_prob_BV, step, trace)
+        traces = tracer.extend(state, survivors) if tracer else [()] * len(survivors)
         state.advance(survivors, open_sources, traces)
     else:
         state.sources = []
 
 
 def _best_candidates(
-    state: SearchState, beams: list[SentenceBeam], log_prob_BV: Tensor, size: int
+    state: SearchState, beams: list[SentenceBeam], log_prob_BV: Tensor
 ) -> list[tuple[int, list[Candidate]]]:
-    """Per open sentence its best candidates, best first: enough that `size` go on even if all others end."""
+    """Per open sentence its best candidates, best first: enough that a full beam goes on even if all others end."""
     with timed("beam/top"):
         rows, vocabulary = log_prob_BV.shape
         open_sources = list(dict.fromkeys(state.sources))
         rows_each = rows // len(open_sources)
         total_SX = (state.score_B[:, None] + log_prob_BV).view(len(open_sources), rows_each * vocabulary)
-        keep = max(2, 1 + len(beams[0].eos_ids)) * size
+        keep = max(2, 1 + len(beams[0].eos_ids)) * beams[0].size
         score_SK, index_SK = total_SX.topk(min(keep, total_SX.shape[1]))
         found = []
         for place, (source, scores, indices) in enumerate(
@@ -145,19 +165,3 @@ def _best_candidates(
             ]
             found.append((source, candidates))
         return found
-
-
-def _traces(
-    state: SearchState, chosen: list[Candidate], log_prob_BV: Tensor, step: Step, trace: bool
-) -> list[tuple[StepTrace, ...]]:
-    """The trace of each candidate: its row's so far and this step."""
-    if not trace:
-        return [()] * len(chosen)
-    row = torch.tensor([candidate.row for candidate in chosen], device=log_prob_BV.device)
-    token = torch.tensor([candidate.token for candidate in chosen], device=log_prob_BV.device)
-    after = log_prob_BV[row, token].tolist()
-    before = step.logits_BV[row].log_softmax(dim=-1).gather(1, token[:, None])[:, 0].tolist()
-    return [
-        (*state.traces[candidate.row], StepTrace(candidate.row, b, a))
-        for candidate, b, a in zip(chosen, before, after, strict=True)
-    ]

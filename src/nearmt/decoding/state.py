@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -22,9 +23,9 @@ class SearchState:
     prefix_BT: Tensor  # prompt and tokens so far
     score_B: Tensor  # sum of log-probabilities
     sources: list[int]  # the sentence of each row
-    traces: list[tuple[StepTrace, ...]]  # how each row came about; stays empty unless asked for
+    traces: Sequence[tuple[StepTrace, ...]]  # how each row came about; stays empty unless asked for
 
-    def advance(self, survivors: list[Candidate], sources: list[int], traces: list[tuple[StepTrace, ...]]) -> None:
+    def advance(self, survivors: list[Candidate], sources: list[int], traces: Sequence[tuple[StepTrace, ...]]) -> None:
         """Continue with these candidates: the one place where rows move."""
         with timed("beam/reorder"):
             device = self.prefix_BT.device

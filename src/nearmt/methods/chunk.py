@@ -37,9 +37,7 @@ class ChunkConfig(KnnConfig):
 
     chunk: int = option(16, "tokens of a retrieved chunk (c)", low=1, high=1024)
     schedule: str = option("geometric:2:16", "when to search: every:STEPS or geometric:MIN:MAX")
-    varying_chunk: bool = option(
-        False, "chunks as long as the interval that follows (c_k = i_k), not --chunk"
-    )
+    varying_chunk: bool = option(False, "chunks as long as the interval that follows (c_k = i_k), not --chunk")
     cache_weight: float = option(
         0.6, "weight of the neighbours between searches (lambda')", name="cache-lambda", low=0, high=1
     )

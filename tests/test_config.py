@@ -1,0 +1,68 @@
+"""Settings refuse what they cannot use, by name, value and range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from nearmt.config import Config, option, read_toml
+from nearmt.errors import ConfigError, InputError
+from nearmt.methods import ChunkConfig, KnnConfig
+
+
+@dataclass(frozen=True)
+class Sample(Config):
+    weight: float = option(0.5, "a share", name="lambda", low=0, high=1)
+    count: int | None = option(None, "how many", low=1)
+    kind: str = option("a", "which", choices=("a", "bee"))
+    deep_water: bool = option(False, "a switch")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"weight": 1.01}, "lambda = 1.01: must be between 0 and 1"),
+        ({"weight": float("nan")}, "lambda = nan: must be between 0 and 1"),
+        ({"weight": "much"}, "lambda = 'much': must be a number"),
+        ({"weight": True}, "lambda = True: must be a number"),
+        ({"count": 0}, "count = 0: must be at least 1"),
+        ({"count": 1.0}, "count = 1.0: must be a whole number"),
+        ({"kind": "be"}, "kind = 'be': must be one of a, bee; did you mean 'bee'?"),
+        ({"deep_water": 1}, "deep-water = 1: must be true or false"),
+    ],
+)
+def test_bad_values(values: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        Sample(**values)  # type: ignore[arg-type]
+    assert str(error.value) == message
+
+
+def test_public_names_and_signature() -> None:
+    sample = Sample.from_mapping({"lambda": 1, "deep-water": True})
+    assert sample == Sample(weight=1, deep_water=True)
+    assert sample.public_values() == {"lambda": 1, "count": None, "kind": "a", "deep-water": True}
+    assert sample.signature() == "lambda:1|count:None|kind:a|deep-water:True"
+    with pytest.raises(ConfigError, match="unknown setting 'lamda'; did you mean 'lambda'"):
+        Sample.from_mapping({"lamda": 1})
+
+
+def test_chunk_settings_extend_those_of_knn() -> None:
+    assert set(KnnConfig.public_fields()) < set(ChunkConfig.public_fields())
+    defaults = ChunkConfig()
+    assert (defaults.k, defaults.chunk, defaults.schedule) == (8, 16, "geometric:2:16")
+    assert (defaults.scope, defaults.retention, defaults.duplicates) == ("source", "all", "remove")
+    with pytest.raises(ConfigError, match="schedule"):
+        ChunkConfig(schedule="never")
+
+
+def test_toml(tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    with pytest.raises(InputError, match=r"a.toml: cannot be read"):
+        read_toml(path)
+    path.write_bytes(b"a = '\xff'")
+    with pytest.raises(InputError, match="not valid TOML"):
+        read_toml(path)
+    path.write_text("lambda = 0.3", encoding="utf-8")
+    assert read_toml(path) == {"lambda": 0.3}

@@ -1,0 +1,35 @@
+"""Named timers count only while somebody listens."""
+
+from __future__ import annotations
+
+from nearmt.models import TranslationModel
+from nearmt.store import Datastore
+from nearmt.timing import Timings, timed
+from nearmt.translator import Translator
+
+
+def test_nobody_listens() -> None:
+    timings = Timings()
+    with timed("a"):
+        pass
+    assert timings.calls == {}
+
+
+def test_names_and_calls() -> None:
+    timings = Timings()
+    with timings.active():
+        for _ in range(3):
+            with timed("a/b"):
+                pass
+    with timed("a/b"):
+        pass
+    assert timings.calls == {"a/b": 3} and timings.seconds["a/b"] >= 0
+
+
+def test_a_translation_reports_its_parts(tiny: TranslationModel, tiny_store: Datastore) -> None:
+    timings = Timings()
+    with timings.active():
+        Translator(tiny, tiny_store).translate("die pumpe prüfen")
+    expected = {"model/encode", "model/step", "index/search", "cache/search", "mix", "beam/top", "beam/reorder"}
+    assert expected <= set(timings.calls)
+    assert timings.calls["index/search"] + timings.calls["cache/search"] == timings.calls["model/step"]

@@ -1,0 +1,134 @@
+"""Text in, translations out, with their provenance."""
+
+from __future__ import annotations
+
+import pytest
+
+from nearmt.contracts import Pair
+from nearmt.decoding import SearchConfig
+from nearmt.errors import ConfigError
+from nearmt.methods import KnnMethod
+from nearmt.models import TranslationModel
+from nearmt.store import Datastore
+from nearmt.translator import Translator
+
+SEARCH = SearchConfig(beams=3, max_new_tokens=12)
+
+
+def test_order_and_empty_units(tiny: TranslationModel) -> None:
+    translator = Translator(tiny, search=SEARCH, batch_size=2)
+    texts = ["ventil", "", "die pumpe vor der welle immer reinigen", " \t", "motor"]
+    together = translator.translate(texts)
+    assert [t.text == "" for t in together] == [False, True, False, True, False]
+    assert [t.text for t in together] == [translator.translate(text).text for text in texts]
+    assert [t.source for t in together] == ["ventil", "", "die pumpe vor der welle immer reinigen", "", "motor"]
+    assert translator.translate([]) == []
+
+
+def test_one_unit_is_one_translation(tiny: TranslationModel) -> None:
+    assert Translator(tiny, search=SEARCH).translate("motor").tokens > 0
+
+
+def test_control_characters_do_not_matter(tiny: TranslationModel) -> None:
+    translator = Translator(tiny, search=SEARCH)
+    assert translator.translate("die\u0000 \u200b".replace("\u200b", "") + "\tpumpe").text == (
+        translator.translate("die pumpe").text
+    )
+
+
+def test_defaults_follow_the_datastore(tiny: TranslationModel, tiny_store: Datastore) -> None:
+    assert "method:plain" in Translator(tiny).signature()
+    assert "method:chunk" in Translator(tiny, tiny_store).signature()
+    assert "method:knn" in Translator(tiny).with_datastore(tiny_store, "knn").signature()
+    method = KnnMethod(tiny_store)
+    assert Translator(tiny, tiny_store, method).method is method
+
+
+def test_temperatures_come_from_the_store(tiny: TranslationModel, tiny_store: Datastore) -> None:
+    signature = Translator(tiny, tiny_store).signature()
+    assert "temperature:None" not in signature
+    given = Translator(tiny, tiny_store, "knn", {"temperature": 7.0, "lambda": 0.25}).signature()
+    assert "temperature:7" in given and "lambda:0.25" in given
+
+
+def test_bad_use(tiny: TranslationModel, tiny_store: Datastore) -> None:
+    with pytest.raises(ConfigError, match="batch-size = 0"):
+        Translator(tiny, batch_size=0)
+    with pytest.raises(ConfigError, match="needs a datastore"):
+        Translator(tiny, None, "knn")
+    with pytest.raises(ConfigError, match="unknown setting 'lamda'"):
+        Translator(tiny, tiny_store, "knn", {"lamda": 0.5})
+    with pytest.raises(ConfigError, match="must be one of"):
+        Translator(tiny, tiny_store, "nearest")
+
+
+def test_a_long_source_is_split_and_joined(tiny: TranslationModel) -> None:
+    translator = Translator(tiny, search=SearchConfig(beams=1, max_new_tokens=20))
+    sentence = "die pumpe prüfen und den motor reinigen."
+    long = translator.translate(" ".join([sentence] * 40))
+    assert long.pieces > 1
+    assert long.text.count(" ") >= long.pieces - 1
+    assert long.tokens > 20
+    assert translator.translate("pumpe" * 600).pieces > 1
+
+
+def test_provenance_adds_up(tiny: TranslationModel, tiny_store: Datastore) -> None:
+    translator = Translator(tiny, tiny_store, "chunk", search=SEARCH)
+    plain, explained = translator.translate("die pumpe prüfen"), translator.translate("die pumpe prüfen", explain=True)
+    assert plain.provenance is None and explained.provenance is not None
+    assert (plain.text, plain.searches) == (explained.text, explained.searches)
+    assert len(explained.provenance) == explained.tokens
+    assert explained.provenance[0].searched
+    known = {pair.id for pair in tiny_store.pairs()}
+    for token in explained.provenance:
+        share = sum(witness.share for witness in token.witnesses)
+        assert 0 <= share <= 1 + 1e-5
+        assert {witness.pair_id for witness in token.witnesses} <= known
+        assert bool(token.chunks) == token.searched
+        assert (token.origin == "model") == (not token.witnesses)
+        # Equation 3 for this token: (1 - lambda) p_NMT + lambda p_kNN, lambda as the step had it.
+        weight = 0.6
+        if token.searched:
+            expected = (1 - weight) * token.model_probability + weight * share
+            assert token.probability == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("method", ["plain", "knn"])
+def test_provenance_of_other_methods(tiny: TranslationModel, tiny_store: Datastore, method: str) -> None:
+    translator = Translator(tiny, tiny_store if method == "knn" else None, method, search=SEARCH)
+    found = translator.translate("der motor", explain=True)
+    assert found.provenance is not None
+    assert all(token.searched == (method == "knn") for token in found.provenance)
+    if method == "plain":
+        for token in found.provenance:
+            assert token.probability == pytest.approx(token.model_probability, abs=1e-5)
+
+
+def test_a_memory_is_followed(tiny: TranslationModel, tmp_path: object) -> None:
+    """With all weight on one stored pair, its source becomes its target."""
+    pair = Pair("die pumpe immer reinigen", "always clean the pump")
+    store = Datastore.build(f"{tmp_path}/one", [pair], tiny)
+    sure = {"lambda": 1.0, "k": 1, "cache-lambda": 1.0}
+    assert Translator(tiny, store, "chunk", sure).translate(pair.source).text == pair.target
+
+
+@pytest.mark.embedded
+def test_precisions_of_the_embedded_model_mean_the_same() -> None:
+    from nearmt.models import ModelConfig
+
+    text = "Die Kinder spielen im Garten."
+    fp32 = Translator(ModelConfig(device="cpu")).translate(text)
+    assert "children" in fp32.text.lower() and "garden" in fp32.text.lower()
+    for precision in ("bf16", "int8"):
+        other = Translator(ModelConfig(device="cpu", precision=precision)).translate(text)
+        assert "children" in other.text.lower() and "garden" in other.text.lower()
+        assert other.score == pytest.approx(fp32.score, abs=0.1)
+
+
+@pytest.mark.embedded
+def test_the_embedded_model_is_bilingual(embedded: TranslationModel) -> None:
+    assert embedded.language_pair == ("de", "en")
+    assert embedded.seq2seq.positions == 512
+    units = ["Das ist ein Satz. " * 400, "Wort " * 10_000]
+    translator = Translator(embedded, search=SearchConfig(beams=1, max_new_tokens=8))
+    assert [found.pieces > 3 for found in translator.translate(units)] == [True, True]
