@@ -7,7 +7,7 @@ import pytest
 from nearmt.contracts import Pair
 from nearmt.decoding import SearchConfig
 from nearmt.errors import ConfigError
-from nearmt.methods import KnnMethod
+from nearmt.methods import ChunkMethod, KnnMethod
 from nearmt.models import TranslationModel
 from nearmt.store import Datastore
 from nearmt.translator import Translator
@@ -87,7 +87,8 @@ def test_provenance_adds_up(tiny: TranslationModel, tiny_store: Datastore) -> No
         assert bool(token.chunks) == token.searched
         assert (token.origin == "model") == (not token.witnesses)
         # Equation 3 for this token: (1 - lambda) p_NMT + lambda p_kNN, lambda as the step had it.
-        weight = 0.6
+        assert isinstance(translator.method, ChunkMethod)
+        weight = translator.method.config.weight or 0.0
         if token.searched:
             expected = (1 - weight) * token.model_probability + weight * share
             assert token.probability == pytest.approx(expected, abs=1e-4)

@@ -10,6 +10,8 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
+from nearmt.models.families import family_of
+
 VOCABULARY = 60
 _SIZES: dict[str, Any] = {
     "d_model": 16,
@@ -40,6 +42,23 @@ def tiny_model(family: str, seed: int = 0, **changes: Any) -> PreTrainedModel:
         setattr(model.generation_config, name, value)
     _sharpen(model)
     return model.eval()
+
+
+def restless_model(family: str, seed: int = 0, **changes: Any) -> PreTrainedModel:
+    """A random model whose translations end early, late, or at the bound.
+
+    Tied to the embeddings, a random projection repeats the last token for ever: here it is untied, and the
+    end of sentence is loud. (Untied weights do not survive saving, so model folders are made of tiny models.)
+    """
+    model = tiny_model(family, seed, **changes)
+    assert model.generation_config is not None
+    projection = family_of(model).output_projection(model)
+    assert isinstance(projection, torch.nn.Linear)
+    with torch.no_grad():
+        weight = torch.randn_like(projection.weight) * 0.35
+        weight[model.generation_config.eos_token_id] *= 3
+    projection.weight = torch.nn.Parameter(weight)
+    return model
 
 
 def _sharpen(model: PreTrainedModel) -> None:

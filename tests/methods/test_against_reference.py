@@ -114,8 +114,8 @@ def corpus_of(store: MemoryStore) -> Corpus:
 
 
 def reference_settings(config: ChunkConfig) -> Settings:
-    assert config.temperature is not None
-    assert config.cache_temperature is not None
+    assert config.temperature is not None and config.weight is not None
+    assert config.cache_temperature is not None and config.cache_weight is not None
     assert config.cache_columns is not None
     return Settings(
         k=config.k,

@@ -241,12 +241,6 @@ def test_marian_with_many_targets_names_them(many_targets: Path) -> None:
 
 # FSMT.
 
-no_end = pytest.mark.xfail(
-    raises=(AssertionError, TypeError),
-    strict=True,
-    reason="reported: FSMT has a separator, no eos_token",
-)
-
 
 def test_fsmt_translates_like_transformers(tmp_path: Path) -> None:
     folder = fsmt_folder(tmp_path, same_vocabulary=True)
@@ -256,7 +250,6 @@ def test_fsmt_translates_like_transformers(tmp_path: Path) -> None:
     assert [translation.text for translation in found] == generated("fsmt", folder, 4)
 
 
-@no_end
 def test_fsmt_targets_end(tmp_path: Path) -> None:
     codec = load_model(ModelConfig(model=str(fsmt_folder(tmp_path, same_vocabulary=True)), device="cpu")).codec
     ids = codec.target_ids("the pump")
@@ -264,7 +257,6 @@ def test_fsmt_targets_end(tmp_path: Path) -> None:
     assert codec.text(ids) == "the pump"
 
 
-@no_end
 def test_fsmt_targets_are_of_the_target_vocabulary(tmp_path: Path) -> None:
     codec = load_model(ModelConfig(model=str(fsmt_folder(tmp_path, same_vocabulary=False)), device="cpu")).codec
     assert codec.text(codec.target_ids("the pump")) == "the pump"

@@ -58,7 +58,6 @@ def test_ten_thousand_words(tiny: TranslationModel) -> None:
     assert max(sizes) <= limit
 
 
-@pytest.mark.xfail(raises=AssertionError, strict=True, reason="reported: every part's end of sentence is counted")
 def test_pieces_are_as_few_as_a_greedy_walk_gives() -> None:
     assert split_to_fit("a b c d e", words_and_end, 4) == ["a b c", "d e"]
 
@@ -76,7 +75,6 @@ def test_one_endless_word(limit: int, tiny: TranslationModel) -> None:
     assert max(count(piece) for piece in pieces) <= limit
 
 
-@pytest.mark.xfail(raises=AssertionError, strict=True, reason="reported: parts of one word are joined by a blank")
 @given(st.text(st.sampled_from("aaaaaaWW"), min_size=1, max_size=120))
 def test_no_blank_is_put_into_a_word(word: str) -> None:
     """Letters of unequal cost, as subwords have: halves of one word may meet again, but without a blank."""
@@ -87,7 +85,6 @@ def test_no_blank_is_put_into_a_word(word: str) -> None:
     assert "".join(split_to_fit(word, count, 12)) == word
 
 
-@pytest.mark.xfail(raises=AssertionError, strict=True, reason="reported: a blank is asked for behind 。！？ and 、，")
 def test_text_without_blanks_is_cut_at_its_sentences() -> None:
     text = "泵已打开。阀门已关闭。电机运行。" * 2
     pieces = split_to_fit(text, characters_and_end, 12)

@@ -153,12 +153,7 @@ def similarity(mine: list[Tensor], other: list[Tensor]) -> float:
 
 @every_family
 @pytest.mark.parametrize(("precision", "least"), [("bf16", 0.99), ("int8", 0.99)])
-def test_other_number_formats_are_close(
-    family: str, precision: str, least: float, request: pytest.FixtureRequest
-) -> None:
-    if (family, precision) == ("t5", "int8"):
-        reason = "reported: T5's feed-forward asks for wo.weight, which Int8Linear has not"
-        request.applymarker(pytest.mark.xfail(raises=AttributeError, strict=True, reason=reason))
+def test_other_number_formats_are_close(family: str, precision: str, least: float) -> None:
     sources, targets = random_sources(7), made_targets()
     exact = Seq2SeqModel(tiny_model(family, 7)).force_decode(sources, targets)
     rough = Seq2SeqModel(tiny_model(family, 7), precision=precision).force_decode(sources, targets)

@@ -28,6 +28,7 @@ class MemoryStore:
         self.key_ND, self.token_N, self.ends = key_ND, token_N, ends
         self.projection_HD = torch.eye(key_ND.shape[1]) if projection_HD is None else projection_HD
         self.cache_columns = cache_columns or key_ND.shape[1]
+        self.likely_weight: float | None = 0.4
 
     def __len__(self) -> int:
         return len(self.key_ND)

@@ -43,7 +43,8 @@ def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
         "columns": manifest.columns,
         "reduction": manifest.reduction,
         "index": ", ".join(segment.index.get("factory", "exact") for segment in manifest.segments) or "none",
-        "recall": calibration.recall,
+        "recall": 1.0 if calibration.recall is None else calibration.recall,
+        "likely_weight": calibration.likely_weight,
         "search_scale": round(calibration.search_scale, 3),
         "cache_scale": round(calibration.cache_scale, 3),
         "megabytes": round(_size(manifest) / 1e6, 1),
@@ -60,7 +61,7 @@ def print_info(folder: Path, manifest: Manifest) -> None:
     table = Table(box=None, show_header=False)
     for name, value in describe(folder, manifest).items():
         shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-        table.add_row(f"[bold]{name.replace('_', ' ')}", shown if value is not None else "exact")
+        table.add_row(f"[bold]{name.replace('_', ' ')}", shown if value is not None else "none")
     Console().print(table)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,9 @@ from nearmt.errors import InputError, did_you_mean
 
 READERS: dict[str, Callable[[Path], Iterator[Pair]]] = {".tsv": read_tsv, ".tab": read_tsv}
 
+# Suffixes of two letters that name a format.
+_NO_LANGUAGE = ("po", "mo")
+
 __all__ = ["clean", "numbered_lines", "read_pairs"]
 
 
@@ -26,6 +30,8 @@ def read_pairs(
     The format follows the suffix (`.xz` and `.gz` are unpacked). Two files whose suffixes are the two
     languages (`a.de a.en`) are aligned plain text.
     """
+    if limit == 0:
+        return
     count = 0
     for raw in _raw_pairs([Path(path) for path in paths], source_lang, target_lang):
         pair = replace(raw, source=clean(raw.source), target=clean(raw.target))
@@ -62,7 +68,10 @@ def _are_aligned(paths: list[Path], source_lang: str | None, target_lang: str | 
         return False
     suffixes = [inner_suffix(path).removeprefix(".") for path in paths]
     languages = [source_lang, target_lang]
-    return all(language is None or language == suffix for language, suffix in zip(languages, suffixes, strict=True))
+    return all(
+        suffix == language if language else re.fullmatch(r"[a-z]{2}([-_]\w+)?", suffix) and suffix not in _NO_LANGUAGE
+        for language, suffix in zip(languages, suffixes, strict=True)
+    )
 
 
 def _siblings(path: Path) -> Iterable[str]:

@@ -31,7 +31,9 @@ def sync(path: Path) -> None:
 @contextmanager
 def writer_lock(folder: Path) -> Iterator[None]:
     """One writer at a time; the lock ends with the process that holds it."""
-    with writing(folder), (folder / ".lock").open("w") as file:
+    with writing(folder):
+        file = (folder / ".lock").open("w")
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

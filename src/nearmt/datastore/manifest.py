@@ -45,6 +45,9 @@ class Calibration:
     cache_scale: float
     queries: int
     k: int
+    #: Weight of neighbours under which the store's own tokens are most likely, each sentence left out
+    #: of its own search; None where nothing could be measured.
+    likely_weight: float | None = None
     #: Share of the k nearest that the index finds; None for exact search.
     recall: float | None = None
 

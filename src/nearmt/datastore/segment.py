@@ -114,7 +114,7 @@ class SegmentWriter:
             os.truncate(self.folder / name, size)
 
     def seal(self) -> SegmentRecord:
-        (self.folder / _PROGRESS).unlink(missing_ok=True)
+        """Describe the finished segment. The record of progress goes when a manifest names the segment."""
         files = {name: FileRecord.of(self.folder / name) for name in FILES}
         return SegmentRecord(self.folder.name, self.pairs, self.entries, int(self._progress["too_long"]), files)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearmt.errors import ConfigError, DatastoreError, MissingPackageError
+from nearmt.errors import ConfigError, DatastoreError, MissingPackageError, OutputError
 
 #: Below this an exact search is as fast as any index.
 SMALL = 20_000
@@ -36,8 +37,28 @@ def default_factory(entries: int) -> str:
     """The factory string for a store of this size: `exact` while that is fast enough."""
     if entries < SMALL:
         return "exact"
-    lists = 2 ** round(math.log2(4 * math.sqrt(entries)))
+    lists = 2 ** round(math.log2(2 * math.sqrt(entries)))
     return f"IVF{lists},SQ8"
+
+
+def make_index(factory: str, columns: int) -> Any:
+    """An empty index; a string that FAISS does not know is refused."""
+    with _refusing(factory, "not a factory string that FAISS knows"):
+        return import_faiss().index_factory(columns, factory)
+
+
+@contextmanager
+def _refusing(factory: str, reason: str) -> Iterator[None]:
+    """FAISS raises one kind of error for everything; the step that fails tells the reason."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise ConfigError(f"index = {factory!r}: {reason}") from error
+
+
+def _inner(index: Any) -> Any:
+    """The index as what it really is."""
+    return import_faiss().downcast_index(index)
 
 
 class FaissIndex:
@@ -50,43 +71,39 @@ class FaissIndex:
 
     @classmethod
     def build(cls, key_ND: np.ndarray, factory: str) -> FaissIndex:
-        faiss = import_faiss()
         entries, columns = key_ND.shape
-        try:
-            index = faiss.index_factory(columns, factory)
-        except RuntimeError as error:
-            raise ConfigError(f"index = {factory!r}: not a factory string that FAISS knows") from error
+        index = make_index(factory, columns)
         if not index.is_trained:
-            try:
+            # Annealing for a kind of search that is never used here takes longer than all the rest.
+            if hasattr(_inner(index), "do_polysemous_training"):
+                _inner(index).do_polysemous_training = False
+            with _refusing(factory, f"{entries} entries are too few to train it; leave the choice to nearmt"):
                 index.train(_training_sample(key_ND, index))
-            except RuntimeError as error:
-                raise ConfigError(
-                    f"index = {factory!r}: {entries} entries are too few to train it; leave the choice to nearmt"
-                ) from error
-        for block in _blocks(key_ND):
-            index.add(block)
         found = cls(index, factory)
         found.effort = found.efforts[0] if found.efforts else 0
-        assert index.ntotal == entries
+        with _refusing(factory, "FAISS cannot search it with a mask; use Flat, IVF...,SQ8, IVF...,PQ... or HNSW..."):
+            for block in _blocks(key_ND):
+                index.add(block)
+            found.nominate(torch.zeros(1, columns), 1, torch.ones(entries, dtype=torch.bool))
         return found
 
     @property
     def efforts(self) -> list[int]:
         """Settings from fast to thorough: probed lists (IVF) or candidates (HNSW); empty for Flat."""
-        lists = getattr(self._inner, "nlist", 0)
+        lists = getattr(_inner(self._index), "nlist", 0)
         if lists:
             return [probe for probe in (8, 16, 32, 64, 128, 256) if probe < lists] + [lists]
         return [32, 64, 128, 256, 512] if "HNSW" in self._factory else []
-
-    @property
-    def _inner(self) -> Any:
-        return import_faiss().downcast_index(self._index)
 
     def describe(self) -> dict[str, Any]:
         return {"kind": "faiss", "factory": self._factory, "effort": self.effort}
 
     def save(self, path: Path) -> None:
-        import_faiss().write_index(self._index, str(path))
+        try:
+            import_faiss().write_index(self._index, str(path))
+        except RuntimeError as error:  # FAISS's only kind, a full disk included
+            reason = str(error).rpartition(": ")[2].strip() or "FAISS could not write it"
+            raise OutputError(f"{path}: cannot be written ({reason})") from error
 
     @classmethod
     def load(cls, path: Path, description: dict[str, Any]) -> FaissIndex:
@@ -109,7 +126,7 @@ class FaissIndex:
 
     def _parameters(self, selector: Any, wanted: int) -> Any:
         faiss = import_faiss()
-        if getattr(self._inner, "nlist", 0):
+        if getattr(_inner(self._index), "nlist", 0):
             parameters = faiss.SearchParametersIVF(nprobe=self.effort)
         elif "HNSW" in self._factory:
             parameters = faiss.SearchParametersHNSW(efSearch=max(self.effort, wanted))
@@ -129,10 +146,9 @@ def _selector(allowed_N: Tensor) -> Any:
 
 
 def _training_sample(key_ND: np.ndarray, index: Any) -> np.ndarray:
-    """Enough keys to train on, evenly spaced: FAISS wants about 40 a list and uses at most 256."""
-    faiss = import_faiss()
-    lists = getattr(faiss.downcast_index(index), "nlist", 256)
-    stride = max(1, len(key_ND) // (64 * max(256, lists)))
+    """Enough keys to train on, evenly spaced: FAISS wants at least 39 a list, and more only cost time."""
+    lists = getattr(_inner(index), "nlist", 256)
+    stride = max(1, len(key_ND) // (48 * max(256, lists)))
     return np.ascontiguousarray(key_ND[::stride], dtype=np.float32)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from nearmt.config import option
 from nearmt.contracts import Evidence, Neighbours, Origin, Step
 from nearmt.methods.evidence import add_evidence, mixed_log_probs, no_evidence
-from nearmt.methods.knn import KnnConfig, resolve_temperature
+from nearmt.methods.knn import KnnConfig, resolve
 from nearmt.retrieval.chunk_order import ChunkReader
 from nearmt.retrieval.neighbour_cache import DUPLICATES, RETENTIONS, SCOPES, CacheConfig, NeighbourCache
 from nearmt.retrieval.schedule import parse_schedule, search_steps
@@ -19,7 +19,9 @@ from nearmt.retrieval.source import EntrySource
 from nearmt.timing import timed
 
 #: T' in units of the store's typical distance (not squared) on the cache columns.
-CACHE_TEMPERATURE_SHARE = 0.2
+CACHE_TEMPERATURE_SHARE = 0.3
+#: How much less than lambda the cache weighs, by default.
+CACHE_DISCOUNT = 0.1
 
 #: The strategies of section 3.2 as settings. They keep duplicates, as the paper's do.
 PRESETS: dict[str, dict[str, str]] = {
@@ -38,8 +40,8 @@ class ChunkConfig(KnnConfig):
     chunk: int = option(16, "tokens of a retrieved chunk (c)", low=1, high=1024)
     schedule: str = option("geometric:2:16", "when to search: every:STEPS or geometric:MIN:MAX")
     varying_chunk: bool = option(False, "chunks as long as the interval that follows (c_k = i_k), not --chunk")
-    cache_weight: float = option(
-        0.6, "weight of the neighbours between searches (lambda')", name="cache-lambda", low=0, high=1
+    cache_weight: float | None = option(
+        None, "weight of the neighbours between searches (default: from the store)", name="cache-lambda", low=0, high=1
     )
     cache_temperature: float | None = option(
         None, "softmax temperature T' between searches, on distances (default: from the store)", low=1e-6
@@ -53,6 +55,17 @@ class ChunkConfig(KnnConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         parse_schedule(self.schedule)
+
+
+def resolve_cache(config: ChunkConfig, store: EntrySource) -> ChunkConfig:
+    """The settings with lambda', T' and the columns filled in from what the store knows of itself."""
+    weight, temperature = config.cache_weight, config.cache_temperature
+    if weight is None:
+        weight = round(max(0.0, (config.weight or 0.0) - CACHE_DISCOUNT), 2)
+    if temperature is None:
+        temperature = CACHE_TEMPERATURE_SHARE * store.cache_scale
+    columns = config.cache_columns or store.cache_columns
+    return replace(config, cache_weight=weight, cache_temperature=temperature, cache_columns=columns)
 
 
 class ChunkState:
@@ -90,7 +103,7 @@ class ChunkState:
         config = self._config
         found = self._store.search(query_RD, config.k)
         row_R = torch.tensor(rows, device=query_RD.device)
-        assert config.temperature is not None
+        assert config.temperature is not None and config.weight is not None
         add_evidence(evidence, row_R, Origin.SEARCH, found, self._store, config.temperature, config.weight)
         sources = [step.sources[row] for row in rows]
         for source in set(sources):
@@ -128,7 +141,7 @@ class ChunkState:
             assert self._reader is not None
             found = self._reader.read(row_R)
             temperature = config.temperature
-        assert temperature is not None
+        assert temperature is not None and config.cache_weight is not None
         add_evidence(evidence, row_R, Origin.CACHE, found, self._store, temperature, config.cache_weight)
 
     def reorder(self, row_B: Tensor) -> None:
@@ -141,19 +154,10 @@ class ChunkMethod:
     """Equation 3 at every step, with neighbours from the datastore or from what it brought before."""
 
     def __init__(self, store: EntrySource, config: ChunkConfig | None = None) -> None:
-        config = config or ChunkConfig()
-        cache_temperature = config.cache_temperature
-        if cache_temperature is None:
-            cache_temperature = CACHE_TEMPERATURE_SHARE * store.cache_scale
-        columns = config.cache_columns or store.cache_columns
         self.store = store
-        self.config = replace(
-            config,
-            temperature=resolve_temperature(config.temperature, store),
-            cache_temperature=cache_temperature,
-            cache_columns=columns,
-        )
-        self.cache_config = CacheConfig(config.scope, config.retention, config.duplicates, columns)
+        self.config = resolve_cache(resolve(config or ChunkConfig(), store), store)
+        columns = self.config.cache_columns or store.cache_columns
+        self.cache_config = CacheConfig(self.config.scope, self.config.retention, self.config.duplicates, columns)
 
     @property
     def shares_batch(self) -> bool:

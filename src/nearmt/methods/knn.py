@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -12,9 +13,13 @@ from nearmt.config import Config, option
 from nearmt.contracts import Evidence, Origin, Step
 from nearmt.methods.evidence import add_evidence, mixed_log_probs, no_evidence
 from nearmt.retrieval.source import EntrySource
+from nearmt.store.calibrate import TEMPERATURE_SHARE
 
-#: T in units of the store's typical squared distance between a query and its neighbours.
-TEMPERATURE_SHARE = 0.5
+#: Lambda for a store whose likely weight is unknown.
+WEIGHT = 0.6
+#: Single tokens are most likely under a smaller weight than the one that gives the best translations:
+#: tuned on the dev sets of three domains, the latter was near 0.3 + 0.7 * likely weight (docs/log.md).
+WEIGHT_AT_LEAST = 0.3
 
 
 @dataclass(frozen=True)
@@ -22,15 +27,26 @@ class KnnConfig(Config):
     """Settings of kNN-MT."""
 
     k: int = option(8, "neighbours retrieved", low=1, high=1024)
-    weight: float = option(0.6, "weight of the neighbours at search steps (lambda)", name="lambda", low=0, high=1)
+    weight: float | None = option(
+        None, "weight of the neighbours at search steps (default: from the store)", name="lambda", low=0, high=1
+    )
     temperature: float | None = option(
         None, "softmax temperature T at search steps, on squared distances (default: from the store)", low=1e-6
     )
 
 
-def resolve_temperature(temperature: float | None, store: EntrySource) -> float:
-    """The given T, or one that fits the distances of this store and model."""
-    return temperature if temperature is not None else TEMPERATURE_SHARE * store.search_scale
+AnyKnnConfig = TypeVar("AnyKnnConfig", bound=KnnConfig)
+
+
+def resolve(config: AnyKnnConfig, store: EntrySource) -> AnyKnnConfig:
+    """The settings with lambda and T filled in from what the store knows of itself."""
+    weight, temperature = config.weight, config.temperature
+    if weight is None:
+        likely = store.likely_weight
+        weight = WEIGHT if likely is None else round(WEIGHT_AT_LEAST + (1 - WEIGHT_AT_LEAST) * likely, 2)
+    if temperature is None:
+        temperature = TEMPERATURE_SHARE * store.search_scale
+    return replace(config, weight=weight, temperature=temperature)
 
 
 class KnnState:
@@ -46,7 +62,7 @@ class KnnState:
         evidence = no_evidence(len(step.sources), config.k, step.logits_BV.device)
         row_B = torch.arange(len(step.sources), device=step.logits_BV.device)
         found = store.search(store.query(step.hidden_BH), config.k)
-        assert config.temperature is not None
+        assert config.temperature is not None and config.weight is not None
         add_evidence(evidence, row_B, Origin.SEARCH, found, store, config.temperature, config.weight)
         for source in set(step.sources):
             self.searches[source] += 1
@@ -64,9 +80,8 @@ class KnnMethod:
     shares_batch = False
 
     def __init__(self, store: EntrySource, config: KnnConfig | None = None) -> None:
-        config = config or KnnConfig()
         self.store = store
-        self.config = replace(config, temperature=resolve_temperature(config.temperature, store))
+        self.config = resolve(config or KnnConfig(), store)
 
     def begin(self, source_lengths: Sequence[int], max_steps: int, trace: bool) -> KnnState:
         return KnnState(self, len(source_lengths), trace)

@@ -18,7 +18,10 @@ class TextCodec:
         self._tokenizer = tokenizer
         # Tokenizers switch between their source and their target side; two threads must not do so at once.
         self._lock = threading.Lock()
-        self._eos_id: int = tokenizer.eos_token_id
+        # FSMT closes a sentence with its separator, and has a vocabulary of its own for each side.
+        is_fsmt = config.model_type == "fsmt"
+        self._eos_id: int = tokenizer.sep_token_id if is_fsmt else tokenizer.eos_token_id
+        self._target_vocabulary = {piece: number for number, piece in tokenizer.decoder.items()} if is_fsmt else None
         self._prefix = ""
         self.target_tag_id: int | None = None
         tags = language_tags(tokenizer.get_vocab())
@@ -86,9 +89,22 @@ class TextCodec:
     def target_ids(self, text: str) -> list[int]:
         """What the decoder should say: subwords and end of sentence, without language tags."""
         with self._lock:
-            ids = self._tokenizer(text_target=text, verbose=False).input_ids
+            if self._target_vocabulary is None:
+                ids = self._tokenizer(text_target=text, verbose=False).input_ids
+            else:
+                ids = self._fsmt_target_ids(text, self._target_vocabulary)
         special = self._tag_ids | {self._eos_id}
         return [*(token for token in ids if token not in special), self._eos_id]
+
+    def _fsmt_target_ids(self, text: str, vocabulary: dict[str, int]) -> list[int]:
+        """FSMT's tokenizer only knows how to read its source side: let it read the target as one."""
+        tokenizer = self._tokenizer
+        source_lang, tokenizer.src_lang = tokenizer.src_lang, tokenizer.tgt_lang
+        try:
+            unknown = vocabulary[tokenizer.unk_token]
+            return [vocabulary.get(piece, unknown) for piece in tokenizer.tokenize(text)]
+        finally:
+            tokenizer.src_lang = source_lang
 
     def source_length(self, ids: list[int]) -> int:
         """|x| of the paper: subwords with end of sentence, without language tags."""
@@ -104,4 +120,6 @@ class TextCodec:
         return [str(token).replace("\u2581", " ").replace("</w>", " ") for token in tokens]
 
     def vocabulary(self) -> dict[str, int]:
-        return dict(self._tokenizer.get_vocab())
+        """Every piece and its number, for the model's fingerprint."""
+        target = {f"target {piece}": number for piece, number in (self._target_vocabulary or {}).items()}
+        return {**self._tokenizer.get_vocab(), **target}

@@ -125,6 +125,23 @@ class Seq2SeqModel:
             first = len(prompt) - 1
             return [key_BTH[b, first : first + len(target)].float() for b, target in enumerate(targets)]
 
+    @torch.inference_mode()
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
+        """The model's log-probability of every target token, [T] a pair."""
+        with timed("model/score"):
+            source_BS, mask_BS = self._pad(sources)
+            prompt = self.prompt
+            decoder_BT, _ = self._pad([prompt + list(target[:-1]) for target in targets])
+            logits_BTV = self._model(
+                input_ids=source_BS, attention_mask=mask_BS, decoder_input_ids=decoder_BT, use_cache=False
+            ).logits
+            scores = []
+            for logits_TV, target in zip(logits_BTV[:, len(prompt) - 1 :], targets, strict=True):
+                token_T1 = torch.tensor(target, device=self.device)[:, None]
+                log_prob_TV = logits_TV[: len(target)].float().log_softmax(dim=-1)
+                scores.append(log_prob_TV.gather(1, token_T1)[:, 0])
+            return scores
+
     def _pad(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Token ids padded on the right and their mask, [B, longest]."""
         width = max(len(row) for row in rows)

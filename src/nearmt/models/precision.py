@@ -17,7 +17,7 @@ class Int8Linear(nn.Module):
     which one scale for the whole batch would not.
     """
 
-    weight_IO: Tensor
+    weight: Tensor  # [I, O]; transformers asks layers for the type of what they call `weight`
     scale_O: Tensor
     bias_O: Tensor | None
 
@@ -25,7 +25,7 @@ class Int8Linear(nn.Module):
         super().__init__()
         weight_OI = linear.weight.detach().float()
         scale_O = weight_OI.abs().amax(dim=1).clamp(min=1e-12) / 127
-        self.register_buffer("weight_IO", (weight_OI / scale_O[:, None]).round().to(torch.int8).t())
+        self.register_buffer("weight", (weight_OI / scale_O[:, None]).round().to(torch.int8).t())
         self.register_buffer("scale_O", scale_O)
         self.register_buffer("bias_O", None if linear.bias is None else linear.bias.detach().float())
         self.in_features, self.out_features = linear.in_features, linear.out_features
@@ -34,7 +34,7 @@ class Int8Linear(nn.Module):
         row_RI = input.reshape(-1, self.in_features).float()
         scale_R1 = row_RI.abs().amax(dim=1, keepdim=True).clamp(min=1e-12) / 127
         quantised_RI = (row_RI / scale_R1).round().to(torch.int8)
-        output_RO = torch._int_mm(quantised_RI, self.weight_IO).float() * scale_R1 * self.scale_O
+        output_RO = torch._int_mm(quantised_RI, self.weight).float() * scale_R1 * self.scale_O
         if self.bias_O is not None:
             output_RO += self.bias_O
         return output_RO.reshape(*input.shape[:-1], self.out_features)

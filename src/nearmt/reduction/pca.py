@@ -71,10 +71,10 @@ class Reduction:
         return Reduction(self.mean_H.to(device), self.component_HD.to(device), self.variance_D.to(device), self.fitted)
 
     def save(self, path: Path) -> None:
-        from safetensors.torch import save_file
+        from safetensors.torch import save
 
         tensors = {"mean": self.mean_H, "component": self.component_HD, "variance": self.variance_D}
-        save_file(tensors, path, metadata={"fitted": str(self.fitted)})
+        path.write_bytes(save(tensors, metadata={"fitted": str(self.fitted)}))
 
     @classmethod
     def load(cls, path: Path) -> Self:

@@ -25,6 +25,10 @@ class EntrySource(Protocol):
         """Typical distance, not squared, on the cache columns: the unit of T'."""
 
     @property
+    def likely_weight(self) -> float | None:
+        """Lambda under which the store's own held-out tokens are most likely, if it was measured."""
+
+    @property
     def cache_columns(self) -> int:
         """How many leading columns of the keys a cache should compare."""
 

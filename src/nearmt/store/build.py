@@ -26,9 +26,9 @@ from nearmt.datastore.manifest import FileRecord, reduction_name
 from nearmt.errors import DatastoreError, OutputError, writing
 from nearmt.models import TranslationModel
 from nearmt.reduction import FittingSample, Reduction
-from nearmt.store.calibrate import calibrate
+from nearmt.store.calibrate import calibrate, likely_weight
 from nearmt.store.encode import blocks_of, encode_block
-from nearmt.store.indexing import index_segment
+from nearmt.store.indexing import check_factory, index_segment
 from nearmt.store.pretrained import pretrained_reduction
 
 #: Columns that the neighbours' cache compares by default, and for which distances are measured.
@@ -57,11 +57,11 @@ def build(
 ) -> Manifest:
     """Build the datastore `path` and return its manifest."""
     check_free(path, overwrite)
+    check_factory(config.index, model.seq2seq.hidden_size)
     work = path.with_name(path.name + ".building")
     pairs = with_ids(pairs, {})
     reduction, pairs = _reduction_for(model, pairs, config)
-    settings = _settings(model, reduction)
-    writer = SegmentWriter(work / "segment-000001", settings)
+    writer = SegmentWriter(work / "segment-000001", build_settings(model, reduction))
     write_pairs(writer, pairs, model, reduction, progress)
     if not writer.pairs and not allow_empty:
         shutil.rmtree(work)
@@ -116,15 +116,25 @@ def seal(folder: Path, model: TranslationModel, reduction: Reduction, records: l
         nearmt=__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    return update(folder, manifest, reduction, records)
+    return update(folder, manifest, reduction, records, model)
 
 
-def update(folder: Path, manifest: Manifest, reduction: Reduction, records: list[SegmentRecord]) -> Manifest:
-    """Measure the store as it is now and replace its manifest."""
+def update(
+    folder: Path,
+    manifest: Manifest,
+    reduction: Reduction,
+    records: list[SegmentRecord],
+    model: TranslationModel | None = None,
+) -> Manifest:
+    """Measure the store as it is now and replace its manifest; what needs the model stays without one."""
     segments = [Segment(folder / record.name, record, reduction.columns) for record in records]
     recalls = [(r.index["recall"], r.entries) for r in records if "recall" in r.index]
     recall = sum(r * n for r, n in recalls) / sum(n for _, n in recalls) if recalls else None
-    calibration = replace(calibrate(segments, reduction, cache_columns_of(reduction)), recall=recall)
+    calibration = calibrate(segments, reduction, cache_columns_of(reduction))
+    weight = manifest.calibration.likely_weight
+    if model is not None:
+        weight = likely_weight(model, segments, reduction.columns, calibration.search_scale)
+    calibration = replace(calibration, recall=recall, likely_weight=weight)
     manifest = replace(manifest, segments=tuple(records), calibration=calibration)
     manifest.save(folder)
     return manifest
@@ -162,7 +172,7 @@ def _reduction_for(
     return reduction, chain(first, pairs)
 
 
-def _settings(model: TranslationModel, reduction: Reduction) -> dict[str, Any]:
+def build_settings(model: TranslationModel, reduction: Reduction) -> dict[str, Any]:
     """What an unfinished build must have in common with this one to be continued."""
     return {
         "nearmt": __version__,
@@ -182,6 +192,11 @@ def _put_in_place(work: Path, path: Path) -> None:
             shutil.rmtree(old)
         if path.exists():
             path.rename(old)
-        work.rename(path)
+        try:
+            work.rename(path)
+        except OSError:
+            if old.exists():
+                old.rename(path)
+            raise
         if old.exists():
             shutil.rmtree(old)

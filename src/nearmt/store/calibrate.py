@@ -1,4 +1,4 @@
-"""Measuring a store on itself: how far neighbours are, and how many of them its index finds."""
+"""Measuring a store on itself: how far neighbours are, and how much they should weigh."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ from torch import Tensor
 from nearmt.contracts import Index, Neighbours
 from nearmt.datastore import Calibration, Segment
 from nearmt.index import TorchIndex
-from nearmt.index.faiss import FaissIndex
+from nearmt.models import TranslationModel
 from nearmt.reduction import Reduction
 from nearmt.store.entries import Entries
+from nearmt.store.indexing import open_index
+from nearmt.store.recall import sample
 from nearmt.store.search import Searcher
 
 QUERIES = 256
 NEIGHBOURS = 8
-#: Recall at which a more thorough (slower) setting of an index is no longer tried.
-GOOD_RECALL = 0.98
+#: T in units of the typical squared distance between a query and its neighbours.
+TEMPERATURE_SHARE = 0.5
 # Sampled entries find themselves and their own sentence first; so many more are asked for.
 _OWN_SENTENCE = 24
+# Of the likely weight: tokens scored, pairs without which it means nothing, steps until it stands still.
+_SCORED_TOKENS = 2000
+_FEWEST_PAIRS = 20
+_EM_STEPS = 60
 
 
 def calibrate(segments: list[Segment], reduction: Reduction, cache_columns: int) -> Calibration:
@@ -27,7 +33,7 @@ def calibrate(segments: list[Segment], reduction: Reduction, cache_columns: int)
     fallback = _from_variance(reduction, cache_columns)
     if not len(entries):
         return fallback
-    sample_Q = _sample(len(entries))
+    sample_Q = sample(len(entries), QUERIES)
     query_QD = entries.keys(sample_Q, reduction.columns)
     exact = [TorchIndex(key_ND) for key_ND in entries.keys_by_segment]
     searcher = Searcher(entries, list[Index](exact), reduction.columns)
@@ -48,33 +54,44 @@ def calibrate(segments: list[Segment], reduction: Reduction, cache_columns: int)
     )
 
 
-def tune_recall(index: FaissIndex, key_ND: Tensor) -> float:
-    """Choose the fastest setting of an index with good recall@k against exact search; return that recall."""
-    query_QD = key_ND[_sample(len(key_ND))].float()
-    exact = TorchIndex(key_ND).nominate(query_QD, NEIGHBOURS, None)
-    recall = 0.0
-    for effort in index.efforts or [index.effort]:
-        index.effort = effort
-        recall = _recall(index.nominate(query_QD, NEIGHBOURS, None), exact, query_QD, key_ND)
-        if recall >= GOOD_RECALL:
+def likely_weight(model: TranslationModel, segments: list[Segment], columns: int, search_scale: float) -> float | None:
+    """The lambda of equation 3 under which a sample of the store's sentences is most likely.
+
+    Each sentence is left out of its own search. The better neighbours predict its tokens where the
+    model does not, the larger the weight: it tells a domain that is strange to the model from one
+    that is not.
+    """
+    entries = Entries(segments, torch.device("cpu"))
+    indexes = [open_index(s, key, "auto") for s, key in zip(segments, entries.keys_by_segment, strict=True)]
+    searcher = Searcher(entries, indexes, columns)
+    model_parts, neighbour_parts = [], []
+    for number in sample(entries.pair_count, QUERIES, seed=1).tolist():
+        entry_T = entries.of_pair(number)
+        if not len(entry_T):
+            continue
+        token_T = entries.tokens(entry_T)
+        source = model.codec.source_ids(entries.pair(number).source)
+        found = searcher.search(entries.keys(entry_T, columns), NEIGHBOURS + _OWN_SENTENCE)
+        found = _of_other_sentences(entries, entry_T, found)
+        says_TK = entries.tokens(found.entry_BK) == token_T[:, None]
+        # Equation 2; a token without neighbours has no weights, not undefined ones.
+        weight_TK = torch.softmax(-found.distance_BK / (TEMPERATURE_SHARE * search_scale), dim=1).nan_to_num(0.0)
+        neighbour_parts.append((weight_TK * says_TK).sum(dim=1))
+        model_parts.append(model.seq2seq.score([source], [token_T.tolist()])[0].exp().cpu())
+        if sum(len(part) for part in model_parts) >= _SCORED_TOKENS:
             break
-    return recall
+    if not neighbour_parts or entries.pair_count < _FEWEST_PAIRS:
+        return None
+    return round(_most_likely(torch.cat(model_parts), torch.cat(neighbour_parts)), 3)
 
 
-def _recall(nominated_QX: Tensor, exact_QK: Tensor, query_QD: Tensor, key_ND: Tensor) -> float:
-    """Share of nominees among the k nearest that are no farther than the exact ones (ties count as found)."""
-
-    def distances(entry: Tensor) -> Tensor:
-        squared = (key_ND[entry.clamp(min=0)].float() - query_QD[:, None]).square().sum(dim=-1)
-        return squared.masked_fill(entry < 0, torch.inf).sort(dim=1).values[:, : exact_QK.shape[1]]
-
-    bound_Q1 = distances(exact_QK)[:, -1:] * (1 + 1e-5) + 1e-6
-    return float((distances(nominated_QX) <= bound_Q1).float().mean())
-
-
-def _sample(entries: int) -> Tensor:
-    generator = torch.Generator().manual_seed(0)
-    return torch.randperm(entries, generator=generator)[:QUERIES].sort().values
+def _most_likely(model_X: Tensor, neighbour_X: Tensor) -> float:
+    """argmax over lambda of sum log((1 - lambda) p_NMT + lambda p_kNN), by expectation maximisation."""
+    weight = 0.5
+    for _ in range(_EM_STEPS):
+        spoken_X = weight * neighbour_X
+        weight = float((spoken_X / (spoken_X + (1 - weight) * model_X).clamp(min=1e-30)).mean())
+    return weight
 
 
 def _of_other_sentences(entries: Entries, sample_Q: Tensor, found: Neighbours) -> Neighbours:

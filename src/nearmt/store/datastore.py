@@ -19,7 +19,7 @@ from nearmt.datastore.ids import with_ids
 from nearmt.errors import ConfigError, DatastoreError
 from nearmt.models import TranslationModel
 from nearmt.reduction import Reduction
-from nearmt.store.build import BuildConfig, build, update, write_pairs
+from nearmt.store.build import BuildConfig, build, build_settings, update, write_pairs
 from nearmt.store.entries import Entries
 from nearmt.store.indexing import SEARCHES, index_segment, open_index
 from nearmt.store.search import Searcher
@@ -84,22 +84,22 @@ class Datastore:
 
     def add(self, pairs: Iterable[Pair], model: TranslationModel, progress: Progress | None = None) -> int:
         """Append pairs as a new segment and return how many; they are found by every search that follows."""
-        self.check_model(model)
         with writer_lock(self.path):
             return self._add(pairs, model, progress)
 
     def _add(self, pairs: Iterable[Pair], model: TranslationModel, progress: Progress | None) -> int:
         self._catch_up()
+        self.check_model(model)
         number = 1 + max((int(r.name.split("-")[1]) for r in self.manifest.segments), default=0)
-        writer = SegmentWriter(self.path / f"segment-{number:06d}", {})
         reduction = self._reduction.to(torch.device("cpu"))
+        writer = SegmentWriter(self.path / f"segment-{number:06d}", build_settings(model, reduction))
         seen = _occurrences(self.pairs())
         write_pairs(writer, with_ids(pairs, seen), model, reduction, progress)
         if not writer.pairs:
             shutil.rmtree(writer.folder)
             return 0
         record = index_segment(self.path, writer.seal(), reduction.columns, "auto")
-        self.manifest = update(self.path, self.manifest, reduction, [*self.manifest.segments, record])
+        self.manifest = update(self.path, self.manifest, reduction, [*self.manifest.segments, record], model)
         self._open_segments()
         return record.pairs
 
@@ -158,6 +158,10 @@ class Datastore:
     @property
     def cache_scale(self) -> float:
         return self.manifest.calibration.cache_scale
+
+    @property
+    def likely_weight(self) -> float | None:
+        return self.manifest.calibration.likely_weight
 
     @property
     def cache_columns(self) -> int:

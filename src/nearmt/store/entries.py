@@ -42,6 +42,15 @@ class Entries:
             key_ME[inside] = key_ND[:, :columns].index_select(0, entry_M[inside] - start).float()
         return key_ME
 
+    @property
+    def pair_count(self) -> int:
+        return len(self._end_P)
+
+    def of_pair(self, number: int) -> Tensor:
+        """The entries of a pair."""
+        start = int(self._end_P[number - 1]) if number else 0
+        return torch.arange(start, int(self._end_P[number]), device=self.device)
+
     def pair_numbers(self, entry: Tensor) -> Tensor:
         """The number of the pair that each entry belongs to."""
         return torch.searchsorted(self._end_P, entry, right=True)

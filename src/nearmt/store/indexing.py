@@ -12,12 +12,19 @@ from torch import Tensor
 
 from nearmt.contracts import Index
 from nearmt.datastore import FileRecord, Segment, SegmentRecord
+from nearmt.datastore.files import sync
 from nearmt.errors import MissingPackageError, writing
 from nearmt.index import ExactIndex, TorchIndex
-from nearmt.index.faiss import FaissIndex, default_factory, import_faiss
-from nearmt.store.calibrate import tune_recall
+from nearmt.index.faiss import FaissIndex, default_factory, import_faiss, make_index
+from nearmt.store.recall import tune_recall
 
 SEARCHES = ("auto", "faiss", "torch", "exact")
+
+
+def check_factory(factory: str, columns: int) -> None:
+    """Refuse an index that cannot be made before hours are spent on what it would index."""
+    if factory not in ("auto", "exact"):
+        make_index(factory, columns)
 
 
 def index_segment(folder: Path, record: SegmentRecord, columns: int, factory: str) -> SegmentRecord:
@@ -33,8 +40,9 @@ def index_segment(folder: Path, record: SegmentRecord, columns: int, factory: st
     recall = tune_recall(index, torch.from_numpy(segment.key_ND))
     # A name of its own: until the manifest changes, the old index must stay what it was.
     name = f"index-{secrets.token_hex(4)}.faiss"
+    index.save(segment.folder / name)
     with writing(segment.folder / name):
-        index.save(segment.folder / name)
+        sync(segment.folder / name)
     description: dict[str, Any] = {**index.describe(), "recall": round(recall, 4), "file": name}
     return replace(record, files={**files, name: FileRecord.of(segment.folder / name)}, index=description)
 

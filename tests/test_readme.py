@@ -1,0 +1,66 @@
+"""The README is executed: its commands run, its Python runs, its table is that of the result files."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nearmt.demo import HELD_OUT, MEMORY
+from tools.results_table import with_table
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Path:
+    """The files that the README speaks of."""
+    memory = MEMORY.read_text(encoding="utf-8").splitlines(keepends=True)[:60]
+    (tmp_path / "memory.tsv").write_text("".join(memory), encoding="utf-8")
+    test = HELD_OUT.read_text(encoding="utf-8").splitlines(keepends=True)[:3]
+    (tmp_path / "test.tsv").write_text("".join(test), encoding="utf-8")
+    (tmp_path / "text.txt").write_text("".join(row.split("\t")[0] + "\n" for row in test[:2]), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.embedded
+def test_commands(workshop: Path) -> None:
+    commands = [line for block in blocks("bash") for line in block.splitlines() if line.startswith("nearmt ")]
+    assert len(commands) >= 5
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    for command in commands:
+        line = command.replace("nearmt ", f"{sys.executable} -m nearmt ", 1)
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=workshop, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, (command, done.stderr)
+        assert done.stdout.strip() or "--output" in command, command
+
+
+@pytest.mark.embedded
+def test_python(workshop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(workshop)
+    (code,) = blocks("python")
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out.strip()
+
+
+def test_make_targets() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    named = re.findall(r"^make (\w+)", "\n".join(blocks("bash")), flags=re.MULTILINE)
+    assert named[:2] == ["demo", "test"]
+    for target in named:
+        assert f"\n{target}:" in makefile
+
+
+def test_table_is_that_of_the_result_files() -> None:
+    assert with_table(README) == README
