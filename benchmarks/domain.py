@@ -59,6 +59,8 @@ def main() -> None:
             "commit": arguments.commit or commit(),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "machine": machine(model),
+            # Speeds of a run that shared its machine mean nothing, not even as ratios.
+            "speeds_count": not arguments.side_by_side,
             "domain": arguments.domain,
             "train_pairs": datastore.manifest.pairs,
             "entries": len(datastore),
@@ -113,6 +115,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--search", default="auto")
     parser.add_argument("--limit", type=int)
     parser.add_argument("--commit", help="of the code, where git cannot be asked")
+    parser.add_argument(
+        "--side-by-side", action="store_true", help="other work runs on this machine: speeds do not count"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, e.g. lambda=0.7")
     return parser.parse_args()
 

@@ -19,8 +19,8 @@ NAMES = {"base": "base model", "knn": "kNN-MT", "chunk": "chunk (nearmt's defaul
 def table() -> str:
     """One row a system and result file."""
     rows = [
-        "| domain | system | BLEU | chrF | searches a sentence | speed of base | file |",
-        "|---|---|---|---|---|---|---|",
+        "| domain | test lines | system | BLEU | chrF | searches a sentence | speed / base | file |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for path in sorted((ROOT / "benchmarks" / "results").glob("*.json")):
         result = json.loads(path.read_text(encoding="utf-8"))
@@ -32,13 +32,15 @@ def table() -> str:
 
 def _row(path: Path, result: dict[str, Any], name: str, system: dict[str, Any], base: dict[str, Any]) -> str:
     speed = system["tokens_per_second"] / base["tokens_per_second"]
+    counts = result["speeds_count"]
     cells = [
         result["domain"],
+        f"{system['sentences']:,}",
         NAMES[name],
         f"{system['bleu']:.1f}",
         f"{system['chrf']:.1f}",
         f"{system['searches_per_sentence']:.1f}",
-        f"{speed:.2f}",
+        f"{speed:.2f}" if counts else "",
         f"[{path.stem}](benchmarks/results/{path.name})",
     ]
     return "| " + " | ".join(cells) + " |"

@@ -21,8 +21,9 @@ NEIGHBOURS = 8
 TEMPERATURE_SHARE = 0.5
 # Sampled entries find themselves and their own sentence first; so many more are asked for.
 _OWN_SENTENCE = 24
-# Of the likely weight: tokens scored, pairs without which it means nothing, steps until it stands still.
-_SCORED_TOKENS = 2000
+# Of the likely weight: pairs scored, in batches of so many; fewer pairs mean nothing; steps until it stands still.
+_SCORED_PAIRS = 160
+_SCORED_TOGETHER = 8
 _FEWEST_PAIRS = 20
 _EM_STEPS = 60
 
@@ -62,27 +63,31 @@ def likely_weight(model: TranslationModel, segments: list[Segment], columns: int
     that is not.
     """
     entries = Entries(segments, torch.device("cpu"))
+    numbers = [n for n in sample(entries.pair_count, _SCORED_PAIRS, seed=1).tolist() if len(entries.of_pair(n))]
+    if len(numbers) < _FEWEST_PAIRS:
+        return None
     indexes = [open_index(s, key, "auto") for s, key in zip(segments, entries.keys_by_segment, strict=True)]
     searcher = Searcher(entries, indexes, columns)
-    model_parts, neighbour_parts = [], []
-    for number in sample(entries.pair_count, QUERIES, seed=1).tolist():
-        entry_T = entries.of_pair(number)
-        if not len(entry_T):
-            continue
-        token_T = entries.tokens(entry_T)
-        source = model.codec.source_ids(entries.pair(number).source)
-        found = searcher.search(entries.keys(entry_T, columns), NEIGHBOURS + _OWN_SENTENCE)
-        found = _of_other_sentences(entries, entry_T, found)
-        says_TK = entries.tokens(found.entry_BK) == token_T[:, None]
-        # Equation 2; a token without neighbours has no weights, not undefined ones.
-        weight_TK = torch.softmax(-found.distance_BK / (TEMPERATURE_SHARE * search_scale), dim=1).nan_to_num(0.0)
-        neighbour_parts.append((weight_TK * says_TK).sum(dim=1))
-        model_parts.append(model.seq2seq.score([source], [token_T.tolist()])[0].exp().cpu())
-        if sum(len(part) for part in model_parts) >= _SCORED_TOKENS:
-            break
-    if not neighbour_parts or entries.pair_count < _FEWEST_PAIRS:
-        return None
-    return round(_most_likely(torch.cat(model_parts), torch.cat(neighbour_parts)), 3)
+    temperature = TEMPERATURE_SHARE * search_scale
+    neighbour_X = torch.cat([_neighbours_say(entries, searcher, n, columns, temperature) for n in numbers])
+    model_parts = []
+    for start in range(0, len(numbers), _SCORED_TOGETHER):
+        batch = numbers[start : start + _SCORED_TOGETHER]
+        sources = [model.codec.source_ids(entries.pair(n).source) for n in batch]
+        targets = [entries.tokens(entries.of_pair(n)).tolist() for n in batch]
+        model_parts += [score.exp().cpu() for score in model.seq2seq.score(sources, targets)]
+    return round(_most_likely(torch.cat(model_parts), neighbour_X), 3)
+
+
+def _neighbours_say(entries: Entries, searcher: Searcher, number: int, columns: int, temperature: float) -> Tensor:
+    """p_kNN (equation 2) of each token of a stored pair, by neighbours from other sentences, [T]."""
+    entry_T = entries.of_pair(number)
+    found = searcher.search(entries.keys(entry_T, columns), NEIGHBOURS + _OWN_SENTENCE)
+    found = _of_other_sentences(entries, entry_T, found)
+    says_TK = entries.tokens(found.entry_BK) == entries.tokens(entry_T)[:, None]
+    # A token without neighbours has no weights, not undefined ones.
+    weight_TK = torch.softmax(-found.distance_BK / temperature, dim=1).nan_to_num(0.0)
+    return (weight_TK * says_TK).sum(dim=1)
 
 
 def _most_likely(model_X: Tensor, neighbour_X: Tensor) -> float:

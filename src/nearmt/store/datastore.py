@@ -99,7 +99,10 @@ class Datastore:
             shutil.rmtree(writer.folder)
             return 0
         record = index_segment(self.path, writer.seal(), reduction.columns, "auto")
-        self.manifest = update(self.path, self.manifest, reduction, [*self.manifest.segments, record], model)
+        # The weight is measured once there is enough to measure; single additions do not change it much.
+        known = self.manifest.calibration.likely_weight is not None
+        records = [*self.manifest.segments, record]
+        self.manifest = update(self.path, self.manifest, reduction, records, None if known else model)
         self._open_segments()
         return record.pairs
 
