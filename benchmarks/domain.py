@@ -55,7 +55,7 @@ def main() -> None:
         build_seconds = round(time.perf_counter() - started, 1)
         systems = {name: run(name, arguments, model, datastore, test) for name, _, _ in SYSTEMS}
         result = {
-            "command": " ".join(["python", *sys.argv]),
+            "command": command(arguments),
             "commit": arguments.commit or commit(),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "machine": machine(model),
@@ -97,6 +97,12 @@ def machine(model: TranslationModel) -> dict[str, Any]:
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
+
+
+def command(arguments: argparse.Namespace) -> str:
+    """The command line, with names instead of this machine's paths."""
+    paths = {str(arguments.data): "DATA", str(arguments.store): "STORE", str(arguments.out): arguments.out.name}
+    return " ".join(["python benchmarks/domain.py", *(paths.get(word, word) for word in sys.argv[1:])])
 
 
 def commit() -> str:

@@ -26,57 +26,50 @@ class TextCodec:
         self.target_tag_id: int | None = None
         tags = language_tags(tokenizer.get_vocab())
         self._tag_ids = frozenset(tokenizer.convert_tokens_to_ids(list(tags.values())))
-        if config.model_type == "marian" or not (tags or config.model_type == "t5"):
-            self._bind_bilingual(tokenizer, config, model_name, source_lang, target_lang, tags)
+        is_t5 = config.model_type == "t5"
+        if is_t5 or (tags and config.model_type != "marian"):
+            if not source_lang or not target_lang:
+                raise ModelError(f"{model_name} is multilingual: give --source-lang and --target-lang")
+            self.source_lang, self.target_lang = source_lang, target_lang
+            if is_t5:
+                self._prompt_in_words(model_name)
+            else:
+                self._tag_both_sides(tags, model_name)
         else:
-            self._bind_multilingual(tokenizer, config, model_name, source_lang, target_lang, tags)
+            langs = getattr(config, "langs", None) or [None, None]
+            self._check_direction((source_lang, target_lang), langs, tags, model_name)
         # Tokens that stand for the direction, not for the sentence (T5's prompt).
-        self._prefix_length = len(self._source_ids("")) - 1 if config.model_type == "t5" else 0
+        self._prefix_length = len(self._source_ids("")) - 1 if is_t5 else 0
 
-    def _bind_bilingual(
-        self,
-        tokenizer: Any,
-        config: Any,
-        model_name: str,
-        source_lang: str | None,
-        target_lang: str | None,
-        tags: dict[str, str],
+    def _check_direction(
+        self, asked: tuple[str | None, str | None], langs: list[str | None], tags: dict[str, str], model_name: str
     ) -> None:
-        langs = getattr(config, "langs", None) or [None, None]
-        known_source = getattr(tokenizer, "source_lang", None) or langs[0]
-        known_target = getattr(tokenizer, "target_lang", None) or langs[1]
-        if tags and target_lang:
-            self._prefix = find_tag(target_lang, tags, model_name) + " "
-            known_target = target_lang
-        for asked, known in ((source_lang, known_source), (target_lang, known_target)):
-            if asked and known and base_language(asked) != base_language(known):
+        """A model of one direction, or (Marian with tags) of one source and several targets."""
+        known_source = getattr(self._tokenizer, "source_lang", None) or langs[0]
+        known_target = getattr(self._tokenizer, "target_lang", None) or langs[1]
+        if tags and asked[1]:
+            self._prefix = find_tag(asked[1], tags, model_name) + " "
+            known_target = asked[1]
+        for wanted, known in zip(asked, (known_source, known_target), strict=True):
+            if wanted and known and base_language(wanted) != base_language(known):
                 raise ModelError(
                     f"{model_name} translates {known_source} to {known_target}, "
-                    f"not {source_lang or known_source} to {target_lang or known_target}"
+                    f"not {asked[0] or known_source} to {asked[1] or known_target}"
                 )
-        self.source_lang = source_lang or known_source or UNDETERMINED
-        self.target_lang = target_lang or known_target or UNDETERMINED
+        self.source_lang = asked[0] or known_source or UNDETERMINED
+        self.target_lang = asked[1] or known_target or UNDETERMINED
 
-    def _bind_multilingual(
-        self,
-        tokenizer: Any,
-        config: Any,
-        model_name: str,
-        source_lang: str | None,
-        target_lang: str | None,
-        tags: dict[str, str],
-    ) -> None:
-        if not source_lang or not target_lang:
-            raise ModelError(f"{model_name} is multilingual: give --source-lang and --target-lang")
-        self.source_lang, self.target_lang = source_lang, target_lang
-        if config.model_type == "t5":
-            names = english_name(source_lang, model_name), english_name(target_lang, model_name)
-            self._prefix = f"translate {names[0]} to {names[1]}: "
-            return
-        target_tag = find_tag(target_lang, tags, model_name)
-        tokenizer.src_lang = find_tag(source_lang, tags, model_name).strip("_")
-        tokenizer.tgt_lang = target_tag.strip("_")
-        self.target_tag_id = int(tokenizer.convert_tokens_to_ids(target_tag))
+    def _prompt_in_words(self, model_name: str) -> None:
+        """T5 is told in English what to do."""
+        names = english_name(self.source_lang, model_name), english_name(self.target_lang, model_name)
+        self._prefix = f"translate {names[0]} to {names[1]}: "
+
+    def _tag_both_sides(self, tags: dict[str, str], model_name: str) -> None:
+        """mBART, M2M100 and NLLB have a token for each language."""
+        target_tag = find_tag(self.target_lang, tags, model_name)
+        self._tokenizer.src_lang = find_tag(self.source_lang, tags, model_name).strip("_")
+        self._tokenizer.tgt_lang = target_tag.strip("_")
+        self.target_tag_id = int(self._tokenizer.convert_tokens_to_ids(target_tag))
 
     def source_ids(self, text: str) -> list[int]:
         """The encoder's input: subwords, end of sentence, language tags."""
