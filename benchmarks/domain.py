@@ -47,12 +47,12 @@ def main() -> None:
     folder = arguments.data / arguments.domain
     test = list(read_pairs(folder / "test.tsv", limit=arguments.limit))
     with tempfile.TemporaryDirectory() as work:
-        started = time.perf_counter()
-        store = arguments.store or Path(work) / "store"
+        store, build_seconds = arguments.store or Path(work) / "store", None
         if not store.exists():
+            started = time.perf_counter()
             Datastore.build(store, read_pairs(*sorted(folder.glob("train*"))), model)
+            build_seconds = round(time.perf_counter() - started, 1)
         datastore = Datastore.open(store, search=arguments.search, device=str(model.seq2seq.device))
-        build_seconds = round(time.perf_counter() - started, 1)
         systems = {name: run(name, arguments, model, datastore, test) for name, _, _ in SYSTEMS}
         result = {
             "command": command(arguments),
@@ -91,12 +91,20 @@ def machine(model: TranslationModel) -> dict[str, Any]:
     device = model.seq2seq.device
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     return {
-        "cpu": platform.processor() or platform.machine(),
+        "cpu": cpu_name(),
         "threads": torch.get_num_threads(),
         "gpu": gpu,
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
+
+
+def cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.machine()
 
 
 def command(arguments: argparse.Namespace) -> str:

@@ -66,5 +66,7 @@ def _chunk_texts(entry_K: Tensor, datastore: Datastore, codec: TextCodec, size: 
     for entries, tokens in zip(entry_KC.tolist(), datastore.tokens(entry_KC).tolist(), strict=True):
         kept = [token for entry, token in zip(entries, tokens, strict=True) if entry >= 0]
         if kept:
-            texts.append(codec.text(kept))
+            # A chunk may begin within a word.
+            within = not codec.pieces(kept[:1])[0].startswith(" ")
+            texts.append(("…" if within else "") + codec.text(kept))
     return tuple(dict.fromkeys(texts))

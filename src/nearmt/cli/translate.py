@@ -59,10 +59,11 @@ def _translate(translator: Translator, file: Path, explain: bool) -> Iterator[tu
     """Window after window of (line numbers, translations)."""
     lines = numbered_lines(file)
     window = translator.batch_size * _WINDOW_BATCHES
-    with progress_bar("sentences") as progress:
-        while block := list(islice(lines, window)):
-            texts = [text for _, text in block]
-            yield [number for number, _ in block], translator.translate(texts, explain=explain, progress=progress)
+    while block := list(islice(lines, window)):
+        # The bar is gone before results are printed, which may be on the same terminal.
+        with progress_bar("sentences") as progress:
+            found = translator.translate([text for _, text in block], explain=explain, progress=progress)
+        yield [number for number, _ in block], found
 
 
 def _write(out: TextIO, translation: Translation, as_json: bool, explain: bool) -> None:
