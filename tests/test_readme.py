@@ -36,7 +36,7 @@ def workshop(tmp_path: Path) -> Path:
 def test_commands(workshop: Path) -> None:
     commands = [line for block in blocks("bash") for line in block.splitlines() if line.startswith("nearmt ")]
     assert len(commands) >= 5
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     for command in commands:
         line = command.replace("nearmt ", f"{sys.executable} -m nearmt ", 1)
         done = subprocess.run(

@@ -80,7 +80,7 @@ class Datastore:
             allow_empty=True,
             progress=progress,
         )
-        return cls.open(path)
+        return cls.open(path, device=str(model.seq2seq.device))
 
     def add(self, pairs: Iterable[Pair], model: TranslationModel, progress: Progress | None = None) -> int:
         """Append pairs as a new segment and return how many; they are found by every search that follows."""

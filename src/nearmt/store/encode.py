@@ -43,7 +43,7 @@ def encode_block(model: TranslationModel, pairs: list[Pair]) -> Iterator[Encoded
             fitting.append(number)
         else:
             unit.tokens = []
-    for batch in _batches(fitting, sources, encoded, BATCH_TOKENS[model.seq2seq.device.type]):
+    for batch in _batches(fitting, sources, encoded, BATCH_TOKENS.get(model.seq2seq.device.type, BATCH_TOKENS["cpu"])):
         states = model.seq2seq.force_decode([sources[n] for n in batch], [encoded[n].tokens for n in batch])
         for number, hidden_TH in zip(batch, states, strict=True):
             encoded[number].hidden_TH = hidden_TH
