@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,11 @@ def test_another_direction_is_refused(tiny_folder: Path) -> None:
         load_model(ModelConfig(model=str(tiny_folder), target_lang="fr", device="cpu"))
     named = load_model(ModelConfig(model=str(tiny_folder), source_lang="de-AT", target_lang="en", device="cpu"))
     assert named.language_pair == ("de-AT", "en")
+
+
+def test_a_missing_package_that_is_not_needed_is_not_asked_for(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
+    load_model(ModelConfig(model=str(tiny_folder), device="cpu"))
+    assert not [str(warning.message) for warning in recwarn if "sacremoses" in str(warning.message)]

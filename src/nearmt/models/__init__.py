@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,21 +81,29 @@ def load_model(config: ModelConfig | None = None) -> TranslationModel:
 
 
 def _load(name: str) -> tuple[PreTrainedModel, Any]:
-    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, logging
+    from transformers import AutoModelForSeq2SeqLM, logging
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     if name in EMBEDDED:
-        return load_embedded(name), AutoTokenizer.from_pretrained(EMBEDDED[name])
+        return load_embedded(name), _tokenizer(EMBEDDED[name])
     try:
-        model = AutoModelForSeq2SeqLM.from_pretrained(name, dtype=torch.float32)
-        return model, AutoTokenizer.from_pretrained(name)
+        return AutoModelForSeq2SeqLM.from_pretrained(name, dtype=torch.float32), _tokenizer(name)
     except Exception as error:  # the library raises many kinds for "not there", "no network", "not a model"
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         kind = "folder" if Path(name).is_dir() else "model"
         raise ModelError(
             f"{kind} '{name}' cannot be loaded: {reason} (give {', '.join(EMBEDDED)}, a model folder, or a hub id)"
         ) from error
+
+
+def _tokenizer(name: str | Path) -> Any:
+    from transformers import AutoTokenizer
+
+    with warnings.catch_warnings():
+        # Marian's tokenizer asks for a package that it uses for nothing we do.
+        warnings.filterwarnings("ignore", message="Recommended: pip install sacremoses")
+        return AutoTokenizer.from_pretrained(name)
 
 
 def _bind_target_language(model: PreTrainedModel, tokenizer: Any, codec: TextCodec) -> None:
