@@ -162,16 +162,14 @@ WORDS = (
 ).split()
 
 
-def tiny_marian_folder(folder: Path, seed: int = 0) -> Path:
-    """A Marian folder with a real (tiny) SentencePiece tokenizer, as users have them on disk."""
+def sentencepiece_model(folder: Path, seed: int = 0) -> tuple[Path, list[tuple[str, float]]]:
+    """A unigram model of the tiny words, and its pieces with their scores."""
     import sentencepiece
 
     generator = torch.Generator().manual_seed(seed)
+    rows = [torch.randint(0, len(WORDS), (8,), generator=generator).tolist() for _ in range(400)]
     text = folder / "text.txt"
-    rows = [
-        " ".join(WORDS[i] for i in torch.randint(0, len(WORDS), (8,), generator=generator).tolist()) for _ in range(400)
-    ]
-    text.write_text("\n".join(rows), encoding="utf-8")
+    text.write_text("\n".join(" ".join(WORDS[place] for place in row) for row in rows), encoding="utf-8")
     sentencepiece.SentencePieceTrainer.train(
         input=str(text),
         model_prefix=str(folder / "spm"),
@@ -181,7 +179,13 @@ def tiny_marian_folder(folder: Path, seed: int = 0) -> Path:
         hard_vocab_limit=False,
     )
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "spm.model"))
-    pieces = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
+    pieces = [(processor.id_to_piece(n), processor.get_score(n)) for n in range(processor.get_piece_size())]
+    return folder / "spm.model", pieces
+
+
+def tiny_marian_folder(folder: Path, seed: int = 0) -> Path:
+    """A Marian folder with a real (tiny) SentencePiece tokenizer, as users have them on disk."""
+    pieces = [piece for piece, _ in sentencepiece_model(folder, seed)[1]]
     ordered = ["</s>", "<unk>", *[piece for piece in pieces if piece not in ("<s>", "</s>", "<unk>")], "<pad>"]
     vocabulary = {piece: number for number, piece in enumerate(ordered)}
     for name in ("source.spm", "target.spm"):

@@ -14,8 +14,8 @@ from pathlib import Path
 from nearmt.corpus import read_pairs
 from nearmt.models import EMBEDDED, ModelConfig, load_model
 from nearmt.models.embedded import REDUCTION
-from nearmt.reduction import FittingSample, Reduction
-from nearmt.store.encode import blocks_of, encode_block
+from nearmt.reduction import Reduction
+from nearmt.store.encode import fitting_sample
 
 
 def main() -> None:
@@ -27,17 +27,13 @@ def main() -> None:
     pairs = list(read_pairs(*arguments.files))
     chosen = pairs[:: max(1, len(pairs) // arguments.pairs)]
     model = load_model(ModelConfig(model=arguments.model))
-    sample = FittingSample(model.seq2seq.hidden_size)
-    for block in blocks_of(chosen):
-        for unit in encode_block(model, block):
-            if unit.hidden_TH is not None:
-                sample.add(unit.hidden_TH)
-        print(f"{sample.count} states", flush=True)
+    sample = fitting_sample(model, chosen)
     reduction = Reduction.fit(sample)
     _, covariance_HH = sample.moments()
     kept = float(reduction.variance_D.sum() / covariance_HH.diagonal().sum())
     reduction.save(EMBEDDED[arguments.model] / REDUCTION)
-    print(f"{reduction.columns} columns keep {kept:.1%} of the variance; identity {reduction.identity}")
+    share = f"{reduction.columns} columns keep {kept:.1%} of the variance of {sample.count} states"
+    print(f"{share}; identity {reduction.identity}")
 
 
 if __name__ == "__main__":

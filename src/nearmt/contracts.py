@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # opening a manifest needs no tensors
     from torch import Tensor
@@ -94,9 +94,6 @@ class Method(Protocol):
 
 class Index(Protocol):
     """Nominates candidates. Distances are computed elsewhere, from the stored keys."""
-
-    def describe(self) -> dict[str, Any]:
-        """What kind of index this is, for the manifest."""
 
     def nominate(self, query_BD: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
         """At least `count` entries likely to be nearest, [B, >=count]; -1 where it found fewer."""

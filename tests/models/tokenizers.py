@@ -7,39 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import sentencepiece
-import torch
 import transformers
 from transformers.models.m2m_100.tokenization_m2m_100 import FAIRSEQ_LANGUAGE_CODES as M2M_CODES
 
-from tests.tiny import WORDS, tiny_model
-
-
-def _sentencepiece_model(folder: Path) -> tuple[Path, list[tuple[str, float]]]:
-    """A unigram model of the tiny words, and its pieces with their scores."""
-    generator = torch.Generator().manual_seed(0)
-    rows = [torch.randint(0, len(WORDS), (8,), generator=generator).tolist() for _ in range(400)]
-    text = folder / "text.txt"
-    text.write_text("\n".join(" ".join(WORDS[place] for place in row) for row in rows), encoding="utf-8")
-    sentencepiece.SentencePieceTrainer.train(
-        input=str(text),
-        model_prefix=str(folder / "spm"),
-        vocab_size=120,
-        character_coverage=1.0,
-        minloglevel=2,
-        hard_vocab_limit=False,
-    )
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "spm.model"))
-    pieces = [(processor.id_to_piece(n), processor.get_score(n)) for n in range(processor.get_piece_size())]
-    return folder / "spm.model", pieces
+from tests.tiny import WORDS, sentencepiece_model, tiny_model
 
 
 def _mbart(work: Path) -> Any:
-    return transformers.MBartTokenizer(vocab=_sentencepiece_model(work)[1])
+    return transformers.MBartTokenizer(vocab=sentencepiece_model(work)[1])
 
 
 def _mbart50(work: Path) -> Any:
-    return transformers.MBart50Tokenizer(vocab=_sentencepiece_model(work)[1])
+    return transformers.MBart50Tokenizer(vocab=sentencepiece_model(work)[1])
 
 
 def _nllb(work: Path) -> Any:
@@ -58,7 +37,7 @@ def _nllb(work: Path) -> Any:
 
 
 def _m2m(work: Path) -> Any:
-    model, pieces = _sentencepiece_model(work)
+    model, pieces = sentencepiece_model(work)
     special = ["<s>", "<pad>", "</s>", "<unk>"]
     ordered = [*special, *(piece for piece, _ in pieces if piece not in special)]
     (work / "vocab.json").write_text(json.dumps({piece: n for n, piece in enumerate(ordered)}), encoding="utf-8")
@@ -67,7 +46,7 @@ def _m2m(work: Path) -> Any:
 
 
 def _t5(work: Path) -> Any:
-    _, pieces = _sentencepiece_model(work)
+    _, pieces = sentencepiece_model(work)
     special = ["<pad>", "</s>", "<unk>"]
     vocabulary = [*((piece, 0.0) for piece in special), *(p for p in pieces if p[0] not in [*special, "<s>"])]
     known = {piece for piece, _ in vocabulary}

@@ -192,7 +192,8 @@ def test_memory_is_bounded_by_the_block(
         ahead.append(taken - sum(blocks[2:]))  # the first two blocks are the fitting pairs
         return encode_block(model, pairs)
 
-    monkeypatch.setattr("nearmt.store.build.encode_block", spy)
+    monkeypatch.setattr("nearmt.store.encode.encode_block", spy)  # for the reduction
+    monkeypatch.setattr("nearmt.store.build.encode_block", spy)  # for the entries
     Datastore.build(tmp_path / "store", stream(), tiny)
     assert blocks == [4] * 8 + [2]
     assert max(ahead) <= 8

@@ -62,7 +62,7 @@ class SegmentRecord:
     #: Pairs that are longer than the model's positions: kept as text, without entries.
     too_long: int
     files: dict[str, FileRecord]
-    #: How it is searched; see `Index.describe`.
+    #: How it is searched: exactly, or by a FAISS index that is described here.
     index: dict[str, Any] = field(default_factory=lambda: {"kind": "exact"})
 
 

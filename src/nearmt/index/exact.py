@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -18,9 +16,6 @@ class ExactIndex:
 
     def __init__(self, key_ND: np.ndarray) -> None:
         self._key_ND = key_ND
-
-    def describe(self) -> dict[str, Any]:
-        return {"kind": "exact"}
 
     def nominate(self, query_BD: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
         query = query_BD.detach().cpu().numpy().astype(np.float32)

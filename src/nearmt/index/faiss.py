@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nearmt.errors import ConfigError, DatastoreError, MissingPackageError, OutputError
 
-#: Below this an exact search is as fast as any index.
+#: Below this an exact search is fast enough.
 SMALL = 20_000
 _BLOCK = 65_536
 #: Candidates nominated per neighbour asked for: quantised codes blur the order, stored keys restore it.
@@ -96,6 +96,7 @@ class FaissIndex:
         return [32, 64, 128, 256, 512] if "HNSW" in self._factory else []
 
     def describe(self) -> dict[str, Any]:
+        """What `load` has to be told, for the manifest."""
         return {"kind": "faiss", "factory": self._factory, "effort": self.effort}
 
     def save(self, path: Path) -> None:

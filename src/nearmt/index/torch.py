@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -19,9 +17,6 @@ class TorchIndex:
     def __init__(self, key_ND: Tensor) -> None:
         self._key_ND = key_ND
         self._block = BLOCK.get(key_ND.device.type, BLOCK["cpu"])
-
-    def describe(self) -> dict[str, Any]:
-        return {"kind": "torch"}
 
     def nominate(self, query_BD: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
         device = self._key_ND.device

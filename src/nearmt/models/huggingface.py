@@ -113,34 +113,33 @@ class Seq2SeqModel:
         Positions of the prompt (forced language tags) are fed, but yield no key.
         """
         with timed("model/force_decode"):
-            source_BS, mask_BS = self._pad(sources)
-            prompt = self.prompt
-            # The last target token is predicted, never fed.
-            decoder_BT, _ = self._pad([prompt + list(target[:-1]) for target in targets])
-            key_BTH = self._probe.run_for_key(
-                lambda: self._model(
-                    input_ids=source_BS, attention_mask=mask_BS, decoder_input_ids=decoder_BT, use_cache=False
-                )
-            )
-            first = len(prompt) - 1
+            inputs = self._forced_inputs(sources, targets)
+            key_BTH = self._probe.run_for_key(lambda: self._model(**inputs))
+            first = len(self.prompt) - 1
             return [key_BTH[b, first : first + len(target)].float() for b, target in enumerate(targets)]
 
     @torch.inference_mode()
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
         """The model's log-probability of every target token, [T] a pair."""
         with timed("model/score"):
-            source_BS, mask_BS = self._pad(sources)
-            prompt = self.prompt
-            decoder_BT, _ = self._pad([prompt + list(target[:-1]) for target in targets])
-            logits_BTV = self._model(
-                input_ids=source_BS, attention_mask=mask_BS, decoder_input_ids=decoder_BT, use_cache=False
-            ).logits
+            logits_BTV = self._model(**self._forced_inputs(sources, targets)).logits
             scores = []
-            for logits_TV, target in zip(logits_BTV[:, len(prompt) - 1 :], targets, strict=True):
+            for logits_TV, target in zip(logits_BTV[:, len(self.prompt) - 1 :], targets, strict=True):
                 token_T1 = torch.tensor(target, device=self.device)[:, None]
                 log_prob_TV = logits_TV[: len(target)].float().log_softmax(dim=-1)
                 scores.append(log_prob_TV.gather(1, token_T1)[:, 0])
             return scores
+
+    def _forced_inputs(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> dict[str, Any]:
+        """A forward pass over whole targets. The last target token is predicted, never fed."""
+        source_BS, mask_BS = self._pad(sources)
+        decoder_BT, _ = self._pad([self.prompt + list(target[:-1]) for target in targets])
+        return {
+            "input_ids": source_BS,
+            "attention_mask": mask_BS,
+            "decoder_input_ids": decoder_BT,
+            "use_cache": False,
+        }
 
     def _pad(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Token ids padded on the right and their mask, [B, longest]."""

@@ -27,7 +27,7 @@ class KeyProbe:
         return forward(), self._take()
 
     def run_for_key(self, forward: Callable[[], Any]) -> Tensor:
-        """The key [B, T, H] alone; nothing behind it is computed (the output projection is a fifth of the work)."""
+        """The key [B, T, H] alone; nothing behind it is computed."""
         self._local.stop = True
         try:
             forward()

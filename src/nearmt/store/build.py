@@ -25,9 +25,9 @@ from nearmt.datastore.ids import with_ids
 from nearmt.datastore.manifest import FileRecord, reduction_name
 from nearmt.errors import DatastoreError, OutputError, writing
 from nearmt.models import TranslationModel
-from nearmt.reduction import FittingSample, Reduction
+from nearmt.reduction import Reduction
 from nearmt.store.calibrate import calibrate, likely_weight
-from nearmt.store.encode import blocks_of, encode_block
+from nearmt.store.encode import blocks_of, encode_block, fitting_sample
 from nearmt.store.indexing import check_factory, index_segment
 from nearmt.store.pretrained import pretrained_reduction
 
@@ -163,11 +163,7 @@ def _reduction_for(
     if known is not None:
         return known, pairs
     first = list(islice(pairs, _FITTING_PAIRS))
-    sample = FittingSample(model.seq2seq.hidden_size)
-    for block in blocks_of(first):
-        for unit in encode_block(model, block):
-            if unit.hidden_TH is not None:
-                sample.add(unit.hidden_TH)
+    sample = fitting_sample(model, first)
     reduction = Reduction.fit(sample) if sample.enough else Reduction.identity_of(model.seq2seq.hidden_size)
     return reduction, chain(first, pairs)
 

@@ -12,11 +12,9 @@ from nearmt.models import TranslationModel
 from nearmt.reduction import Reduction
 from nearmt.store.entries import Entries
 from nearmt.store.indexing import open_index
-from nearmt.store.recall import sample
+from nearmt.store.recall import NEIGHBOURS, QUERIES, sample
 from nearmt.store.search import Searcher
 
-QUERIES = 256
-NEIGHBOURS = 8
 #: T in units of the typical squared distance between a query and its neighbours.
 TEMPERATURE_SHARE = 0.5
 # Sampled entries find themselves and their own sentence first; so many more are asked for.

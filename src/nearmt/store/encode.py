@@ -10,6 +10,7 @@ from torch import Tensor
 
 from nearmt.contracts import Pair
 from nearmt.models import TranslationModel
+from nearmt.reduction import FittingSample
 
 #: Pairs encoded between two writes.
 BLOCK = 2048
@@ -48,6 +49,16 @@ def encode_block(model: TranslationModel, pairs: list[Pair]) -> Iterator[Encoded
         for number, hidden_TH in zip(batch, states, strict=True):
             encoded[number].hidden_TH = hidden_TH
     yield from encoded
+
+
+def fitting_sample(model: TranslationModel, pairs: Iterable[Pair]) -> FittingSample:
+    """The states of pairs, as far as fitting a reduction needs them."""
+    sample = FittingSample(model.seq2seq.hidden_size)
+    for block in blocks_of(pairs):
+        for unit in encode_block(model, block):
+            if unit.hidden_TH is not None:
+                sample.add(unit.hidden_TH)
+    return sample
 
 
 def _batches(
