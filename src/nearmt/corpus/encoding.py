@@ -1,0 +1,88 @@
+"""How a text file is encoded, found at its beginning and kept for writing it back."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearmt.corpus.lines import open_bytes, reading
+from nearmt.errors import InputError
+
+_BOMS = [
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+]
+_XML_DECLARATION = re.compile(rb"""^<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)["']""")
+_PO_CHARSET = re.compile(rb'"Content-Type:[^"\n]*?charset=([\w.:-]+)', re.IGNORECASE)
+_CHUNK = 1 << 18
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """A codec, and the byte-order mark that the file began with."""
+
+    name: str = "utf-8"
+    bom: bytes = b""
+
+    @property
+    def errors(self) -> str:
+        """Bytes that are not text survive reading and writing: the unit they stand in is refused, not the file."""
+        return "strict" if self.name.startswith(("utf-16", "utf-32")) else "surrogateescape"
+
+
+def sniff(path: Path, pattern: re.Pattern[bytes] | None = None) -> Encoding:
+    """The encoding by byte-order mark, by what the file says of itself (`pattern`), or UTF-8."""
+    with reading(path), open_bytes(path) as file:
+        head = file.read(_CHUNK)
+    for bom, name in _BOMS:
+        if head.startswith(bom):
+            return Encoding(name, bom)
+    for name in ("utf-16-le", "utf-16-be"):
+        if head.startswith("<?".encode(name)):
+            return Encoding(name)
+    declared = pattern.search(head) if pattern else None
+    return Encoding(_known(declared.group(1).decode(), path)) if declared else Encoding()
+
+
+def sniff_xml(path: Path) -> Encoding:
+    return sniff(path, _XML_DECLARATION)
+
+
+def sniff_po(path: Path) -> Encoding:
+    return sniff(path, _PO_CHARSET)
+
+
+def decoded(path: Path, encoding: Encoding) -> Iterator[str]:
+    """The text of a file in chunks, with its line ends as they are and without its byte-order mark."""
+    decoder = codecs.getincrementaldecoder(encoding.name)(encoding.errors)
+    line = 1
+    try:
+        with reading(path), open_bytes(path) as file:
+            file.read(len(encoding.bom))
+            while chunk := file.read(_CHUNK):
+                text = decoder.decode(chunk)
+                line += text.count("\n")
+                yield text
+            yield decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        line += error.object[: error.start].count(b"\n")
+        raise InputError(f"{path}, line {line}: not {encoding.name}; convert the file, e.g. with iconv") from error
+
+
+def _known(name: str, path: Path) -> str:
+    """The codec that a file names. gettext templates say CHARSET where nobody has filled it in."""
+    if name == "CHARSET":
+        return "utf-8"
+    try:
+        codec = codecs.lookup(name)
+        "".encode(codec.name)
+    except LookupError as error:
+        raise InputError(f"{path}: says that it is in '{name}', which is unknown; convert it to UTF-8") from error
+    # A file that could be read up to its declaration is no UTF-16, whatever it declares.
+    return "utf-8" if codec.name.startswith(("utf-16", "utf-32")) else codec.name

@@ -1,0 +1,52 @@
+"""What happened while files were read: nothing is left out without being counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nearmt.errors import InputError
+
+#: Problems that are kept word for word; beyond them only their number is.
+_KEPT = 1000
+
+
+@dataclass(frozen=True)
+class Request:
+    """What readers are asked for."""
+
+    source_lang: str | None = None
+    target_lang: str | None = None
+    #: Also what nobody has confirmed: fuzzy entries, states before `translated`.
+    unconfirmed: bool = False
+
+
+@dataclass
+class Report:
+    """Counts of one reading. In strict mode the first problem ends it."""
+
+    strict: bool = False
+    #: Units met, whatever became of them.
+    units: int = 0
+    #: Pairs given out.
+    pairs: int = 0
+    #: Units left out for what they are (`fuzzy`, `untranslated`, ...), by reason.
+    skipped: Counter[str] = field(default_factory=Counter)
+    #: Pairs dropped and pairs changed, by cleaning rule.
+    dropped: Counter[str] = field(default_factory=Counter)
+    changed: Counter[str] = field(default_factory=Counter)
+    #: Segments by language code, where files name their languages.
+    languages: Counter[str] = field(default_factory=Counter)
+    #: Units and files that could not be read: one line each, with file, line and reason.
+    problems: list[str] = field(default_factory=list)
+    problem_count: int = 0
+
+    def problem(self, path: Path, line: int | None, reason: str) -> None:
+        """Something cannot be read: go on without it, or not at all."""
+        where = f"{path}, line {line}" if line else str(path)
+        if self.strict:
+            raise InputError(f"{where}: {reason}")
+        self.problem_count += 1
+        if len(self.problems) < _KEPT:
+            self.problems.append(f"{where}: {reason}")
