@@ -3,7 +3,7 @@
     timings = Timings()
     with timings.active():
         ...                      # anywhere below: `with timed("index/search"): ...`
-    print(timings.table())
+    print(timings.rows())
 
 Timers cost a dictionary look-up when nobody listens. Work on a GPU is asynchronous: its time shows
 up in the timer during which the program waits for the result.
@@ -26,15 +26,24 @@ class Timings:
 
     seconds: dict[str, float] = field(default_factory=dict)
     calls: dict[str, int] = field(default_factory=dict)
+    #: Seconds during which somebody listened.
+    elapsed: float = 0.0
 
     @contextmanager
     def active(self) -> Iterator[Timings]:
         """Collect what `timed` reports while the block runs."""
         token = _listener.set(self)
+        start = time.perf_counter()
         try:
             yield self
         finally:
+            self.elapsed += time.perf_counter() - start
             _listener.reset(token)
+
+    def rows(self) -> list[tuple[str, float, int]]:
+        """(name, seconds, calls), the most time first."""
+        ranked = sorted(self.seconds.items(), key=lambda item: item[1], reverse=True)
+        return [(name, seconds, self.calls[name]) for name, seconds in ranked]
 
     def add(self, name: str, seconds: float) -> None:
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds

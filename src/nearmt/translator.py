@@ -73,6 +73,7 @@ class Translator:
             f"precision:{model.seq2seq.precision}",
             f"device:{model.seq2seq.device.type}",
             self.method.signature(),
+            *([f"cleaning:[{self.datastore.manifest.cleaning}]"] if self.datastore else []),
             self.search.signature(),
             f"batch:{self.batch_size}",
         ]
@@ -105,7 +106,7 @@ class Translator:
                 progress(len(done), len(pieces))
         for place, piece in enumerate(pieces):
             parts[piece.unit].append(done[place])
-        return [_join(unit, found) for unit, found in zip(units, parts, strict=True)]
+        return [joined(unit, found) for unit, found in zip(units, parts, strict=True)]
 
     def _pieces(self, number: int, unit: str) -> Iterator[Piece]:
         codec = self.model.codec
@@ -148,20 +149,20 @@ class Translator:
         )
 
 
-def _join(unit: str, parts: list[Translation]) -> Translation:
+def joined(source: str, parts: Sequence[Translation]) -> Translation:
     """The translation of a unit from those of its pieces."""
     if not parts:
-        return Translation(source=unit, text="", score=0.0)
+        return Translation(source=source, text="", score=0.0)
     provenance = None
     if parts[0].provenance is not None:
         provenance = tuple(token for part in parts for token in part.provenance or ())
     return Translation(
-        source=unit,
+        source=source,
         text=" ".join(part.text for part in parts),
         score=sum(part.score for part in parts) / len(parts),
         tokens=sum(part.tokens for part in parts),
         searches=sum(part.searches for part in parts),
         truncated=any(part.truncated for part in parts),
-        pieces=len(parts),
+        pieces=sum(part.pieces for part in parts),
         provenance=provenance,
     )

@@ -97,10 +97,26 @@ def test_aligned_files_of_unequal_length(source_text: str, target_text: str, sho
         list(read_pairs(source, target))
 
 
-def test_aligned_files_in_the_wrong_order_are_refused(tmp_path: Path) -> None:
+def test_aligned_files_in_the_other_order_are_told_by_their_names(tmp_path: Path) -> None:
     source, target = written(tmp_path, "a.de", "eins\n"), written(tmp_path, "a.en", "one\n")
-    with pytest.raises(InputError, match=r"a\.en: unknown format '\.en'"):
-        list(read_pairs(target, source, source_lang="de", target_lang="en"))
+    assert texts(list(read_pairs(target, source, source_lang="de", target_lang="en"))) == [("eins", "one")]
+    with pytest.raises(InputError, match="named after de and en, wanted are fr and en"):
+        list(read_pairs(source, target, source_lang="fr", target_lang="en"))
+
+
+def test_several_pairs_of_aligned_files(tmp_path: Path) -> None:
+    files = [written(tmp_path, name, text) for name, text in (("a.de", "1\n"), ("a.en", "2\n"), ("b.de", "3\n"))]
+    files += [written(tmp_path, "m.tsv", "5\t6\n"), written(tmp_path, "b.en", "4\n")]
+    found = texts(list(read_pairs(*files, source_lang="de", target_lang="en")))
+    assert found == [("1", "2"), ("5", "6"), ("3", "4")]
+    with pytest.raises(InputError, match=r"b\.de: unknown format"):
+        read_pairs(*files[:3], source_lang="de", target_lang="en")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "b.csv"])
+def test_a_suffix_that_is_no_language(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown format"):
+        read_pairs(written(tmp_path, name, "1\n"), written(tmp_path, "c.txt", "2\n"))
 
 
 def test_a_line_without_a_tab_is_named(tmp_path: Path) -> None:
@@ -186,7 +202,7 @@ def long_text() -> bytes:
 def test_a_compressed_file_cut_short(suffix: str, tmp_path: Path) -> None:
     packed = PACK[suffix](long_text())
     path = written(tmp_path, "m" + suffix, packed[: len(packed) * 3 // 4])
-    with pytest.raises(InputError, match=r"after line \d+: damaged compressed file") as caught:
+    with pytest.raises(InputError, match=r"damaged compressed file") as caught:
         list(read_pairs(path))
     assert path.name in str(caught.value)
 
@@ -202,7 +218,7 @@ def test_a_compressed_file_with_altered_bytes(suffix: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("suffix", [".tsv.gz", ".tsv.xz"])
 def test_a_file_that_is_not_compressed_at_all(suffix: str, tmp_path: Path) -> None:
     path = written(tmp_path, "m" + suffix, TEXT)
-    with pytest.raises(InputError, match="after line 0: damaged compressed file"):
+    with pytest.raises(InputError, match="damaged compressed file"):
         list(read_pairs(path))
 
 
@@ -220,10 +236,46 @@ def test_a_missing_file_is_told_before_anything_is_read(tmp_path: Path) -> None:
         next(read_pairs(path, tmp_path / "gone.tsv"))
 
 
-def test_a_folder_is_refused(tmp_path: Path) -> None:
+def test_a_folder_is_all_its_files_of_known_formats(tmp_path: Path) -> None:
+    written(tmp_path, "z.tsv", "1\t2\n")
+    written(tmp_path, "README.md", "nothing\n")
+    (tmp_path / "inner").mkdir()
+    written(tmp_path / "inner", "a.jsonl", '{"source": "3", "target": "4"}\n')
+    written(tmp_path / "inner", "b.de", "5\n")
+    written(tmp_path / "inner", "b.en", "6\n")
+    written(tmp_path / "inner", "lonely.de", "7\n")
+    found = texts(list(read_pairs(tmp_path, source_lang="de", target_lang="en")))
+    assert found == [("3", "4"), ("5", "6"), ("1", "2")]
+
+
+def test_a_folder_without_memories(tmp_path: Path) -> None:
     (tmp_path / "corpus.tsv").mkdir()
-    with pytest.raises(InputError, match="is a folder"):
+    with pytest.raises(InputError, match="has no files of known formats"):
         list(read_pairs(tmp_path / "corpus.tsv"))
+
+
+def test_patterns(tmp_path: Path) -> None:
+    written(tmp_path, "b.tsv", "1\t2\n")
+    written(tmp_path, "a.tsv", "3\t4\n")
+    assert texts(list(read_pairs(tmp_path / "*.tsv"))) == [("3", "4"), ("1", "2")]
+    with pytest.raises(InputError, match="no file fits"):
+        read_pairs(tmp_path / "*.tmx")
+
+
+def test_without_strict_the_rest_is_read_and_the_problems_are_named(tmp_path: Path) -> None:
+    bad = written(tmp_path, "a.tsv", b"1\t2\nno tab\n\xff\t4\n5\t6\n")
+    damaged = written(tmp_path, "b.tsv.gz", b"no gzip")
+    good = written(tmp_path, "c.tsv", "7\t8\n9\t\n")
+    stream = read_pairs(bad, damaged, good, strict=False)
+    assert texts(list(stream)) == [("1", "2"), ("5", "6"), ("7", "8")]
+    problems = stream.report.problems
+    assert [problem.split(": ")[0].removeprefix(f"{tmp_path}/") for problem in problems] == [
+        "a.tsv, line 2",
+        "a.tsv, line 3",
+        "b.tsv.gz",
+    ]
+    assert stream.report.problem_count == 3
+    assert stream.report.pairs == 3 and stream.report.skipped == {"empty": 1}
 
 
 @pytest.mark.parametrize("name", ["memory.docx", "memory", "memory.docx.gz"])

@@ -8,10 +8,12 @@ from typing import Any
 
 import click
 
-from nearmt.cli.console import progress_bar, warn
+from nearmt.cli.console import explain_run, progress_bar, waiting, warn
 from nearmt.cli.info import describe, print_info
 from nearmt.cli.options import config_options, pick
-from nearmt.corpus import read_pairs
+from nearmt.cli.reading import reading_options, warn_about
+from nearmt.corpus import CleaningConfig, PairStream, Request
+from nearmt.errors import InputError
 from nearmt.models import ModelConfig, load_model
 from nearmt.store import BuildConfig
 from nearmt.store.build import build, check_free
@@ -20,36 +22,69 @@ from nearmt.store.build import build, check_free
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="folder of the new datastore")
-@click.option("--limit", type=click.IntRange(min=1), help="use only the first pairs")
 @click.option("--overwrite", is_flag=True, help="replace a datastore that is already there")
 @click.option("--json", "as_json", is_flag=True, help="describe the result as JSON")
+@reading_options
 @config_options(BuildConfig, ModelConfig)
 def command(
-    files: tuple[Path, ...], out: Path, limit: int | None, overwrite: bool, as_json: bool, **options: Any
+    files: tuple[Path, ...],
+    out: Path,
+    limit: int | None,
+    strict: bool,
+    unconfirmed: bool,
+    overwrite: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Turn translation memories into a datastore.
 
-    FILES are tab-separated pairs (.tsv, also .tsv.xz and .tsv.gz), or two aligned plain files named
-    after their languages (corpus.de corpus.en).
+    FILES are memories: TMX, XLIFF, PO, MO, TSV, JSONL (each also with .gz or .xz), two aligned plain files
+    named after their languages (corpus.de corpus.en), folders of such files, or patterns in quotes.
+    `nearmt inspect` shows what is in them and what the cleaning rules would leave out.
 
     \b
-    nearmt build memory.tsv --out memory
+    nearmt build memory.tmx --out memory
+    nearmt build memories/ --out memory --drop-duplicates --max-ratio 4
     nearmt build corpus.de corpus.en --out memory --precision int8
     """
     settings = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
     build_config, model_config = pick(BuildConfig, settings), pick(ModelConfig, settings)
+    cleaning = pick(CleaningConfig, settings)
     check_free(out, overwrite)
-    # Reading one pair finds missing files and wrong formats before the model is loaded.
-    next(read_pairs(*files, limit=1), None)
-    model = load_model(model_config)
-    source_lang, target_lang = model.language_pair
-    pairs = read_pairs(*files, source_lang=source_lang, target_lang=target_lang, limit=limit)
-    with progress_bar("pairs") as progress:
+    # Missing files and unknown formats are found before the model is loaded.
+    PairStream(list(files), Request(model_config.source_lang, model_config.target_lang), cleaning)
+    with waiting("loading the model"):
+        model = load_model(model_config)
+    request = Request(*model.language_pair, unconfirmed)
+
+    def stream() -> PairStream:
+        return PairStream(list(files), request, cleaning, limit=limit, strict=strict)
+
+    total = _count(stream()) if all(path.is_dir() or path.is_file() for path in files) else 0
+    pairs = stream()
+    with progress_bar("pairs", total) as progress:
         manifest = build(out, pairs, model, build_config, overwrite=overwrite, progress=progress)
+    warn_about(pairs.report)
+    explain_run(f"cleaning {cleaning.signature()}")
     too_long = sum(segment.too_long for segment in manifest.segments)
     if too_long:
         warn(f"{too_long} pairs are longer than the model's {model.seq2seq.positions} positions: kept as text only")
     if as_json:
-        click.echo(json.dumps(describe(out, manifest)))
+        click.echo(json.dumps({**describe(out, manifest), "reading": pairs.report.summary()}))
     else:
         print_info(out, manifest)
+
+
+def _count(pairs: PairStream) -> int:
+    """Read everything once: the bar knows its end, and a memory without pairs says why it has none."""
+    with progress_bar("reading") as progress:
+        for number, _ in enumerate(pairs, 1):
+            if progress and number % 1000 == 0:
+                progress(number, 0)
+    report = pairs.report
+    if not report.pairs and report.problems:
+        raise InputError(f"no pairs could be read: {report.problems[0]}")
+    if not report.pairs:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in (report.skipped + report.dropped).items())
+        raise InputError(f"no pairs to build from{': ' + reasons if reasons else ''} (see `nearmt inspect`)")
+    return report.pairs

@@ -27,15 +27,18 @@ def command(
 ) -> None:
     """Translate a test set and score it with BLEU and chrF (sacrebleu).
 
-    Tokens a second are those of the best translations, end of sentence included, over the time of
+    The test set is a file of pairs in any format of `nearmt build`. Exact matches are not taken from the
+    memory here: what is measured is the translation. Tokens a second are those of the best translations, end of sentence included, over the time of
     translating, loading excluded.
 
     \b
     nearmt evaluate --test test.tsv --datastore memory --method chunk --json
     """
-    pairs = list(read_pairs(test, limit=limit))
+    read_pairs(test)  # a missing file or an unknown format is found before the model is loaded
     typed = frozenset(name.replace("_", "-") for name, value in options.items() if value is not None)
     translator = make_translator(gather(options, config_file), typed)
+    source_lang, target_lang = translator.model.language_pair
+    pairs = list(read_pairs(test, source_lang=source_lang, target_lang=target_lang, limit=limit))
     with progress_bar("sentences") as progress:
         result, translations = evaluate(translator, pairs, progress)
     if output is not None:

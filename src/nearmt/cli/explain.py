@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TextIO
 
 from rich.console import Console
 from rich.text import Text
 
 from nearmt.contracts import Translation
+from nearmt.corpus import Match
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
 _CHUNKS_SHOWN = 4
 _SPECIAL = ("</s>", "<pad>", "<unk>")
 
 
-def print_explanation(out: TextIO, translation: Translation) -> None:
-    """The output, each search in a colour of its own; words that neighbours spoke for are bold."""
+def print_explanation(out: TextIO, translation: Translation, matches: Sequence[Match] = ()) -> None:
+    """The output, each search in a colour of its own; words that neighbours spoke for are bold; then matches."""
     console = Console(file=out, width=110 if not out.isatty() else None, highlight=False)
     console.print(Text("source  ", style="dim"), Text(translation.source), sep="")
     if translation.provenance is None or not translation.text:
         console.print(Text("output  ", style="dim"), Text(translation.text), sep="")
+        _print_matches(console, matches)
         return
     output = Text("output  ", style="dim")
     chunks: list[tuple[int, str, tuple[str, ...]]] = []
@@ -37,7 +40,14 @@ def print_explanation(out: TextIO, translation: Translation) -> None:
         shown = " | ".join(texts[:_CHUNKS_SHOWN])
         console.print(Text(f"  step {step:<3}", style=f"reverse {colour}"), Text(f" {shown}", style=colour), sep="")
     console.print(_legend(translation))
+    _print_matches(console, matches)
     console.print()
+
+
+def _print_matches(console: Console, matches: Sequence[Match]) -> None:
+    for match in matches:
+        percent = Text(f"  {match.similarity:4.0%}  ", style="bold")
+        console.print(percent, Text(match.source), Text("  ->  ", style="dim"), Text(match.target), sep="")
 
 
 def _legend(translation: Translation) -> Text:

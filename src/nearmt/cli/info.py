@@ -48,6 +48,7 @@ def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
         "search_scale": round(calibration.search_scale, 3),
         "cache_scale": round(calibration.cache_scale, 3),
         "megabytes": round(_size(manifest) / 1e6, 1),
+        "cleaning": manifest.cleaning or "none known",
         "created": manifest.created,
         "nearmt": manifest.nearmt,
         "format": manifest.format,

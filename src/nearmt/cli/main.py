@@ -8,19 +8,27 @@ import sys
 from typing import Any
 
 import click
+from click.shell_completion import shell_complete
 
 from nearmt import __version__
+from nearmt.cli.common import with_common_options
+from nearmt.cli.console import verbosity
 from nearmt.errors import NearmtError, did_you_mean
 
+#: Set by the shell when it asks for completions.
+COMPLETION_VARIABLE = "_NEARMT_COMPLETE"
 # Command -> what it does. Its module is imported when it is called: `nearmt --help` needs no torch.
 COMMANDS = {
     "build": "Turn translation memories into a datastore.",
-    "translate": "Translate lines of text.",
+    "translate": "Translate text and documents.",
     "evaluate": "Translate a test set and score it.",
+    "inspect": "Look at translation memories before they are used.",
     "info": "Show what a datastore holds.",
-    "reindex": "Give a datastore a new index.",
+    "export": "Write a datastore's pairs as a file.",
+    "reindex": "Give a datastore a new index, or another model.",
     "demo": "Watch a frozen model learn a manual's language.",
     "export-model": "Write the embedded model as an ordinary Hugging Face folder.",
+    "completion": "Print what makes a shell complete nearmt's commands.",
 }
 
 
@@ -34,8 +42,7 @@ class LazyGroup(click.Group):
         if name not in COMMANDS:
             return None
         module = importlib.import_module(f"nearmt.cli.{name.replace('-', '_')}")
-        command: click.Command = module.command
-        return command
+        return with_common_options(module.command)
 
     def resolve_command(self, context: click.Context, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS:
@@ -52,8 +59,18 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """Adapt a frozen translation model by looking things up in a translation memory.
 
-    Start with `nearmt demo`, then `nearmt build memory.tsv --out memory` and
-    `nearmt translate text.txt --datastore memory`.
+    A memory is a file of pairs: TMX, XLIFF, PO, MO, TSV, JSONL or two aligned text files. `build` turns it
+    into a datastore, `translate` uses that while it translates text or fills in documents.
+
+    \b
+    nearmt demo                                                   see it work
+    nearmt inspect memory.tmx                                     what is in a memory
+    nearmt build memory.tmx --out memory                          learn it
+    nearmt translate text.txt --datastore memory                  translate with it
+    nearmt translate app.po --datastore memory --output app.en.po fill in a document
+
+    `nearmt COMMAND --help` describes a command. Errors are one line on stderr; the exit code is 0 if all
+    went well, 2 for wrong usage, 1 for everything else.
     """
 
 
@@ -64,6 +81,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line; errors become one line on stderr and an exit code."""
+    verbosity.quiet = verbosity.verbose = False
+    if instruction := os.environ.get(COMPLETION_VARIABLE):
+        return shell_complete(cli, {}, "nearmt", COMPLETION_VARIABLE, instruction)
     try:
         with cli.make_context("nearmt", list(sys.argv[1:] if arguments is None else arguments)) as context:
             cli.invoke(context)

@@ -11,6 +11,7 @@ import click
 
 from nearmt.config import Config, read_toml
 from nearmt.decoding import SearchConfig
+from nearmt.documents import FillConfig
 from nearmt.errors import ConfigError, did_you_mean
 from nearmt.methods import METHODS, PRESETS, ChunkConfig
 from nearmt.models import ModelConfig
@@ -22,6 +23,8 @@ AnyConfig = TypeVar("AnyConfig", bound=Config)
 #: Settings of a run that are not part of a config object.
 RUN_SETTINGS = ("datastore", "method", "preset", "batch-size")
 CONFIGS: tuple[type[Config], ...] = (ChunkConfig, SearchConfig, ModelConfig, StoreConfig)
+#: Settings that only some commands have, and that a configuration file may hold all the same.
+OTHER_CONFIGS: tuple[type[Config], ...] = (FillConfig,)
 
 
 def config_options(*configs: type[Config]) -> Callable[[Command], Command]:
@@ -69,7 +72,7 @@ def run_options(command: Command) -> Command:
 
 def gather(options: Mapping[str, Any], config_file: Path | None) -> dict[str, Any]:
     """All settings that were given, by public name: the file's, overruled by the command line's."""
-    known = [*RUN_SETTINGS, *(name for config in CONFIGS for name in config.public_fields())]
+    known = [*RUN_SETTINGS, *(name for config in CONFIGS + OTHER_CONFIGS for name in config.public_fields())]
     settings: dict[str, Any] = {}
     if config_file is not None:
         settings = read_toml(config_file)

@@ -3,20 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from nearmt.cli.console import progress_bar, waiting
 from nearmt.cli.info import print_info
-from nearmt.store import reindex
+from nearmt.cli.options import config_options, pick
+from nearmt.datastore import Manifest
+from nearmt.models import ModelConfig, load_model
+from nearmt.store import BuildConfig, rebuild, reindex
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--index", "factory", default="auto", help="exact, or a FAISS factory string [default: by size]")
-def command(folder: Path, factory: str) -> None:
-    """Give a datastore a new index.
+@config_options(ModelConfig)
+def command(folder: Path, factory: str, **options: Any) -> None:
+    """Give a datastore a new index, or another model.
 
     For a store that was built where FAISS was missing, or for another trade of speed against memory.
     Keys that were kept whole because there were too few of them get their reduction now.
+
+    With --model (or another option of the model) the memory moves: its pairs are encoded anew, and the old
+    store stays in place until the new one is complete.
+
+    \b
+    nearmt reindex memory --index IVF1024,SQ8
+    nearmt reindex memory --model Helsinki-NLP/opus-mt-de-en
     """
-    print_info(folder, reindex(folder, factory))
+    manifest = Manifest.load(folder)
+    settings = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    if not settings:
+        with waiting("indexing"):
+            found = reindex(folder, factory)
+        print_info(folder, found)
+        return
+    languages = {"source-lang": manifest.source_lang, "target-lang": manifest.target_lang}
+    with waiting("loading the model"):
+        model = load_model(pick(ModelConfig, {"model": manifest.model, **languages, **settings}))
+    with progress_bar("pairs", manifest.pairs) as progress:
+        found = rebuild(folder, model, BuildConfig(index=factory), progress)
+    print_info(folder, found)

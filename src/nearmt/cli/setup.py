@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nearmt.cli.console import waiting
 from nearmt.cli.options import pick
 from nearmt.datastore import Manifest
 from nearmt.decoding import SearchConfig
@@ -30,7 +31,8 @@ def make_translator(settings: Mapping[str, Any], typed: frozenset[str] = frozens
     # Bad values are refused before anything is loaded.
     method_settings = _method_settings(name, settings, typed)
     search, store = pick(SearchConfig, settings), pick(StoreConfig, settings)
-    model = load_model(pick(ModelConfig, {**_model_of(manifest), **settings}))
+    with waiting("loading the model"):
+        model = load_model(pick(ModelConfig, {**_model_of(manifest), **settings}))
     datastore = None
     if folder and name != "plain":
         device = store.search_device or str(model.seq2seq.device)

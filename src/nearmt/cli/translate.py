@@ -4,83 +4,179 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
+import sys
+import tempfile
+from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
 import click
 
-from nearmt.cli.console import open_output, progress_bar, warn
+from nearmt.cli.console import explain_run, open_output, progress_bar, warn
 from nearmt.cli.explain import print_explanation
-from nearmt.cli.options import gather, run_options
+from nearmt.cli.options import config_options, gather, pick, run_options
 from nearmt.cli.setup import make_translator
-from nearmt.contracts import Translation
-from nearmt.corpus import numbered_lines
-from nearmt.errors import InputError
+from nearmt.corpus import DOCUMENTS, Part, Report, Request, Unit, format_of, open_document
+from nearmt.documents import FillConfig, FilledUnit, Filler, filled_parts
+from nearmt.errors import ConfigError, InputError
 from nearmt.translator import Translator
 
-# Lines read before they are translated: enough to find sentences of similar length among them.
-_WINDOW_BATCHES = 64
+# Formats that are read line by line, so that standard input need not end before the first answer.
+_STREAMED = ("text", "tsv", "jsonl")
+_WARNINGS_SHOWN = 10
 
 
 @click.command()
 @click.argument("file", default="-", type=click.Path(path_type=Path))
 @click.option("--output", type=click.Path(path_type=Path), help="write here instead of standard output")
-@click.option("--json", "as_json", is_flag=True, help="one JSON object a line, with score and counts")
+@click.option("--format", "format_name", type=click.Choice(list(DOCUMENTS)), help="[default: by the file's suffix]")
+@click.option("--all", "everything", is_flag=True, help="translate what has a translation, too")
+@click.option("--json", "as_json", is_flag=True, help="one JSON object a unit instead of the document")
 @click.option("--explain", is_flag=True, help="show where the words come from")
+@click.option("--strict", is_flag=True, help="stop at the first unit that cannot be read")
+@config_options(FillConfig)
 @run_options
 def command(
-    file: Path, output: Path | None, as_json: bool, explain: bool, config_file: Path | None, **options: Any
+    file: Path,
+    output: Path | None,
+    format_name: str | None,
+    everything: bool,
+    as_json: bool,
+    explain: bool,
+    strict: bool,
+    config_file: Path | None,
+    **options: Any,
 ) -> None:
-    """Translate lines of text.
+    """Translate text and documents.
 
-    FILE has one unit a line; without it, or with -, standard input is read. Line n of the output
-    belongs to line n of the input; an empty line stays empty.
+    FILE is text with one unit a line, or a document: TMX, XLIFF, PO, TSV or JSONL (also with .gz or .xz).
+    Without it, or with -, standard input is read as text.
+
+    Of text every line is translated, and line n of the output belongs to line n of the input. In documents
+    the units without a translation are filled in; everything else is written back as it was. Machine
+    translations are marked (PO: fuzzy; XLIFF: state), with their score. Placeholders and inline tags are
+    kept; units in which they could not be are named on stderr.
 
     \b
     nearmt translate text.txt --datastore memory --output text.en.txt
+    nearmt translate app.po --datastore memory --output app.en.po
+    nearmt translate manual.xliff --datastore memory --matches --output manual.en.xliff
     echo "Guten Morgen!" | nearmt translate
     nearmt translate text.txt --datastore memory --method knn --k 16 --lambda 0.7
     """
     if str(file) != "-" and not file.is_file():
         raise InputError(f"{file}: no such file")
+    format_name = format_name or ("text" if str(file) == "-" else format_of(file))
+    if output is not None and output.exists() and file.exists() and output.samefile(file):
+        raise ConfigError(f"{output}: is the file that is read; name another --output")
     typed = frozenset(name.replace("_", "-") for name, value in options.items() if value is not None)
-    translator = make_translator(gather(options, config_file), typed)
-    with open_output(output) as out:
-        for numbers, translations in _translate(translator, file, explain):
-            for number, translation in zip(numbers, translations, strict=True):
-                _write(out, translation, as_json, explain)
-                _warn(number, translation, translator)
-            out.flush()
+    settings = gather(options, config_file)
+    filling = pick(FillConfig, settings)
+    translator = make_translator(settings, typed)
+    explain_run(translator.signature())
+    with _readable(file, format_name) as path:
+        writer = _Writer(as_json, explain or (filling.matches and output is None and format_name == "text"))
+        _run(translator, path, format_name, output, everything, strict, filling, explain, writer)
 
 
-def _translate(translator: Translator, file: Path, explain: bool) -> Iterator[tuple[list[int], list[Translation]]]:
-    """Window after window of (line numbers, translations)."""
-    lines = numbered_lines(file)
-    window = translator.batch_size * _WINDOW_BATCHES
-    while block := list(islice(lines, window)):
+@contextmanager
+def _readable(file: Path, format_name: str) -> Iterator[Path]:
+    """The file itself; standard input as a file where a format is read more than once."""
+    if str(file) != "-" or format_name in _STREAMED:
+        yield file
+        return
+    with tempfile.NamedTemporaryFile(prefix="nearmt-", suffix=f".{format_name}") as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+        copy.flush()
+        yield Path(copy.name)
+
+
+def _run(
+    translator: Translator,
+    path: Path,
+    format_name: str,
+    output: Path | None,
+    everything: bool,
+    strict: bool,
+    filling: FillConfig,
+    explain: bool,
+    writer: _Writer,
+) -> None:
+    source_lang, target_lang = translator.model.language_pair
+    request, report = Request(source_lang, target_lang), Report(strict=strict)
+    document = open_document(path, request, report, format_name)
+    filler = Filler(translator, filling, paragraphs=document.paragraphs, explain=explain)
+    done = 0
+
+    def fill(units: list[Unit]) -> list[FilledUnit]:
+        nonlocal done
         # The bar is gone before results are printed, which may be on the same terminal.
-        with progress_bar("sentences") as progress:
-            found = translator.translate([text for _, text in block], explain=explain, progress=progress)
-        yield [number for number, _ in block], found
+        with progress_bar("sentences", done=done) as progress:
+            found = filler.fill(units, progress)
+        done += len(units)
+        return found
+
+    plain = writer.as_json or writer.as_explanation
+    with open_output(output, None if plain else document.encoding) as out:
+        for part, found in filled_parts(document, filler, fill, everything=everything):
+            writer.write(out, part, found)
+            out.flush()
+    writer.summarise(report, translator, document.paragraphs)
 
 
-def _write(out: TextIO, translation: Translation, as_json: bool, explain: bool) -> None:
-    if as_json:
-        fields = dataclasses.asdict(translation)
-        if not explain:
-            del fields["provenance"]
-        out.write(json.dumps(fields, ensure_ascii=False) + "\n")
-    elif explain:
-        print_explanation(out, translation)
-    else:
-        out.write(translation.text + "\n")
+class _Writer:
+    """Writes parts as the document, as JSON or as explanations, and remembers what to tell at the end."""
+
+    def __init__(self, as_json: bool, as_explanation: bool) -> None:
+        self.as_json, self.as_explanation = as_json, as_explanation
+        self._counts: Counter[str] = Counter()
+        self._warnings: list[str] = []
+
+    def write(self, out: TextIO, part: Part, found: list[FilledUnit | None]) -> None:
+        for unit, filled in zip(part.units, found, strict=True):
+            self._remember(unit, filled)
+            if self.as_json:
+                out.write(json.dumps(_fields(unit, filled), ensure_ascii=False) + "\n")
+            elif self.as_explanation and filled is not None:
+                print_explanation(out, filled.translation, filled.filling.matches)
+        if not self.as_json and not self.as_explanation:
+            out.write(part.filled([None if filled is None else filled.filling for filled in found]))
+
+    def _remember(self, unit: Unit, filled: FilledUnit | None) -> None:
+        if filled is None:
+            self._counts["kept"] += 1
+            return
+        self._counts[filled.filling.origin.value] += 1
+        notes = list(filled.warnings)
+        if filled.translation.truncated:
+            notes.append("the translation reached its length bound and was cut there (see --max-new-tokens)")
+        self._warnings += [f"line {unit.line}: {note}" for note in notes]
+
+    def summarise(self, report: Report, translator: Translator, document: bool) -> None:
+        """What people should know after the run, on stderr."""
+        shown = [*report.problems, *self._warnings]
+        for message in shown[:_WARNINGS_SHOWN]:
+            warn(message)
+        for message in shown[_WARNINGS_SHOWN:]:
+            explain_run(message)
+        if len(shown) > _WARNINGS_SHOWN:
+            warn(f"and {len(shown) - _WARNINGS_SHOWN} more like these (--verbose shows all)")
+        if document:
+            names = {"machine": "translated", "memory": "exact matches", "copy": "copied", "kept": "left as they were"}
+            warn(", ".join(f"{self._counts[key]} {name}" for key, name in names.items() if self._counts[key]))
 
 
-def _warn(number: int, translation: Translation, translator: Translator) -> None:
-    if translation.pieces > 1:
-        positions = translator.model.seq2seq.positions
-        warn(f"line {number}: longer than the model's {positions} tokens; translated in {translation.pieces} pieces")
-    if translation.truncated:
-        warn(f"line {number}: the translation reached its length bound and was cut there (see --max-new-tokens)")
+def _fields(unit: Unit, filled: FilledUnit | None) -> dict[str, Any]:
+    """A unit as JSON."""
+    if filled is None:
+        return {"source": "".join(p if isinstance(p, str) else p.markup for p in unit.source), "text": unit.target}
+    fields = dataclasses.asdict(filled.translation)
+    if filled.translation.provenance is None:
+        del fields["provenance"]
+    fields |= {"text": filled.filling.text, "origin": filled.filling.origin.value}
+    if filled.filling.matches:
+        fields["matches"] = [dataclasses.asdict(match) for match in filled.filling.matches]
+    return fields

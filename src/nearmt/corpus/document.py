@@ -67,6 +67,10 @@ class Match:
     origin: str = ""
 
 
+#: How the note of a machine translation begins: readers of memories leave such units out.
+MACHINE_NOTE = "nearmt: machine translation"
+
+
 class FillingOrigin(Enum):
     MEMORY = "memory"  # the stored translation of the very same source
     MACHINE = "machine"  # translated
@@ -85,6 +89,11 @@ class Filling:
     matches: tuple[Match, ...] = ()
 
     @property
+    def text(self) -> str:
+        """The translation with its markup."""
+        return "".join(part if isinstance(part, str) else part.markup for part in self.target)
+
+    @property
     def note(self) -> str:
         """One line for the people who see the document next."""
         if self.origin is FillingOrigin.MEMORY:
@@ -93,7 +102,7 @@ class Filling:
             return "nearmt: copied from the source"
         score = "" if self.score is None else f", score {self.score:.3f}"
         spoken = f", memory pairs {', '.join(self.pair_ids)}" if self.pair_ids else ""
-        return f"nearmt: machine translation{score}{spoken}"
+        return f"{MACHINE_NOTE}{score}{spoken}"
 
 
 #: For each unit of a part its filling, or None to keep what is there.
@@ -106,11 +115,11 @@ class Part:
 
     raw: str
     units: tuple[Unit, ...] = ()
-    #: The text with the fillings in place.
+    #: The text with the fillings in place; a part without units may have something to add as well.
     render: Callable[[Fillings], str] | None = None
 
     def filled(self, fillings: Fillings) -> str:
-        if self.render is None or all(filling is None for filling in fillings):
+        if self.render is None or (self.units and all(filling is None for filling in fillings)):
             return self.raw
         return self.render(fillings)
 

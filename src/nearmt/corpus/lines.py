@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from nearmt.errors import InputError
 
 COMPRESSED = (".gz", ".xz")
 STDIN = Path("-")
+_BREAKS = re.compile(r"[\t\r\n]+")
 
 #: Told the number of a line that cannot be read, and why.
 OnBadLine = Callable[[int, str], None]
@@ -26,8 +28,8 @@ def numbered_lines(path: Path, on_bad_line: OnBadLine | None = None) -> Iterator
     Only LF ends a line (and a CR before it goes): other separators of Unicode occur inside segments.
     A line that is not UTF-8 is an error, or left out if there is somebody to tell.
     """
-    for number, text in lines_with_ends(path, on_bad_line):
-        yield number, text.removesuffix("\n").removesuffix("\r").removeprefix("\ufeff" if number == 1 else "")
+    for number, line in lines_with_ends(path, on_bad_line):
+        yield number, split_end(line)[0].removeprefix("\ufeff" if number == 1 else "")
 
 
 def lines_with_ends(path: Path, on_bad_line: OnBadLine | None = None) -> Iterator[tuple[int, str]]:
@@ -44,6 +46,19 @@ def lines_with_ends(path: Path, on_bad_line: OnBadLine | None = None) -> Iterato
                 on_bad_line(number, reason)
             else:
                 yield number, text
+
+
+def split_end(line: str) -> tuple[str, str]:
+    """A line and its end: LF, CR LF, or nothing at the end of the file."""
+    text = line.removesuffix("\n")
+    if text != line:
+        text = text.removesuffix("\r")
+    return text, line[len(text) :]
+
+
+def one_line(text: str) -> str:
+    """Text for a format in which tabs and line breaks mean something else."""
+    return _BREAKS.sub(" ", text)
 
 
 def inner_suffix(path: Path) -> str:

@@ -8,13 +8,15 @@ from pathlib import Path
 
 from nearmt.contracts import Pair
 from nearmt.corpus.lines import numbered_lines
+from nearmt.corpus.report import Report
 from nearmt.errors import InputError
 
 
-def read_aligned(source: Path, target: Path) -> Iterator[Pair]:
+def read_aligned(source: Path, target: Path, report: Report) -> Iterator[Pair]:
     """Pairs of equal line numbers; files of unequal length are refused."""
     for source_line, target_line in zip_longest(numbered_lines(source), numbered_lines(target)):
         if source_line is None or target_line is None:
             short, number = (source, target_line[0]) if source_line is None else (target, source_line[0])
             raise InputError(f"{short}: ends before line {number}; {source} and {target} must have the same lines")
+        report.units += 1
         yield Pair(source=source_line[1], target=target_line[1], origin=source.name)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from nearmt.errors import InputError
 
@@ -45,8 +46,16 @@ class Report:
     def problem(self, path: Path, line: int | None, reason: str) -> None:
         """Something cannot be read: go on without it, or not at all."""
         where = f"{path}, line {line}" if line else str(path)
+        self.failure(InputError(f"{where}: {reason}"))
+
+    def failure(self, error: InputError) -> None:
+        """The same, for an error that ended the reading of a file."""
         if self.strict:
-            raise InputError(f"{where}: {reason}")
+            raise error
         self.problem_count += 1
         if len(self.problems) < _KEPT:
-            self.problems.append(f"{where}: {reason}")
+            self.problems.append(str(error))
+
+    def summary(self) -> dict[str, Any]:
+        """As plain values, for machines."""
+        return {name: value for name, value in asdict(self).items() if name != "strict"}

@@ -85,6 +85,8 @@ class Manifest:
     nearmt: str
     created: str
     format: int = FORMAT
+    #: Signature of the cleaning that the pairs went through; empty if it is not known.
+    cleaning: str = ""
 
     @property
     def pairs(self) -> int:

@@ -23,7 +23,7 @@ import numpy as np
 
 from nearmt.contracts import Pair
 from nearmt.datastore.files import write_json
-from nearmt.datastore.manifest import FileRecord, SegmentRecord
+from nearmt.datastore.manifest import FileRecord, Manifest, SegmentRecord
 from nearmt.errors import writing
 
 KEY, TOKEN, END, PAIRS, PAIR_START = "key.f16", "token.i32", "end.i64", "pairs.jsonl", "pair_start.i64"
@@ -146,6 +146,12 @@ class Segment:
         with (self.folder / PAIRS).open("rb") as file:
             for line in file:
                 yield _from_json(json.loads(line))
+
+
+def stored_pairs(folder: Path, manifest: Manifest) -> Iterator[Pair]:
+    """All pairs of a datastore, in corpus order."""
+    for record in manifest.segments:
+        yield from Segment(folder / record.name, record, manifest.columns).pairs()
 
 
 def _map(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:

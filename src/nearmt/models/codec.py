@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from functools import cached_property
 from typing import Any
 
 from nearmt.errors import ModelError
-from nearmt.models.languages import UNDETERMINED, base_language, english_name, find_tag, language_tags
+from nearmt.languages import base_language
+from nearmt.models.languages import UNDETERMINED, english_name, find_tag, language_tags
 
 
 class TextCodec:
@@ -109,10 +111,29 @@ class TextCodec:
 
     def pieces(self, ids: list[int]) -> list[str]:
         """The subwords of output tokens, with blanks where words begin or end."""
-        tokens = self._tokenizer.convert_ids_to_tokens(ids)
-        return [str(token).replace("\u2581", " ").replace("</w>", " ") for token in tokens]
+        return [_with_blanks(token) for token in self._tokenizer.convert_ids_to_tokens(ids)]
+
+    def source_pieces(self, ids: list[int]) -> list[str]:
+        """The subwords of input tokens; empty for those that stand for the direction or the end."""
+        names = self._source_names
+        pieces = self.pieces(ids) if names is None else [_with_blanks(names[token]) for token in ids]
+        special = self._tag_ids | {self._eos_id}
+        return [
+            "" if place < self._prefix_length or token in special else piece
+            for place, (token, piece) in enumerate(zip(ids, pieces, strict=True))
+        ]
+
+    @cached_property
+    def _source_names(self) -> dict[int, str] | None:
+        """Pieces by number, where the source side counts its own (FSMT, some Marian models)."""
+        apart = self._target_vocabulary is not None or getattr(self._tokenizer, "separate_vocabs", False)
+        return {number: piece for piece, number in self._tokenizer.encoder.items()} if apart else None
 
     def vocabulary(self) -> dict[str, int]:
         """Every piece and its number, for the model's fingerprint."""
         target = {f"target {piece}": number for piece, number in (self._target_vocabulary or {}).items()}
         return {**self._tokenizer.get_vocab(), **target}
+
+
+def _with_blanks(token: str) -> str:
+    return str(token).replace("\u2581", " ").replace("</w>", " ")

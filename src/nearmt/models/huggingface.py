@@ -5,12 +5,14 @@ The weights are frozen. The model holds no state of a request; that lives in `De
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nearmt.models.constraints import Constraint, constraint_of
 from nearmt.models.families import family_of
@@ -130,6 +132,26 @@ class Seq2SeqModel:
                 scores.append(log_prob_TV.gather(1, token_T1)[:, 0])
             return scores
 
+    @torch.inference_mode()
+    def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
+        """How much every target token but the last looks at every source token, [T - 1, S] a pair; rows sum to 1.
+
+        It is what the lower half of the decoder looks at once the token is fed: there a word is still read
+        beside its source, while upper layers look at what comes next.
+        """
+        inputs = self._forced_inputs(sources, targets)
+        layers = self.family.cross_attention(self._model)
+        layers = layers[: (len(layers) + 1) // 2]
+        with _outputs_of([part for layer in layers for part in (layer.query, layer.key)]) as output_of:
+            self._probe.run_for_key(lambda: self._model(**inputs))
+        if self.family.time_first:
+            output_of = {part: output.transpose(0, 1) for part, output in output_of.items()}
+        mask_BS = inputs["attention_mask"]
+        weights = [layer.weights(output_of[layer.query], output_of[layer.key], mask_BS) for layer in layers]
+        weight_BTS = torch.stack(weights).mean(dim=0)[:, len(self.prompt) :]
+        lengths = zip(targets, sources, strict=True)
+        return [weight_BTS[b, : len(target) - 1, : len(source)] for b, (target, source) in enumerate(lengths)]
+
     def _forced_inputs(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> dict[str, Any]:
         """A forward pass over whole targets. The last target token is predicted, never fed."""
         source_BS, mask_BS = self._pad(sources)
@@ -147,3 +169,26 @@ class Seq2SeqModel:
         token = torch.tensor([[*row, *[self.pad_id] * (width - len(row))] for row in rows])
         mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
         return token.to(self.device), mask.to(self.device)
+
+
+_hooks_change = threading.Lock()
+
+
+@contextmanager
+def _outputs_of(modules: Sequence[nn.Module]) -> Iterator[dict[nn.Module, Tensor]]:
+    """What modules put out while this thread runs the block; other threads may run them too."""
+    reader = threading.get_ident()
+    output_of: dict[nn.Module, Tensor] = {}
+
+    def read(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
+        if threading.get_ident() == reader:
+            output_of[module] = output
+
+    with _hooks_change:  # two threads could be given the same number for their hooks
+        hooks = [module.register_forward_hook(read) for module in modules]
+    try:
+        yield output_of
+    finally:
+        with _hooks_change:
+            for hook in hooks:
+                hook.remove()

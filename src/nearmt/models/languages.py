@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from nearmt.errors import ModelError, did_you_mean
+from nearmt.languages import base_language
 
 # ISO 639-1 code, the code that NLLB uses, and the English name that T5 was prompted with.
 _TABLE = """
@@ -47,11 +48,6 @@ def language_tags(tokens: Iterable[str]) -> dict[str, str]:
             if match := shape.match(token):
                 tags[match.group(1)] = token
     return tags
-
-
-def base_language(code: str) -> str:
-    """`de` for `de`, `de-AT`, `de_DE` and `DE`."""
-    return re.split(r"[-_]", code)[0].lower()
 
 
 def find_tag(language: str, tags: dict[str, str], model: str) -> str:

@@ -2,6 +2,6 @@
 
 from nearmt.store.build import BuildConfig
 from nearmt.store.datastore import Datastore, StoreConfig
-from nearmt.store.reindex import reindex
+from nearmt.store.reindex import rebuild, reindex
 
-__all__ = ["BuildConfig", "Datastore", "StoreConfig", "reindex"]
+__all__ = ["BuildConfig", "Datastore", "StoreConfig", "rebuild", "reindex"]

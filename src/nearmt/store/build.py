@@ -53,12 +53,16 @@ def build(
     *,
     overwrite: bool = False,
     allow_empty: bool = False,
+    cleaning: str | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
     """Build the datastore `path` and return its manifest."""
     check_free(path, overwrite)
     check_factory(config.index, model.seq2seq.hidden_size)
     work = path.with_name(path.name + ".building")
+    # Streams of files know how they were cleaned; other pairs come as they are.
+    if cleaning is None:
+        cleaning = str(getattr(pairs, "signature", ""))
     pairs = with_ids(pairs, {})
     reduction, pairs = _reduction_for(model, pairs, config)
     writer = SegmentWriter(work / "segment-000001", build_settings(model, reduction))
@@ -67,7 +71,7 @@ def build(
         shutil.rmtree(work)
         raise DatastoreError("the corpus has no pairs: nothing to build from")
     record = index_segment(work, writer.seal(), reduction.columns, config.index)
-    manifest = seal(work, model, reduction, [record] if record.pairs else [])
+    manifest = seal(work, model, reduction, [record] if record.pairs else [], cleaning)
     _put_in_place(work, path)
     return manifest
 
@@ -94,7 +98,9 @@ def write_pairs(
             progress(writer.pairs, 0)
 
 
-def seal(folder: Path, model: TranslationModel, reduction: Reduction, records: list[SegmentRecord]) -> Manifest:
+def seal(
+    folder: Path, model: TranslationModel, reduction: Reduction, records: list[SegmentRecord], cleaning: str
+) -> Manifest:
     """Write the reduction and, last of all, the manifest."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -115,6 +121,7 @@ def seal(folder: Path, model: TranslationModel, reduction: Reduction, records: l
         segments=(),
         nearmt=__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
+        cleaning=cleaning,
     )
     return update(folder, manifest, reduction, records, model)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nearmt.config import Config, option
 from nearmt.contracts import Neighbours, Pair, Progress
+from nearmt.corpus import Match
 from nearmt.datastore import Manifest, Segment, SegmentWriter
 from nearmt.datastore.files import writer_lock
 from nearmt.datastore.ids import with_ids
@@ -22,7 +23,9 @@ from nearmt.reduction import Reduction
 from nearmt.store.build import BuildConfig, build, build_settings, update, write_pairs
 from nearmt.store.entries import Entries
 from nearmt.store.indexing import SEARCHES, index_segment, open_index
+from nearmt.store.matches import SourceLookup
 from nearmt.store.search import Searcher
+from nearmt.timing import timed
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Datastore:
         keys = self._entries.keys_by_segment
         indexes = [open_index(s, key, self._search) for s, key in zip(self._segments, keys, strict=True)]
         self._searcher = Searcher(self._entries, indexes, columns)
+        self._lookup: SourceLookup | None = None  # made when somebody asks
 
     @classmethod
     def open(cls, path: str | Path, *, search: str = "auto", device: str = "cpu", verify: bool | None = None) -> Self:
@@ -146,6 +150,20 @@ class Datastore:
         """The pair that an entry comes from."""
         number = self._entries.pair_numbers(torch.tensor([entry], device=self.device))
         return self._entries.pair(int(number))
+
+    def exact(self, source: str) -> Pair | None:
+        """The latest pair with this very source."""
+        return self._sources().exact(source)
+
+    def matches(self, source: str, limit: int = 3, threshold: float = 0.5) -> list[Match]:
+        """The pairs whose sources resemble this one most, best first."""
+        return self._sources().fuzzy(source, limit, threshold)
+
+    def _sources(self) -> SourceLookup:
+        if self._lookup is None:
+            with timed("store/lookup"):
+                self._lookup = SourceLookup(self.pairs, self._entries.pair)
+        return self._lookup
 
     # What retrieval needs (`retrieval.source.EntrySource`). Entries and keys live on this store's
     # device, queries come from the model's: each call takes them over and brings the result back.

@@ -1,4 +1,4 @@
-"""Giving a finished store a new index, and keys that were kept whole their reduction."""
+"""Giving a finished store a new index, keys that were kept whole their reduction, all pairs another model."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from nearmt.datastore import Manifest, Segment, SegmentRecord
+from nearmt.contracts import Progress
+from nearmt.datastore import Manifest, Segment, SegmentRecord, stored_pairs
 from nearmt.datastore.files import writer_lock
 from nearmt.datastore.manifest import FileRecord, reduction_name
 from nearmt.datastore.segment import KEY
 from nearmt.errors import writing
+from nearmt.models import TranslationModel
 from nearmt.reduction import FittingSample, Reduction
-from nearmt.store.build import cache_columns_of, update
+from nearmt.store.build import BuildConfig, build, cache_columns_of, update
 from nearmt.store.indexing import index_segment
 
 _BLOCK = 65_536
@@ -25,6 +27,17 @@ def reindex(path: Path, factory: str = "auto") -> Manifest:
     Manifest.load(path)  # a folder that is no datastore gets no lock
     with writer_lock(path):
         return _reindex(path, factory)
+
+
+def rebuild(path: Path, model: TranslationModel, config: BuildConfig, progress: Progress | None = None) -> Manifest:
+    """Encode the pairs of a store anew with another model. The old store stays until the new one is complete."""
+    manifest = Manifest.load(path)
+    with writer_lock(path):
+        manifest.check_files(path)
+        pairs = stored_pairs(path, manifest)
+        return build(
+            path, pairs, model, config, overwrite=True, cleaning=manifest.cleaning, allow_empty=True, progress=progress
+        )
 
 
 def _reindex(path: Path, factory: str) -> Manifest:

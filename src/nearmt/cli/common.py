@@ -1,0 +1,41 @@
+"""Options that every command has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from nearmt.cli.console import print_timings, verbosity
+from nearmt.timing import Timings
+
+
+def _quiet(context: click.Context, option: click.Parameter, value: bool) -> None:
+    verbosity.quiet = verbosity.quiet or value
+
+
+def _verbose(context: click.Context, option: click.Parameter, value: bool) -> None:
+    verbosity.verbose = verbosity.verbose or value
+
+
+def _timings(context: click.Context, option: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        timings = Timings()
+        # Closed in the opposite order: the clock stops before the table is printed.
+        context.call_on_close(lambda: print_timings(timings))
+        context.with_resource(timings.active())
+
+
+def with_common_options(command: click.Command) -> click.Command:
+    """Add them behind the command's own, once."""
+    if not any(option.name == "timings" for option in command.params):
+        command.params += [
+            _flag("--quiet", "-q", callback=_quiet, help="no progress bars and no notes on stderr, only errors"),
+            _flag("--verbose", "-v", callback=_verbose, help="say more on stderr: settings, every problem found"),
+            _flag("--timings", callback=_timings, help="print to stderr where the time went"),
+        ]
+    return command
+
+
+def _flag(*names: str, **settings: Any) -> click.Option:
+    return click.Option([*names], is_flag=True, expose_value=False, **settings)

@@ -1,0 +1,25 @@
+"""nearmt completion"""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def command(shell: str) -> None:
+    """Print what makes a shell complete nearmt's commands, options and files.
+
+    Put the output where your shell reads it at the start.
+
+    \b
+    nearmt completion bash >> ~/.bashrc
+    nearmt completion zsh >> ~/.zshrc
+    nearmt completion fish > ~/.config/fish/completions/nearmt.fish
+    """
+    from nearmt.cli.main import COMPLETION_VARIABLE, cli
+
+    maker = get_completion_class(shell)
+    assert maker is not None
+    click.echo(maker(cli, {}, "nearmt", COMPLETION_VARIABLE).source())

@@ -1,0 +1,35 @@
+"""nearmt export"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from nearmt.cli.console import open_output, warn
+from nearmt.corpus.writers import WRITERS
+from nearmt.datastore import Manifest, stored_pairs
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--format", "format_name", type=click.Choice(list(WRITERS)), default="tmx", show_default=True, help="what to write"
+)
+@click.option("--output", type=click.Path(path_type=Path), help="write here instead of standard output")
+def command(folder: Path, format_name: str, output: Path | None) -> None:
+    """Write a datastore's pairs as a file.
+
+    A memory is never locked in: all pairs come back, with their identities and what was known about them.
+    Needs no model.
+
+    \b
+    nearmt export memory --format tmx --output memory.tmx
+    nearmt export memory --format jsonl
+    """
+    manifest = Manifest.load(folder)
+    manifest.check_files(folder)
+    with open_output(output) as out:
+        altered = WRITERS[format_name](stored_pairs(folder, manifest), out, manifest.source_lang, manifest.target_lang)
+    if altered:
+        warn(f"{altered:,} pairs hold characters that {format_name} cannot carry: these were left out or made blanks")

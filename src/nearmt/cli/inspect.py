@@ -1,0 +1,139 @@
+"""nearmt inspect"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.markup import escape
+
+from nearmt.cli.console import progress_bar
+from nearmt.cli.options import pick
+from nearmt.cli.reading import reading_options
+from nearmt.contracts import Pair, Progress
+from nearmt.corpus import CleaningConfig, Report, Request
+from nearmt.corpus.inspection import Inspection, Lengths, inspect
+from nearmt.corpus.locating import locate
+from nearmt.corpus.reading import raw_pairs
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_PROBLEMS_SHOWN = 10
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--source-lang", help="source language [default: the one the file names first]")
+@click.option("--target-lang", help="target language [default: the one the file names next]")
+@click.option("--examples", type=click.IntRange(min=0), default=3, show_default=True, help="examples of each rule")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@reading_options
+def command(
+    files: tuple[Path, ...],
+    source_lang: str | None,
+    target_lang: str | None,
+    examples: int,
+    as_json: bool,
+    limit: int | None,
+    strict: bool,
+    unconfirmed: bool,
+    **options: Any,
+) -> None:
+    """Look at translation memories before they are used.
+
+    Shows how many units and pairs FILES hold, in which languages, how long they are, what cannot be read,
+    and what each cleaning rule of `nearmt build` would leave out, with examples. Needs no model.
+
+    \b
+    nearmt inspect memory.tmx
+    nearmt inspect memories/ --source-lang de --target-lang en --json
+    """
+    settings = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    request, report = Request(source_lang, target_lang, unconfirmed), Report(strict=strict)
+    sources = locate(list(files), request)
+    pairs = raw_pairs(sources, request, report)
+    with progress_bar("pairs") as progress:
+        seen = _counted(islice(pairs, limit), progress)
+        config = pick(CleaningConfig, settings)
+        found = inspect(seen, report, source_lang, target_lang, config, examples, files=len(sources))
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(found), ensure_ascii=False))
+    else:
+        _print(found)
+
+
+def _counted(pairs: Iterable[Pair], progress: Progress | None) -> Iterator[Pair]:
+    for number, pair in enumerate(pairs, 1):
+        if progress and number % 1000 == 0:
+            progress(number, 0)
+        yield pair
+
+
+def _print(found: Inspection) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(_counts(found))
+    console.print(_rules(found))
+    if found.examples:
+        console.print(_example_table("the first pairs", found.examples))
+    for rule in found.rules:
+        if rule.examples:
+            console.print(_example_table(f"{rule.setting}: {rule.count:,}", rule.examples))
+    for problem in found.problems[:_PROBLEMS_SHOWN]:
+        console.print(f"[red]cannot be read[/] {escape(problem)}")
+    if found.problem_count > _PROBLEMS_SHOWN:
+        console.print(f"and {found.problem_count - _PROBLEMS_SHOWN:,} more that cannot be read")
+
+
+def _counts(found: Inspection) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False)
+    rows = {
+        "files": f"{found.files:,}",
+        "units": f"{found.units:,}",
+        "pairs": f"{found.pairs:,}",
+        "distinct sources": f"{found.distinct_sources:,}",
+        "left out": ", ".join(f"{count:,} {reason}" for reason, count in found.skipped.items()) or "none",
+        "languages": ", ".join(f"{name} ({count:,})" for name, count in found.languages.items()) or "not named",
+        "source length": _lengths(found.source_lengths),
+        "target length": _lengths(found.target_lengths),
+        "cannot be read": f"{found.problem_count:,}",
+    }
+    for name, value in rows.items():
+        table.add_row(f"[bold]{name}", escape(value))
+    return table
+
+
+def _lengths(lengths: Lengths) -> str:
+    return (
+        f"{lengths.mean:g} characters on average, median {lengths.median:,}, "
+        f"95 % up to {lengths.p95:,}, longest {lengths.max:,}; {lengths.words:,} words"
+    )
+
+
+def _rules(found: Inspection) -> Table:
+    from rich.table import Table
+
+    table = Table(title="what each rule would do", box=None, title_justify="left")
+    table.add_column("option of nearmt build")
+    table.add_column("pairs", justify="right")
+    for rule in found.rules:
+        table.add_row(f"--{rule.setting}", f"{rule.count:,}")
+    return table
+
+
+def _example_table(title: str, examples: list[tuple[str, str]]) -> Table:
+    from rich.table import Table
+
+    table = Table(title=escape(title), show_header=False, title_justify="left", expand=False)
+    for left, right in examples:
+        table.add_row(escape(left), escape(right))
+    return table

@@ -1,0 +1,43 @@
+"""What commands that read memories have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from nearmt.cli.console import explain_run, warn
+from nearmt.cli.options import config_options
+from nearmt.corpus import CleaningConfig, Report
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_PROBLEMS_SHOWN = 5
+
+
+def reading_options(command: Command) -> Command:
+    """How memories are read and cleaned."""
+    options = [
+        click.option("--limit", type=click.IntRange(min=1), help="use only the first pairs"),
+        click.option("--strict", is_flag=True, help="stop at the first unit that cannot be read"),
+        click.option(
+            "--unconfirmed", is_flag=True, help="also fuzzy entries of PO files and unconfirmed states of XLIFF"
+        ),
+        config_options(CleaningConfig),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def warn_about(report: Report) -> None:
+    """Tell what was left out and what could not be read."""
+    for what, counts in (("left out", report.skipped), ("dropped", report.dropped), ("cleaned", report.changed)):
+        if counts:
+            warn(f"{what}: " + ", ".join(f"{count:,} {reason}" for reason, count in counts.most_common()))
+    for number, problem in enumerate(report.problems):
+        (warn if number < _PROBLEMS_SHOWN else explain_run)(problem)
+    hidden = report.problem_count - _PROBLEMS_SHOWN
+    if hidden > 0:
+        warn(f"and {hidden:,} more that could not be read (--verbose shows them, --strict stops at the first)")

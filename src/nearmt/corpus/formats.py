@@ -1,0 +1,72 @@
+"""Which suffix is which format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from nearmt.contracts import Pair
+from nearmt.corpus.document import Document
+from nearmt.corpus.jsonl import jsonl_document, read_jsonl
+from nearmt.corpus.lines import inner_suffix
+from nearmt.corpus.po import po_document, read_mo, read_po
+from nearmt.corpus.report import Report, Request
+from nearmt.corpus.text import text_document
+from nearmt.corpus.tmx import read_tmx, tmx_document
+from nearmt.corpus.tsv import read_tsv, tsv_document
+from nearmt.corpus.xliff import read_xliff, xliff_document
+from nearmt.errors import InputError
+
+Reader = Callable[[Path, Request, Report], Iterator[Pair]]
+Opener = Callable[[Path, Request, Report], Document]
+
+READERS: dict[str, Reader] = {
+    ".tsv": read_tsv,
+    ".tab": read_tsv,
+    ".jsonl": read_jsonl,
+    ".tmx": read_tmx,
+    ".xlf": read_xliff,
+    ".xliff": read_xliff,
+    ".sdlxliff": read_xliff,
+    ".mqxliff": read_xliff,
+    ".po": read_po,
+    ".mo": read_mo,
+}
+#: Documents by the name that `--format` takes.
+DOCUMENTS: dict[str, Opener] = {
+    "text": text_document,
+    "tsv": tsv_document,
+    "jsonl": jsonl_document,
+    "tmx": tmx_document,
+    "xliff": xliff_document,
+    "po": po_document,
+}
+_FORMAT_OF = {
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".tmx": "tmx",
+    ".xlf": "xliff",
+    ".xliff": "xliff",
+    ".sdlxliff": "xliff",
+    ".mqxliff": "xliff",
+    ".po": "po",
+    ".pot": "po",
+}
+_NOT_TEXT = {
+    ".mo": "a compiled catalogue; translate the .po file it was made from",
+    **dict.fromkeys((".docx", ".odt", ".pdf", ".xlsx", ".zip", ".doc"), "no text file; save it as XLIFF, PO or text"),
+}
+
+
+def format_of(path: Path) -> str:
+    """The document format by the file's suffix; whatever is not known is plain text."""
+    suffix = inner_suffix(path)
+    if suffix in _NOT_TEXT:
+        raise InputError(f"{path}: is {_NOT_TEXT[suffix]}")
+    return _FORMAT_OF.get(suffix, "text")
+
+
+def open_document(path: Path, request: Request, report: Report, format: str | None = None) -> Document:
+    """A document to fill in; its format is given, or follows from the suffix."""
+    return DOCUMENTS[format or format_of(path)](path, request, report)

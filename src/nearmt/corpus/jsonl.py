@@ -1,0 +1,160 @@
+"""One JSON object a line: "source" and "target", and whatever else is known about a pair."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nearmt.contracts import Pair
+from nearmt.corpus.document import Document, Filling, FillingOrigin, Fillings, Part, Unit
+from nearmt.corpus.encoding import Encoding
+from nearmt.corpus.lines import numbered_lines, open_bytes, reading, split_end
+from nearmt.corpus.report import Report, Request
+
+# Fields of a pair; other scalar values are metadata.
+_FIELDS = ("source", "target", "id", "origin")
+# What nearmt says of its own translations, apart from the fields of the pair.
+_OWN = "nearmt"
+_BOM = "\ufeff"
+
+
+class _BadLineError(Exception):
+    """Says why a line is no pair."""
+
+
+def read_jsonl(path: Path, request: Request, report: Report) -> Iterator[Pair]:
+    """Pairs of a file, without those that lack a target or that nobody but nearmt has translated."""
+    for number, line in numbered_lines(path, on_bad_line=partial(report.problem, path)):
+        entry = _entry(line, path, number, report)
+        if entry is None:
+            continue
+        if not (entry.get("target") or "").strip():
+            report.skipped["untranslated"] += 1
+        elif _by_machine(entry) and not request.unconfirmed:
+            report.skipped["machine-translated"] += 1
+        else:
+            yield _pair(entry, path)
+
+
+def jsonl_document(path: Path, request: Request, report: Report) -> Document:
+    """Every line that has a source is a unit; what nearmt knows about it goes under the key "nearmt"."""
+    encoding = Encoding()
+    return Document(encoding, _parts(path, encoding, report), paragraphs=True)
+
+
+def _parts(path: Path, encoding: Encoding, report: Report) -> Iterator[Part]:
+    # Lines are decoded here because one that is not UTF-8 has to come out again as it is.
+    with reading(path), open_bytes(path) as file:
+        for number, line in enumerate(file, 1):
+            raw = line.decode(encoding.name, encoding.errors)
+            bom = _BOM if number == 1 and raw.startswith(_BOM) else ""
+            entry = _entry(raw.removeprefix(bom), path, number, report)
+            if entry is None or not entry["source"].strip():
+                yield Part(raw)
+                continue
+            unit = Unit((entry["source"],), entry.get("target") or "", number)
+            yield Part(raw, (unit,), partial(_rendered, entry, bom, split_end(raw)[1]))
+
+
+def _rendered(entry: dict[str, Any], start: str, end: str, fillings: Fillings) -> str:
+    (filling,) = fillings
+    assert filling is not None
+    filled = entry | {"target": filling.text, _OWN: _facts(filling)}
+    return start + json.dumps(filled, ensure_ascii=False) + end
+
+
+def _facts(filling: Filling) -> dict[str, Any]:
+    matches = [
+        {"source": match.source, "target": match.target, "similarity": match.similarity, "id": match.pair_id}
+        for match in filling.matches
+    ]
+    return {
+        "origin": filling.origin.value,
+        "score": filling.score,
+        "pairs": list(filling.pair_ids),
+        "matches": matches,
+    }
+
+
+def _entry(line: str, path: Path, number: int, report: Report) -> dict[str, Any] | None:
+    """The object of a line; None for a blank line, and for a bad one, which is reported."""
+    if not line.strip():
+        return None
+    try:
+        entry = _object(line)
+        report.units += 1
+        _check(entry)
+    except _BadLineError as bad:
+        report.problem(path, number, str(bad))
+        return None
+    return entry
+
+
+def _object(line: str) -> dict[str, Any]:
+    if not _is_text(line):
+        raise _BadLineError("not UTF-8; convert the file, e.g. with iconv")
+    try:
+        value = json.loads(line)
+        again = json.dumps(value, ensure_ascii=False) if "\\u" in line else ""
+    except json.JSONDecodeError as error:
+        raise _BadLineError(f"not JSON ({error.msg}, column {error.colno})") from error
+    except (ValueError, RecursionError) as error:  # numbers and nesting beyond all measure
+        raise _BadLineError("not JSON that can be read") from error
+    if not _is_text(again):
+        raise _BadLineError("has an escape of half a character, like \\ud800")
+    if not isinstance(value, dict):
+        raise _BadLineError('not a JSON object; expected {"source": ..., "target": ...}')
+    return value
+
+
+def _is_text(text: str) -> bool:
+    """Whether there are only characters that a file can hold."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check(entry: dict[str, Any]) -> None:
+    if "source" not in entry:
+        raise _BadLineError('no "source"')
+    if not isinstance(entry["source"], str):
+        raise _BadLineError('"source" is not a string')
+    if not isinstance(entry.get("target"), str | None):
+        raise _BadLineError('"target" is not a string')
+
+
+def _by_machine(entry: dict[str, Any]) -> bool:
+    """Filled in by nearmt and not touched by anybody since."""
+    facts = entry.get(_OWN)
+    return isinstance(facts, dict) and facts.get("origin") == FillingOrigin.MACHINE.value
+
+
+def _pair(entry: dict[str, Any], path: Path) -> Pair:
+    return Pair(
+        source=entry["source"],
+        target=entry["target"],
+        id=_text(entry.get("id")),
+        origin=path.name if entry.get("origin") is None else _text(entry["origin"]),
+        metadata=_metadata(entry),
+    )
+
+
+def _metadata(entry: dict[str, Any]) -> dict[str, str]:
+    own = entry.get("metadata")
+    scalars = {name: value for name, value in entry.items() if not isinstance(value, list | dict)}
+    values = {name: value for name, value in scalars.items() if name not in _FIELDS}
+    if isinstance(own, dict):
+        values |= own
+    return {name: _text(value) for name, value in values.items() if value is not None}
+
+
+def _text(value: Any) -> str:
+    """A string as it is, other values as JSON writes them, nothing for null."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)

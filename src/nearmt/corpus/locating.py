@@ -1,0 +1,100 @@
+"""From what users type to files: folders, patterns, pairs of aligned files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearmt.corpus.formats import READERS
+from nearmt.corpus.lines import COMPRESSED, inner_suffix
+from nearmt.corpus.report import Request
+from nearmt.errors import InputError, did_you_mean
+from nearmt.languages import same_language
+
+_LANGUAGE = re.compile(r"\.[a-z]{2,3}([-_]\w+)?")
+# Suffixes that look like a language and are none.
+_NO_LANGUAGE = (".txt", ".csv", ".xml", ".zip", ".md", ".py", ".js", ".rtf", ".doc", ".pdf")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of pairs, or two aligned files."""
+
+    path: Path
+    aligned: Path | None = None
+
+
+def locate(paths: Iterable[Path], request: Request) -> list[Source]:
+    """The files to read, in order. A missing or unknown one is refused before anything is read."""
+    found: list[Source] = []
+    waiting: Path | None = None  # a file named after a language, whose partner has not come yet
+    for path in (file for named in paths for file in _expand(named, request)):
+        if inner_suffix(path) in READERS:
+            found.append(Source(path))
+        elif not _LANGUAGE.fullmatch(inner_suffix(path)) or inner_suffix(path) in _NO_LANGUAGE:
+            raise _unknown(path)
+        elif waiting is None:
+            waiting = path
+        else:
+            found.append(_aligned(waiting, path, request))
+            waiting = None
+    if waiting is not None:
+        raise _unknown(waiting)
+    return found
+
+
+def _aligned(first: Path, second: Path, request: Request) -> Source:
+    """Two files named after the languages, in either order."""
+    codes = [inner_suffix(path)[1:] for path in (first, second)]
+    if same_language(request.source_lang, codes[0]) and same_language(request.target_lang, codes[1]):
+        return Source(first, second)
+    if same_language(request.source_lang, codes[1]) and same_language(request.target_lang, codes[0]):
+        return Source(second, first)
+    wanted = f"{request.source_lang or '?'} and {request.target_lang or '?'}"
+    raise InputError(f"{first} and {second}: named after {codes[0]} and {codes[1]}, wanted are {wanted}")
+
+
+def _expand(path: Path, request: Request) -> list[Path]:
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file() and _belongs(file, request))
+        if not files:
+            raise InputError(f"{path}: the folder has no files of known formats ({', '.join(sorted(READERS))})")
+        return files
+    if path.exists():
+        return [path]
+    if any(sign in str(path) for sign in "*?["):
+        parts = path.parts[1:] if path.is_absolute() else path.parts
+        root = Path(path.anchor) if path.is_absolute() else Path()
+        files = sorted(file for file in root.glob(str(Path(*parts))) if file.is_file())
+        if files:
+            return files
+        raise InputError(f"{path}: no file fits this pattern")
+    siblings = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+    raise InputError(f"{path}: no such file{did_you_mean(path.name, siblings)}")
+
+
+def _belongs(file: Path, request: Request) -> bool:
+    """In a folder: files of known formats, and plain files of both languages side by side."""
+    suffix = inner_suffix(file)
+    if suffix in READERS:
+        return True
+    wanted = (request.source_lang, request.target_lang)
+    if None in wanted or not any(suffix == f".{code}" for code in wanted):
+        return False
+    siblings = {inner_suffix(other) for other in file.parent.iterdir() if _stem(other) == _stem(file)}
+    return {f".{code}" for code in wanted} <= siblings
+
+
+def _stem(path: Path) -> str:
+    inner = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
+    return str(inner.with_suffix(""))
+
+
+def _unknown(path: Path) -> InputError:
+    known = ", ".join(sorted(READERS))
+    return InputError(
+        f"{path}: unknown format '{inner_suffix(path)}'; give files of the formats {known} (also with .gz or .xz), "
+        "or two aligned files that end in the two languages, like a.de a.en"
+    )

@@ -1,0 +1,108 @@
+"""Inline markup of TMX and XLIFF, and small edits of XML text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from nearmt.corpus.document import Segment, Tag, TagKind
+from nearmt.corpus.xml import Node, Stretch
+
+# Elements whose content is text of the segment. All others hold codes of the original format, if
+# anything; an element that nobody knows is kept whole as well.
+_AROUND_TEXT = {"hi", "g", "mrk", "pc"}
+# Codes that begin or end something, and the attribute that both ends share.
+_OPENING = {"bpt": "i", "bx": "rid", "sc": "id", "sm": "id"}
+_CLOSING = {"ept": "i", "ex": "rid", "ec": "startRef", "em": "startRef"}
+_BREAKS = {"lb", "x-br", "x-lb", "br"}
+# What XML 1.0 cannot carry, escaped or not.
+_IMPOSSIBLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def segment_of(unit: Stretch, parent: Node) -> Segment:
+    """The text and the markup within an element of a unit."""
+    parts: list[str | Tag] = []
+    for child in parent.children:
+        if isinstance(child, str):
+            parts.append(child)
+        elif child.name in _AROUND_TEXT:
+            key = f"element {child.start}"
+            opening, closing = unit.slice(child.start, child.inner), unit.slice(child.inner_end, child.end)
+            if child.inner == child.end:
+                parts.append(Tag(opening))
+                continue
+            parts.append(Tag(opening, TagKind.OPEN, key, element=True))
+            parts += segment_of(unit, child)
+            parts.append(Tag(closing, TagKind.CLOSE, key, element=True))
+        else:
+            parts.append(_code(unit, child))
+    return tuple(part for part in parts if part != "")
+
+
+def _code(unit: Stretch, node: Node) -> Tag:
+    markup = unit.slice(node.start, node.end)
+    attributes = node.attributes
+    if node.name in _OPENING:
+        key = attributes.get(_OPENING[node.name]) or attributes.get("id", "")
+        return Tag(markup, TagKind.OPEN, f"code {key}")
+    if node.name in _CLOSING:
+        key = attributes.get(_CLOSING[node.name]) or attributes.get("id", "")
+        return Tag(markup, TagKind.CLOSE, f"code {key}")
+    kinds = {attributes.get(name, "").lower() for name in ("ctype", "type", "subType", "equiv-text")}
+    return Tag(markup, blank=bool(kinds & _BREAKS))
+
+
+def escaped(text: str, encoding: str) -> str:
+    """Text as XML content: what the encoding lacks becomes a character reference."""
+    text = _IMPOSSIBLE.sub("", text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return text.encode(encoding, "xmlcharrefreplace").decode(encoding)
+
+
+def quoted(text: str, encoding: str) -> str:
+    """Text as an attribute value with its quotes."""
+    return '"' + " ".join(escaped(text, encoding).replace('"', "&quot;").split()) + '"'
+
+
+def written(segment: Segment, encoding: str) -> str:
+    """A segment as XML content."""
+    return "".join(escaped(part, encoding) if isinstance(part, str) else part.markup for part in segment)
+
+
+def spliced(unit: Stretch, edits: Iterable[tuple[int, int, str]]) -> str:
+    """The unit's text with stretches replaced; edits do not overlap, those at one place keep their order."""
+    parts, at = [], 0
+    for start, end, text in sorted(edits, key=lambda edit: edit[:2]):
+        parts += [unit.slice(at, start), text]
+        at = end
+    return "".join([*parts, unit.slice(at, len(unit.raw))])
+
+
+def without(unit: Stretch, node: Node) -> tuple[int, int, str]:
+    """The edit that removes an element and the white space before it."""
+    start = node.start
+    while start > 0 and unit.raw[start - 1 : start].isspace():
+        start -= 1
+    return start, node.end, ""
+
+
+def space_before(unit: Stretch, node: Node) -> str:
+    """The white space before an element, if it begins a line: what a new neighbour is indented with."""
+    start = without(unit, node)[0]
+    space = unit.slice(start, node.start)
+    return space if "\n" in space else ""
+
+
+def with_attributes(tag: str, values: dict[str, str], encoding: str) -> str:
+    """A start tag with attributes set anew or added."""
+    for name in values:
+        tag = re.sub(rf"""\s{re.escape(name)}\s*=\s*("[^"]*"|'[^']*')""", "", tag)
+    end = re.search(r"\s*/?>$", tag)
+    assert end is not None
+    added = "".join(f" {name}={quoted(value, encoding)}" for name, value in values.items())
+    return tag[: end.start()] + added + tag[end.start() :]
+
+
+def reopened(tag: str) -> tuple[str, str]:
+    """A start tag that may have been an empty element, as one that is not, and its end tag."""
+    start = re.sub(r"\s*/?>$", ">", tag)
+    return start, f"</{start[1:-1].split(None, 1)[0]}>"

@@ -1,0 +1,81 @@
+"""Pairs from files of all formats, cleaned and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from nearmt.contracts import Pair
+from nearmt.corpus.cleaning import Cleaner, CleaningConfig
+from nearmt.corpus.formats import READERS
+from nearmt.corpus.lines import inner_suffix
+from nearmt.corpus.locating import Source, locate
+from nearmt.corpus.moses import read_aligned
+from nearmt.corpus.report import Report, Request
+from nearmt.errors import InputError
+
+
+class PairStream(Iterator[Pair]):
+    """Cleaned pairs of files, and a report of what was left out; it can be walked through once."""
+
+    def __init__(
+        self,
+        paths: list[Path],
+        request: Request | None = None,
+        cleaning: CleaningConfig | None = None,
+        *,
+        limit: int | None = None,
+        strict: bool = False,
+    ) -> None:
+        self.report = Report(strict=strict)
+        self.cleaning = cleaning or CleaningConfig()
+        self._request = request or Request()
+        self._clean = Cleaner(self.cleaning, self._request.source_lang, self._request.target_lang, self.report)
+        self._limit = limit
+        self._raw = raw_pairs(locate(paths, self._request), self._request, self.report)
+
+    @property
+    def signature(self) -> str:
+        """The rules in force."""
+        return self.cleaning.signature()
+
+    def __next__(self) -> Pair:
+        while self._limit is None or self.report.pairs < self._limit:
+            pair = self._clean(next(self._raw))
+            if pair is not None:
+                self.report.pairs += 1
+                return pair
+        raise StopIteration
+
+
+def read_pairs(
+    *paths: str | Path,
+    source_lang: str | None = None,
+    target_lang: str | None = None,
+    cleaning: CleaningConfig | None = None,
+    unconfirmed: bool = False,
+    limit: int | None = None,
+    strict: bool = True,
+) -> PairStream:
+    """Cleaned pairs of all files, in order; those with an empty side are left out.
+
+    The format follows the suffix (`.gz` and `.xz` are unpacked); folders are searched for files of known
+    formats, patterns such as `memories/*.tmx` are expanded. Two files whose suffixes are the two languages
+    (`a.de a.en`) are aligned plain text. What cannot be read is an error, or, without `strict`, left out and
+    named in the stream's `report`.
+    """
+    request = Request(source_lang, target_lang, unconfirmed)
+    return PairStream([Path(path) for path in paths], request, cleaning, limit=limit, strict=strict)
+
+
+def raw_pairs(sources: list[Source], request: Request, report: Report) -> Iterator[Pair]:
+    """Pairs as they stand in the files. A file that cannot be read to its end does not keep the others away."""
+    for source in sources:
+        if source.aligned is not None:
+            # Where one of two files has a line more, nobody knows since when they have been out of step.
+            yield from read_aligned(source.path, source.aligned, report)
+            continue
+        try:
+            yield from READERS[inner_suffix(source.path)](source.path, request, report)
+        except InputError as error:
+            report.failure(error)

@@ -1,0 +1,158 @@
+"""TMX: translation memories, read as pairs of any two of their languages and filled in as documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearmt.contracts import Pair
+from nearmt.corpus.document import MACHINE_NOTE, Document, Fillings, Part, Unit, plain_text
+from nearmt.corpus.encoding import Encoding, decoded, sniff_xml
+from nearmt.corpus.markup import escaped, quoted, reopened, segment_of, space_before, spliced, without, written
+from nearmt.corpus.report import Report, Request
+from nearmt.corpus.xml import Node, Stretch, UnitScanner
+from nearmt.languages import base_language, best_fit, same_language
+
+_KEPT_ATTRIBUTES = ("tuid", "creationdate", "creationid", "changedate", "changeid")
+_OWN = "x-nearmt"
+_ORIGIN = "x-origin"
+
+
+@dataclass
+class _Header:
+    """What the header says of the units behind it."""
+
+    source_lang: str | None = None
+    #: Written by `nearmt export`: identities of pairs are kept as they are.
+    own: bool = False
+
+
+def read_tmx(path: Path, request: Request, report: Report) -> Iterator[Pair]:
+    """Pairs of the two languages asked for; if none are, of the memory's own and the first other one."""
+    for unit, header in _units(path, sniff_xml(path), report):
+        report.units += 1
+        variants = _variants(unit)
+        report.languages.update(language for language, _ in variants)
+        source, target = _choose(variants, request, header)
+        if source is None or target is None:
+            report.skipped["other languages"] += 1
+        elif _by_machine(target) and not request.unconfirmed:
+            report.skipped["machine-translated"] += 1
+        else:
+            yield _pair(unit, source, target, path, header)
+
+
+def tmx_document(path: Path, request: Request, report: Report) -> Document:
+    """Units that lack the target language can be filled in."""
+    encoding = sniff_xml(path)
+    return Document(encoding, _parts(path, encoding, request, report), paragraphs=True)
+
+
+def _scan(path: Path, encoding: Encoding, report: Report) -> Iterator[Stretch]:
+    scanner = UnitScanner(path, report, units=frozenset({"tu"}), watched=frozenset({"header"}))
+    return scanner.scan(decoded(path, encoding))
+
+
+def _units(path: Path, encoding: Encoding, report: Report) -> Iterator[tuple[Stretch, _Header]]:
+    header = _Header()
+    for stretch in _scan(path, encoding, report):
+        if stretch.node is not None and stretch.is_unit:
+            yield stretch, header
+        elif stretch.node is not None:
+            header = _header_of(stretch.node)
+
+
+def _header_of(node: Node) -> _Header:
+    language = node.attributes.get("srclang", "*all*")
+    return _Header(None if language == "*all*" else language, node.attributes.get("creationtool") == "nearmt")
+
+
+def _variants(unit: Stretch) -> list[tuple[str, Node]]:
+    """The unit's texts by language code."""
+    assert unit.node is not None
+    found = []
+    for node in unit.node.elements("tuv"):
+        language = node.attributes.get("xml:lang") or node.attributes.get("lang", "")
+        if node.element("seg") is not None:
+            found.append((language, node))
+    return found
+
+
+def _choose(variants: list[tuple[str, Node]], request: Request, header: _Header) -> tuple[Node | None, Node | None]:
+    source_lang = request.source_lang or header.source_lang or (variants[0][0] if variants else "")
+    source = best_fit(variants, source_lang)
+    others = [(language, node) for language, node in variants if not same_language(language, source_lang)]
+    if request.target_lang:
+        return source, best_fit([v for v in variants if v[1] is not source], request.target_lang)
+    return source, others[0][1] if others else None
+
+
+def _by_machine(variant: Node) -> bool:
+    """Filled in by nearmt and not touched by anybody since."""
+    notes = [prop.text() for prop in variant.elements("prop") if prop.attributes.get("type") == _OWN]
+    return any(note.startswith(MACHINE_NOTE) for note in notes)
+
+
+def _segment_node(variant: Node) -> Node:
+    node = variant.element("seg")
+    assert node is not None
+    return node
+
+
+def _pair(unit: Stretch, source: Node, target: Node, path: Path, header: _Header) -> Pair:
+    assert unit.node is not None
+    metadata: dict[str, str] = {}
+    for node in (unit.node, target):
+        metadata |= {name: node.attributes[name] for name in _KEPT_ATTRIBUTES if node.attributes.get(name)}
+        for prop in node.elements("prop"):
+            metadata[prop.attributes.get("type", "prop")] = prop.text()
+    tuid = metadata.pop("tuid", "") if header.own else metadata.get("tuid", "")
+    origin = metadata.pop(_ORIGIN, "") if header.own else path.name
+    return Pair(
+        source=plain_text(segment_of(unit, _segment_node(source))),
+        target=plain_text(segment_of(unit, _segment_node(target))),
+        id=tuid if header.own or not tuid else f"{path.name}:{tuid}",
+        origin=origin,
+        metadata=metadata,
+    )
+
+
+def _parts(path: Path, encoding: Encoding, request: Request, report: Report) -> Iterator[Part]:
+    header = _Header()
+    for stretch in _scan(path, encoding, report):
+        if stretch.node is None or not stretch.is_unit:
+            header = header if stretch.node is None else _header_of(stretch.node)
+            yield Part(stretch.text)
+        else:
+            yield _part(stretch, request, header, encoding)
+
+
+def _part(unit: Stretch, request: Request, header: _Header, encoding: Encoding) -> Part:
+    """A unit whose source can be translated; a target that is missing is put behind the source."""
+    source, target = _choose(_variants(unit), request, header)
+    if source is None:
+        return Part(unit.text)
+    there = plain_text(segment_of(unit, _segment_node(target))) if target is not None else ""
+    found = Unit(segment_of(unit, _segment_node(source)), there, source.line)
+
+    def render(fillings: Fillings) -> str:
+        (filling,) = fillings
+        assert filling is not None
+        text = written(filling.target, encoding.name)
+        notes = [(_OWN, filling.note)]
+        notes += [(f"{_OWN}-match", f"{m.similarity:.0%}: {m.source} -> {m.target}") for m in filling.matches]
+        props = "".join(
+            f"<prop type={quoted(kind, encoding.name)}>{escaped(note, encoding.name)}</prop>" for kind, note in notes
+        )
+        if target is None:
+            language = quoted(base_language(request.target_lang or ""), encoding.name)
+            new = f"{space_before(unit, source)}<tuv xml:lang={language}>{props}<seg>{text}</seg></tuv>"
+            return spliced(unit, [(source.end, source.end, new)])
+        seg = _segment_node(target)
+        tag, end_tag = reopened(unit.slice(seg.start, seg.inner))
+        old = [prop for prop in target.elements("prop") if prop.attributes.get("type", "").startswith(_OWN)]
+        edits = [without(unit, prop) for prop in old]
+        return spliced(unit, [*edits, (seg.start, seg.end, f"{props}{tag}{text}{end_tag}")])
+
+    return Part(unit.text, (found,), render)

@@ -1,0 +1,146 @@
+"""XLIFF 1.2 and 2.x: bilingual documents, read as pairs by their state and filled in as documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearmt.contracts import Pair
+from nearmt.corpus.document import Document, Part, Unit, plain_text
+from nearmt.corpus.encoding import Encoding, decoded, sniff_xml
+from nearmt.corpus.markup import segment_of, with_attributes
+from nearmt.corpus.report import Report, Request
+from nearmt.corpus.xliff_filling import fill_unit_1, fill_unit_2
+from nearmt.corpus.xliff_model import Entry, entries_1, entries_2
+from nearmt.corpus.xml import Node, Stretch, UnitScanner
+from nearmt.errors import InputError
+from nearmt.languages import same_language
+
+_LANGUAGE_ATTRIBUTES = {"file": ("source-language", "target-language"), "xliff": ("srcLang", "trgLang")}
+
+
+@dataclass(frozen=True)
+class _Languages:
+    source: str | None = None
+    target: str | None = None
+
+    @classmethod
+    def around(cls, nodes: tuple[Node, ...]) -> _Languages:
+        """As the elements around a unit name them; the innermost wins."""
+        found = cls()
+        for node in nodes:
+            source, target = _LANGUAGE_ATTRIBUTES.get(node.name, ("", ""))
+            found = cls(node.attributes.get(source, found.source), node.attributes.get(target, found.target))
+        return found
+
+    def fit(self, request: Request) -> bool:
+        return same_language(self.source, request.source_lang) and same_language(self.target, request.target_lang)
+
+
+def read_xliff(path: Path, request: Request, report: Report) -> Iterator[Pair]:
+    """Pairs whose state says that somebody stands by them. A file of the opposite direction is turned round."""
+    for stretch in _scan(path, sniff_xml(path), report):
+        if stretch.node is None or not stretch.is_unit:
+            continue
+        report.units += 1
+        languages = _Languages.around(stretch.around)
+        turned = not languages.fit(request) and _Languages(languages.target, languages.source).fit(request)
+        if not turned and not languages.fit(request):
+            report.skipped["other languages"] += 1
+            continue
+        report.languages.update(language for language in (languages.source, languages.target) if language)
+        for entry in _entries(stretch.node):
+            if reason := _unusable(entry, request):
+                report.skipped[reason] += 1
+            else:
+                yield _pair(stretch, entry, path, turned)
+
+
+def xliff_document(path: Path, request: Request, report: Report) -> Document:
+    """Units without a target can be filled in."""
+    encoding = sniff_xml(path)
+    return Document(encoding, _parts(path, encoding, request, report), paragraphs=True)
+
+
+def _scan(path: Path, encoding: Encoding, report: Report) -> Iterator[Stretch]:
+    scanner = UnitScanner(
+        path, report, units=frozenset({"trans-unit", "unit"}), watched=frozenset(_LANGUAGE_ATTRIBUTES)
+    )
+    return scanner.scan(decoded(path, encoding))
+
+
+def _entries(unit: Node) -> list[Entry]:
+    return entries_1(unit) if unit.name == "trans-unit" else entries_2(unit)
+
+
+def _unusable(entry: Entry, request: Request) -> str | None:
+    if entry.target is None or not entry.target.text().strip():
+        return "untranslated"
+    return None if entry.confirmed or request.unconfirmed else "not confirmed"
+
+
+def _pair(unit: Stretch, entry: Entry, path: Path, turned: bool) -> Pair:
+    assert unit.node is not None and entry.target is not None
+    source, target = (plain_text(segment_of(unit, node)) for node in (entry.source, entry.target))
+    if turned:
+        source, target = target, source
+    inside = next((node.attributes for node in reversed(unit.around) if node.name == "file"), {})
+    file = inside.get("original") or inside.get("id", "")
+    names = [path.name, file, unit.node.attributes.get("id", ""), entry.key]
+    metadata = {"file": file, "state": entry.state, "note": " ".join(_notes(unit.node))}
+    return Pair(
+        source=source,
+        target=target,
+        id=":".join(name for name in names if name) if unit.node.attributes.get("id") else "",
+        origin=path.name,
+        metadata={name: value for name, value in metadata.items() if value},
+    )
+
+
+def _notes(unit: Node) -> list[str]:
+    holders = [unit, *unit.elements("notes")]
+    return [note.text() for holder in holders for note in holder.elements("note")]
+
+
+def _parts(path: Path, encoding: Encoding, request: Request, report: Report) -> Iterator[Part]:
+    for stretch in _scan(path, encoding, report):
+        if stretch.node is None:
+            yield Part(stretch.text)
+        elif not stretch.is_unit:
+            yield _head(stretch, path, request, encoding)
+        else:
+            yield _part(stretch, encoding)
+
+
+def _head(stretch: Stretch, path: Path, request: Request, encoding: Encoding) -> Part:
+    """The start tag that names the languages: they must be the model's; a missing target is named."""
+    assert stretch.node is not None
+    names = _LANGUAGE_ATTRIBUTES[stretch.node.name]
+    languages = _Languages.around((stretch.node,))
+    if not languages.fit(request):
+        raise InputError(
+            f"{path}, line {stretch.node.line}: is {languages.source or '?'} to {languages.target or '?'}, "
+            f"the model translates {request.source_lang} to {request.target_lang}"
+        )
+    if languages.source is None or languages.target is not None or request.target_lang is None:
+        return Part(stretch.text)
+    target = {names[1]: request.target_lang}
+    return Part(stretch.text, render=lambda _: with_attributes(stretch.text, target, encoding.name))
+
+
+def _part(unit: Stretch, encoding: Encoding) -> Part:
+    assert unit.node is not None
+    entries = _entries(unit.node)
+    if not entries or unit.node.attributes.get("translate") == "no":
+        return Part(unit.text)
+    units = tuple(
+        Unit(
+            source=segment_of(unit, entry.source),
+            target=plain_text(segment_of(unit, entry.target)) if entry.target is not None else "",
+            line=entry.source.line,
+        )
+        for entry in entries
+    )
+    fill = fill_unit_1 if unit.node.name == "trans-unit" else fill_unit_2
+    return Part(unit.text, units, lambda fillings: fill(unit, entries, fillings, encoding.name))

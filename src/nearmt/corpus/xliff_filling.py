@@ -1,0 +1,134 @@
+"""Putting translations into units of XLIFF 1.2 and 2.x."""
+
+from __future__ import annotations
+
+from nearmt.corpus.document import Filling, FillingOrigin, Fillings, Match
+from nearmt.corpus.markup import (
+    escaped,
+    quoted,
+    reopened,
+    space_before,
+    spliced,
+    with_attributes,
+    without,
+    written,
+)
+from nearmt.corpus.xliff_model import SUB_STATE, Entry
+from nearmt.corpus.xml import Node, Stretch
+
+Edit = tuple[int, int, str]
+
+# State of a target by where it comes from. What a machine wrote is never called translated, so that it
+# is not taken for a translation somebody stands by; its second word says what it is.
+_STATE_1 = {
+    FillingOrigin.MACHINE: {"state": "needs-review-translation", "state-qualifier": "mt-suggestion"},
+    FillingOrigin.MEMORY: {"state": "translated", "state-qualifier": "exact-match"},
+}
+_STATE_2 = {
+    FillingOrigin.MACHINE: {"state": "initial", "subState": f"{SUB_STATE}:machine-translated"},
+    FillingOrigin.MEMORY: {"state": "translated", "subState": f"{SUB_STATE}:exact-match"},
+    FillingOrigin.COPY: {"state": "initial", "subState": f"{SUB_STATE}:copied"},
+}
+
+
+def fill_unit_1(unit: Stretch, entries: list[Entry], fillings: Fillings, encoding: str) -> str:
+    """XLIFF 1.2: a target behind the source, with its state, a note and alternatives."""
+    assert unit.node is not None
+    given = [filling for filling in fillings if filling is not None]
+    source = unit.node.element("seg-source") or unit.node.element("source")
+    assert source is not None
+    target = unit.node.element("target")
+    # Several segments share one target: it is as sure as the least sure of them.
+    sure = all(filling is not None and filling.origin is FillingOrigin.MEMORY for filling in fillings)
+    state = _STATE_1[FillingOrigin.MEMORY if sure else FillingOrigin.MACHINE]
+    tag = unit.slice(target.start, target.inner) if target is not None else "<target>"
+    start, end = reopened(with_attributes(tag, state, encoding))
+    content = _content_1(unit, entries, fillings, encoding)
+    indent = space_before(unit, source)
+    extra = "".join(f'{indent}<note from="nearmt">{escaped(f.note, encoding)}</note>' for f in given)
+    extra += "".join(indent + _alternative(match, encoding) for f in given for match in f.matches)
+    edits = [without(unit, node) for node in _own_1(unit.node)]
+    if not sure and unit.node.attributes.get("approved") == "yes":
+        approval = with_attributes(unit.slice(0, unit.node.inner), {"approved": "no"}, encoding)
+        edits.append((0, unit.node.inner, approval))
+    if target is None:
+        edits.append((source.end, source.end, f"{indent}{start}{content}{end}{extra}"))
+    else:
+        edits.append((target.start, target.end, f"{start}{content}{end}{extra}"))
+    return spliced(unit, edits)
+
+
+def _content_1(unit: Stretch, entries: list[Entry], fillings: Fillings, encoding: str) -> str:
+    """The target's content: the translation, or the structure of `seg-source` with translations in it."""
+    assert unit.node is not None
+    holder = unit.node.element("seg-source")
+    if holder is None or entries[0].source.name == "source":
+        assert fillings[0] is not None
+        return written(fillings[0].target, encoding)
+    parts, at = [], holder.inner
+    for entry, filling in zip(entries, fillings, strict=True):
+        parts.append(unit.slice(at, entry.source.inner))
+        if filling is not None:
+            parts.append(written(filling.target, encoding))
+        elif entry.target is not None:
+            parts.append(unit.slice(entry.target.inner, entry.target.inner_end))
+        at = entry.source.inner_end
+    return "".join([*parts, unit.slice(at, holder.inner_end)])
+
+
+def _alternative(match: Match, encoding: str) -> str:
+    origin = quoted(f"nearmt {match.origin}", encoding)
+    source, target = escaped(match.source, encoding), escaped(match.target, encoding)
+    return (
+        f'<alt-trans match-quality="{match.similarity:.0%}" origin={origin}>'
+        f"<source>{source}</source><target>{target}</target></alt-trans>"
+    )
+
+
+def _own_1(unit: Node) -> list[Node]:
+    """Notes and alternatives that an earlier run of nearmt left."""
+    notes = [node for node in unit.elements("note") if node.attributes.get("from") == "nearmt"]
+    others = [node for node in unit.elements("alt-trans") if node.attributes.get("origin", "").startswith("nearmt")]
+    return notes + others
+
+
+def fill_unit_2(unit: Stretch, entries: list[Entry], fillings: Fillings, encoding: str) -> str:
+    """XLIFF 2: a target in each segment, the segment's state, and notes of the unit."""
+    assert unit.node is not None
+    edits: list[Edit] = []
+    notes: list[str] = []
+    for entry, filling in zip(entries, fillings, strict=True):
+        if filling is not None:
+            edits += _segment_2(unit, entry, filling, encoding)
+            notes.append(filling.note)
+            notes += [f"nearmt: {m.similarity:.0%} match: {m.source} -> {m.target}" for m in filling.matches]
+    return spliced(unit, [*edits, *_notes_2(unit, notes, encoding)])
+
+
+def _segment_2(unit: Stretch, entry: Entry, filling: Filling, encoding: str) -> list[Edit]:
+    assert entry.holder is not None
+    holder = with_attributes(unit.slice(entry.holder.start, entry.holder.inner), _STATE_2[filling.origin], encoding)
+    text = written(filling.target, encoding)
+    edits = [(entry.holder.start, entry.holder.inner, holder)]
+    if entry.target is None:
+        indent = space_before(unit, entry.source)
+        return [*edits, (entry.source.end, entry.source.end, f"{indent}<target>{text}</target>")]
+    start, end = reopened(unit.slice(entry.target.start, entry.target.inner))
+    return [*edits, (entry.target.start, entry.target.end, f"{start}{text}{end}")]
+
+
+def _notes_2(unit: Stretch, notes: list[str], encoding: str) -> list[Edit]:
+    """Notes stand before the original data and the segments."""
+    assert unit.node is not None
+    written_notes = "".join(f'<note category="nearmt">{escaped(note, encoding)}</note>' for note in notes)
+    holder = unit.node.element("notes")
+    if holder is not None and holder.inner != holder.end:
+        old = [node for node in holder.elements("note") if node.attributes.get("category") == "nearmt"]
+        place = holder.inner_end
+        while unit.raw[place - 1 : place].isspace():
+            place -= 1
+        return [*((node.start, node.end, "") for node in old), (place, place, written_notes)]
+    if holder is not None:
+        return [(holder.start, holder.end, f"<notes>{written_notes}</notes>")]
+    first = unit.node.elements("originalData", "segment", "ignorable")[0]
+    return [(first.start, first.start, f"<notes>{written_notes}</notes>{space_before(unit, first)}")]

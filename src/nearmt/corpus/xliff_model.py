@@ -1,0 +1,71 @@
+"""Where XLIFF 1.2 and 2.x keep their sources, targets and states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nearmt.corpus.xml import Node
+
+#: States behind which somebody stands.
+_CONFIRMED_1 = {"final", "signed-off", "translated"}
+_CONFIRMED_2 = {"translated", "reviewed", "final"}
+#: `subState` of a segment that nearmt filled in.
+SUB_STATE = "nearmt"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A source and the place of its target within a unit."""
+
+    source: Node
+    target: Node | None
+    state: str
+    confirmed: bool
+    #: What tells it from the unit's other entries.
+    key: str = ""
+    #: XLIFF 2: the element that holds both.
+    holder: Node | None = None
+
+
+def entries_1(unit: Node) -> list[Entry]:
+    """XLIFF 1.2: one source and one target, or as many as `seg-source` marks."""
+    source, target = unit.element("source"), unit.element("target")
+    if source is None:
+        return []
+    state = target.attributes.get("state", "") if target is not None else ""
+    approved = unit.attributes.get("approved")
+    # Without a state, whoever wrote the target and did not disapprove of it meant it.
+    confirmed = approved == "yes" or state in _CONFIRMED_1 or (state == "" and approved != "no")
+    marked = segments_of(unit.element("seg-source"))
+    if not marked:
+        return [Entry(source, target, state, confirmed)]
+    targets = {node.attributes.get("mid", ""): node for node in segments_of(target)}
+    return [
+        Entry(node, targets.get(node.attributes.get("mid", "")), state, confirmed, node.attributes.get("mid", ""))
+        for node in marked
+    ]
+
+
+def segments_of(node: Node | None) -> list[Node]:
+    """The `mrk` elements that mark segments, at any depth."""
+    if node is None:
+        return []
+    found = []
+    for child in node.children:
+        if isinstance(child, Node):
+            is_segment = child.name == "mrk" and child.attributes.get("mtype") == "seg"
+            found += [child] if is_segment else segments_of(child)
+    return found
+
+
+def entries_2(unit: Node) -> list[Entry]:
+    """XLIFF 2: a unit has segments, each with a state of its own."""
+    entries = []
+    for segment in unit.elements("segment"):
+        source, target = segment.element("source"), segment.element("target")
+        if source is None:
+            continue
+        state = segment.attributes.get("state", "")
+        confirmed = state in _CONFIRMED_2 or state == ""
+        entries.append(Entry(source, target, state, confirmed, segment.attributes.get("id", ""), segment))
+    return entries

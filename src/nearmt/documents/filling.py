@@ -1,0 +1,191 @@
+"""Units in, fillings out: exact matches, sentences, placeholders, tags."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from nearmt.config import Config, option
+from nearmt.contracts import Progress, Translation
+from nearmt.corpus import Filling, FillingOrigin, Match, Segment, Tag, Unit, plain_text
+from nearmt.documents.placeholders import as_tags, as_text, lost, without_placeholders
+from nearmt.documents.sentences import sentence_spans, stripped_span
+from nearmt.documents.tags import project
+from nearmt.models.alignment import Link, align
+from nearmt.translator import Translator, joined
+
+#: Pairs named as the origin of a translation.
+_PAIRS_NAMED = 3
+
+
+@dataclass(frozen=True)
+class FillConfig(Config):
+    """How a document is filled in."""
+
+    exact: bool = option(True, "a unit whose source is in the memory word for word gets the stored translation")
+    matches: bool = option(False, "show the stored pairs whose sources resemble each unit, with percentages")
+    min_match: float = option(0.5, "least similarity of a match that is shown", low=0, high=1)
+    max_matches: int = option(3, "most matches shown for a unit", low=1, high=100)
+    split_sentences: bool | None = option(
+        None, "translate sentence by sentence (default: in TMX, XLIFF, PO and JSONL, not in text and TSV)"
+    )
+
+
+@dataclass(frozen=True)
+class FilledUnit:
+    """A unit's filling, how it was translated, and what people should look at."""
+
+    filling: Filling
+    translation: Translation
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Result:
+    """A translated segment."""
+
+    target: Segment
+    translation: Translation
+
+
+class Filler:
+    """Fills units with a translator's model and memory."""
+
+    def __init__(self, translator: Translator, config: FillConfig, *, paragraphs: bool, explain: bool = False) -> None:
+        self.translator, self.config = translator, config
+        self._explain = explain
+        self._split = paragraphs if config.split_sentences is None else config.split_sentences
+
+    def fill(self, units: Sequence[Unit], progress: Progress | None = None) -> list[FilledUnit]:
+        """A filling for every unit, in order."""
+        filled: dict[int, FilledUnit] = {}
+        for number, unit in enumerate(units):
+            ready = _copied(unit) or self._from_memory(unit)
+            if ready is not None:
+                filled[number] = ready
+        left = [number for number in range(len(units)) if number not in filled]
+        for number, result in zip(left, self._translated([units[n] for n in left], progress), strict=True):
+            filled[number] = result
+        return [self._with_matches(units[number], filled[number]) for number in range(len(units))]
+
+    def _from_memory(self, unit: Unit) -> FilledUnit | None:
+        memory = self.translator.datastore
+        text = plain_text(unit.source)
+        pair = memory.exact(text) if memory is not None and self.config.exact else None
+        if pair is None:
+            return None
+        start, end = stripped_span(text, 0, len(text))
+        whole = text[:start] + pair.target + text[end:]
+        target = self._tagged([unit.source], [whole], [[((start, end), (start, start + len(pair.target)))]])[0]
+        filling = Filling(target, FillingOrigin.MEMORY, pair_ids=(pair.id,))
+        warnings = _warnings(lost(unit.source, target, unit.printf))
+        return FilledUnit(filling, Translation(source=text, text=pair.target, score=0.0), warnings)
+
+    def _translated(self, units: Sequence[Unit], progress: Progress | None) -> list[FilledUnit]:
+        """Translate; where that loses placeholders, do it again with the placeholders taken out and put back."""
+        results = self._segments([unit.source for unit in units], progress)
+        again = [n for n, unit in enumerate(units) if lost(unit.source, results[n].target, unit.printf)]
+        protected = self._segments([as_tags(units[n].source, units[n].printf) for n in again])
+        warnings: dict[int, tuple[str, ...]] = {}
+        for number, result in zip(again, protected, strict=True):
+            unit, target = units[number], as_text(result.target)
+            missing = lost(unit.source, target, unit.printf)
+            warnings[number] = _warnings(missing) or ("placeholders were put back by alignment: look at their places",)
+            if not missing:
+                results[number] = _Result(target, result.translation)
+        return [self._machine(result, warnings.get(number, ())) for number, result in enumerate(results)]
+
+    def _machine(self, result: _Result, warnings: tuple[str, ...]) -> FilledUnit:
+        translation = replace(result.translation, text=plain_text(result.target))
+        filling = Filling(
+            result.target, FillingOrigin.MACHINE, score=translation.score, pair_ids=_speakers(translation)
+        )
+        return FilledUnit(filling, translation, warnings)
+
+    def _segments(self, segments: Sequence[Segment], progress: Progress | None = None) -> list[_Result]:
+        """Segments translated sentence by sentence, with their tags at the aligned places."""
+        texts = [plain_text(segment) for segment in segments]
+        spans = [self._spans(text) for text in texts]
+        sentences = [text[start:end] for text, cuts in zip(texts, spans, strict=True) for start, end in cuts]
+        found = iter(self.translator.translate(sentences, explain=self._explain, progress=progress))
+        wholes, translations, places = [], [], []
+        for text, cuts in zip(texts, spans, strict=True):
+            parts = [next(found) for _ in cuts]
+            whole, where = _assembled(text, cuts, parts)
+            wholes.append(whole)
+            places.append(list(zip(cuts, where, strict=True)))
+            translations.append(joined(text, parts))
+        targets = self._tagged(segments, wholes, places)
+        return [_Result(target, translation) for target, translation in zip(targets, translations, strict=True)]
+
+    def _spans(self, text: str) -> list[tuple[int, int]]:
+        if self._split:
+            return sentence_spans(text, self.translator.model.language_pair[0])
+        start, end = stripped_span(text, 0, len(text))
+        return [(start, end)] if start < end else []
+
+    def _tagged(
+        self,
+        segments: Sequence[Segment],
+        targets: Sequence[str],
+        places: Sequence[Sequence[tuple[tuple[int, int], tuple[int, int]]]],
+    ) -> list[Segment]:
+        """The targets with the tags of their segments, by aligning what stands at the places."""
+        wanted = [n for n, segment in enumerate(segments) if any(isinstance(part, Tag) for part in segment)]
+        sides: list[tuple[str, str]] = []
+        for number in wanted:
+            text = plain_text(segments[number])
+            sides += [(text[a:b], targets[number][c:d]) for (a, b), (c, d) in places[number]]
+        found = iter(align(self.translator.model, [side[0] for side in sides], [side[1] for side in sides]))
+        tagged: list[Segment] = [(target,) for target in targets]
+        for number in wanted:
+            links = [_moved(link, a, c) for (a, _), (c, _) in places[number] for link in next(found)]
+            tagged[number] = project(segments[number], targets[number], links)
+        return tagged
+
+    def _with_matches(self, unit: Unit, filled: FilledUnit) -> FilledUnit:
+        memory = self.translator.datastore
+        if memory is None or not self.config.matches:
+            return filled
+        found: list[Match] = memory.matches(plain_text(unit.source), self.config.max_matches, self.config.min_match)
+        return replace(filled, filling=replace(filled.filling, matches=tuple(found)))
+
+
+def _copied(unit: Unit) -> FilledUnit | None:
+    """A unit without a letter outside of placeholders is its own translation."""
+    text = plain_text(unit.source)
+    if any(character.isalpha() for character in without_placeholders(text, unit.printf)):
+        return None
+    return FilledUnit(Filling(unit.source, FillingOrigin.COPY), Translation(source=text, text=text, score=0.0))
+
+
+def _assembled(text: str, cuts: list[tuple[int, int]], parts: list[Translation]) -> tuple[str, list[tuple[int, int]]]:
+    """The translations with the white space that stood between their sources, and where each came to stand."""
+    pieces, at, length, where = [], 0, 0, []
+    for (start, end), part in zip(cuts, parts, strict=True):
+        space = text[at:start]
+        length += len(space)
+        where.append((length, length + len(part.text)))
+        length += len(part.text)
+        pieces += [space, part.text]
+        at = end
+    return "".join([*pieces, text[at:]]), where
+
+
+def _moved(link: Link, source: int, target: int) -> Link:
+    (a, b), (c, d) = link.source, link.target
+    return Link((a + source, b + source), (c + target, d + target))
+
+
+def _speakers(translation: Translation) -> tuple[str, ...]:
+    """The pairs that spoke most for the words of an explained translation."""
+    shares: Counter[str] = Counter()
+    for token in translation.provenance or ():
+        for witness in token.witnesses:
+            shares[witness.pair_id] += witness.share  # type: ignore[assignment]  # a Counter adds up floats too
+    return tuple(pair_id for pair_id, _ in shares.most_common(_PAIRS_NAMED))
+
+
+def _warnings(missing: list[str]) -> tuple[str, ...]:
+    return (f"placeholders differ from the source: {' '.join(missing)}",) if missing else ()

@@ -1,0 +1,90 @@
+"""Placeholders in texts: found, compared, and turned into tags where the model would not keep them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from nearmt.corpus import Segment, Tag, TagKind, plain_text
+
+_PRINTF = r"%(?:\(\w+\)|\d+\$)?[-+0#]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh|h|ll|l|L|q|j|z|t)?[diouxXeEfFgGcrsabAp]|%%"
+_OTHERS = [
+    r"\$\{[^{}\s]+\}",  # ${name}
+    r"%\{[^{}\s]+\}",  # %{name}
+    r"\{\{[^{}]+\}\}",  # {{name}}
+    r"\{[\w.\[\]]*(?:![rsa])?(?::[^{}]*)?\}",  # {name}, {0}, {name!r:>10}
+    r"</?[A-Za-z][^<>]*>",  # <b>, <x id="1"/>, </b>
+    r"&(?:[A-Za-z]\w*|#\d+|#x[0-9A-Fa-f]+);",  # &amp;
+]
+# Longest first, so that `${name}` is not taken for `{name}` behind a dollar.
+_WITHOUT_PRINTF = re.compile("|".join(_OTHERS))
+_WITH_PRINTF = re.compile("|".join([*_OTHERS, _PRINTF]))
+# Where nobody says that it is a format string, `50%ig` is a word.
+_MAYBE_PRINTF = re.compile("|".join([*_OTHERS, rf"(?<!\d)(?:{_PRINTF})(?![A-Za-z])"]))
+_ELEMENT = re.compile(r"<(/?)([A-Za-z][\w:.-]*)[^<>]*?(/?)>")
+_OWN = "placeholder "
+
+
+def _pattern(printf: bool | None) -> re.Pattern[str]:
+    return {False: _WITHOUT_PRINTF, True: _WITH_PRINTF, None: _MAYBE_PRINTF}[printf]
+
+
+def placeholders(text: str, printf: bool | None = None) -> Counter[str]:
+    """Every placeholder of a text and how often it occurs."""
+    return Counter(_pattern(printf).findall(text))
+
+
+def without_placeholders(text: str, printf: bool | None = None) -> str:
+    return _pattern(printf).sub(" ", text)
+
+
+def as_tags(segment: Segment, printf: bool | None = None) -> Segment:
+    """The segment with its placeholders as tags: they are left out of what is translated and put back."""
+    parts: list[str | Tag] = []
+    for part in segment:
+        if isinstance(part, Tag):
+            parts.append(part)
+            continue
+        at = 0
+        for found in _pattern(printf).finditer(part):
+            parts += [part[at : found.start()], Tag(found.group(), key=f"{_OWN}{len(parts)}")]
+            at = found.end()
+        parts.append(part[at:])
+    return _paired(tuple(part for part in parts if part != ""))
+
+
+def _paired(segment: Segment) -> Segment:
+    """Start and end tags among the placeholders as pairs."""
+    parts = list(segment)
+    waiting: list[tuple[str, int]] = []
+    for place, part in enumerate(parts):
+        found = _ELEMENT.fullmatch(part.markup) if isinstance(part, Tag) and part.key.startswith(_OWN) else None
+        if found is None or found.group(3):
+            continue
+        if not found.group(1):
+            waiting.append((found.group(2), place))
+        elif waiting and waiting[-1][0] == found.group(2):
+            opened_at = waiting.pop()[1]
+            opening = parts[opened_at]
+            assert isinstance(opening, Tag) and isinstance(part, Tag)
+            parts[opened_at] = Tag(opening.markup, TagKind.OPEN, opening.key, element=True)
+            parts[place] = Tag(part.markup, TagKind.CLOSE, opening.key, element=True)
+    return tuple(parts)
+
+
+def as_text(segment: Segment) -> Segment:
+    """The opposite of `as_tags`."""
+    parts: list[str | Tag] = []
+    for part in segment:
+        piece = part.markup if isinstance(part, Tag) and part.key.startswith(_OWN) else part
+        if isinstance(piece, str) and parts and isinstance(parts[-1], str):
+            parts[-1] += piece
+        else:
+            parts.append(piece)
+    return tuple(parts)
+
+
+def lost(source: Segment, target: Segment, printf: bool | None = None) -> list[str]:
+    """Placeholders of the source that the target lacks, and with a plus those it has too many of."""
+    before, after = placeholders(plain_text(source), printf), placeholders(plain_text(target), printf)
+    return [*(before - after), *(f"+{extra}" for extra in after - before)]

@@ -1,0 +1,36 @@
+"""Sentences of a text, by a library made for it."""
+
+from __future__ import annotations
+
+import re
+
+from nearmt.errors import MissingPackageError
+from nearmt.languages import base_language
+
+_LINE = re.compile(r"[^\r\n]+")
+
+
+def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
+    """Where the sentences of a text stand, without the white space between them. A line break ends a sentence."""
+    try:
+        from sentencex import segment
+    except ImportError as error:
+        raise MissingPackageError(
+            "splitting into sentences needs the package sentencex: pip install sentencex"
+        ) from error
+    spans = []
+    for line in _LINE.finditer(text):
+        at = line.start()
+        for sentence in segment(base_language(language), line.group()):
+            spans.append(stripped_span(text, at, at + len(sentence)))
+            at += len(sentence)
+    return [(start, end) for start, end in spans if start < end]
+
+
+def stripped_span(text: str, start: int, end: int) -> tuple[int, int]:
+    """The span without white space at its ends."""
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return start, end

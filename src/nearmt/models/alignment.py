@@ -1,0 +1,171 @@
+"""Which word says which: the words of a translation and those of its source, linked by the model's attention."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nearmt.timing import timed
+
+if TYPE_CHECKING:
+    from nearmt.models import TranslationModel
+
+#: Character offsets, end exclusive.
+Span = tuple[int, int]
+
+#: A run of letters and digits, or a single other character.
+WORD = re.compile(r"\w+|[^\w\s]")
+_BATCH = 16
+# How many characters a tokenizer may leave out before the next piece, and how many more for each piece
+# before it that is not found in the text (unknown characters, escapes).
+_NEAR, _FURTHER = 4, 16
+# Pieces such as `).` hold several words: of two that are looked at alike, take the one that is the same word.
+_SAMEWORD = 1.01
+
+
+@dataclass(frozen=True)
+class Link:
+    """A stretch of the source and the stretch of the target that says it (character offsets, end exclusive)."""
+
+    source: Span
+    target: Span
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The source or the target of a pair."""
+
+    text: str
+    words: list[Span]
+    ids: list[int]
+    #: For the tokens that stand for something in the text: their places in `ids`, and where they stand.
+    places: list[int]
+    spans: list[Span]
+
+    @classmethod
+    def of(cls, text: str, ids: list[int], pieces: list[str]) -> _Side:
+        places = [place for place, piece in enumerate(pieces) if piece]
+        spans = piece_spans(text, [pieces[place] for place in places])
+        return cls(text, [match.span() for match in WORD.finditer(text)], ids, places, spans)
+
+    def spellings(self) -> np.ndarray:
+        return np.array([self.text[start:end] for start, end in self.words], dtype=object)
+
+
+def align(model: TranslationModel, sources: Sequence[str], targets: Sequence[str]) -> list[list[Link]]:
+    """Link every word of each target to one word of its source, in the order of the target.
+
+    Words are runs of letters and digits, and single other characters. A pair with a side that is longer
+    than the model's positions is linked along the diagonal.
+    """
+    with timed("model/align"):
+        pairs = [_sides(model, source, target) for source, target in zip(sources, targets, strict=True)]
+        choices = [_diagonal(len(source.words), len(target.words)) for source, target in pairs]
+        due = [number for number, pair in enumerate(pairs) if _can_attend(model, *pair)]
+        due.sort(key=lambda number: len(pairs[number][0].ids))
+        for start in range(0, len(due), _BATCH):
+            batch = due[start : start + _BATCH]
+            weights = model.seq2seq.attention([pairs[n][0].ids for n in batch], [pairs[n][1].ids for n in batch])
+            for number, weight_TS in zip(batch, weights, strict=True):
+                choices[number] = _best_words(*pairs[number], weight_TS)
+        return [
+            [Link(source.words[best], word) for best, word in zip(chosen, target.words, strict=False)]
+            for (source, target), chosen in zip(pairs, choices, strict=True)
+        ]
+
+
+def _sides(model: TranslationModel, source: str, target: str) -> tuple[_Side, _Side]:
+    codec = model.codec
+    source_ids, target_ids = codec.source_ids(source), codec.target_ids(target)
+    return (
+        _Side.of(source, source_ids, codec.source_pieces(source_ids)),
+        _Side.of(target, target_ids, codec.pieces(target_ids[:-1])),
+    )
+
+
+def _can_attend(model: TranslationModel, source: _Side, target: _Side) -> bool:
+    fed = len(model.seq2seq.prompt) + len(target.ids) - 1
+    fits = max(len(source.ids), fed) <= model.seq2seq.positions
+    return fits and all(side.words and side.places for side in (source, target))
+
+
+def _diagonal(source_count: int, target_count: int) -> list[int]:
+    """A source word for each target word, as if both sides went in step; none if there is no source word."""
+    if not source_count:
+        return []
+    return [min(round(n * source_count / target_count), source_count - 1) for n in range(target_count)]
+
+
+def _best_words(source: _Side, target: _Side, weight_TS: Tensor) -> list[int]:
+    """For each target word the source word that its pieces look at most."""
+    share_SX, share_TY = _shares(source), _shares(target)
+    weight_YX = (share_TY.T @ weight_TS.cpu()[target.places][:, source.places] @ share_SX).numpy()
+    same_YX = target.spellings()[:, None] == source.spellings()
+    return [int(best) for best in (weight_YX * np.where(same_YX, _SAMEWORD, 1)).argmax(axis=1)]
+
+
+def _shares(side: _Side) -> Tensor:
+    """How much of each piece belongs to each word, [pieces, words]; no word is without a piece."""
+    share_PW = torch.zeros(len(side.spans), len(side.words))
+    ends = [end for _, end in side.words]
+    for piece, (start, end) in enumerate(side.spans):
+        word = min(bisect_right(ends, start), len(ends) - 1)
+        share_PW[piece, word] = max(min(end, ends[word]) - start, 1)
+        while ends[word] < end and word + 1 < len(ends):
+            word += 1
+            share_PW[piece, word] = max(min(end, ends[word]) - side.words[word][0], 0)
+    share_PW /= share_PW.sum(dim=1, keepdim=True)
+    starts = [start for start, _ in side.spans]
+    for word in (share_PW.sum(dim=0) == 0).nonzero()[:, 0].tolist():
+        share_PW[max(bisect_right(starts, side.words[word][0]) - 1, 0), word] = 1
+    return share_PW
+
+
+def piece_spans(text: str, pieces: Sequence[str]) -> list[Span]:
+    """Where the pieces of a tokenizer stand in the text; neither starts nor ends ever go back.
+
+    Tokenizers change letters (compatibility forms, case) and drop or escape some, so this is a walk through
+    the folded text: a piece stands where it is found next, nearby, or else where the walk has got to.
+    """
+    folded, origin = _folded_with_origin(text)
+    spans: list[Span] = []
+    cursor = missed = last_end = 0
+    for piece in map(_folded, pieces):
+        reach = cursor + len(piece) + _NEAR + _FURTHER * missed
+        found = folded.find(piece, cursor, reach) if piece else -1
+        if found < 0:
+            missed += bool(piece)
+            start, end = origin[cursor], max(origin[cursor], last_end)
+        else:
+            missed, cursor = 0, found + len(piece)
+            start, end = origin[found], origin[cursor - 1] + 1
+        spans.append((start, end))
+        last_end = end
+    return spans
+
+
+def _folded_with_origin(text: str) -> tuple[str, list[int]]:
+    """The folded text, and which character of the text each of its characters (and its end) comes from."""
+    folded = [_folded(character) for character in text]
+    origin = [place for place, part in enumerate(folded) for _ in part]
+    return "".join(folded), [*origin, len(text)]
+
+
+def _folded(text: str) -> str:
+    """Without case, blanks and compatibility forms, letter by letter, so that parts fold like the whole."""
+    return "".join(map(_folded_letter, text))
+
+
+@lru_cache(maxsize=4096)
+def _folded_letter(letter: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", letter).casefold())
+    return "".join(part for part in decomposed if not part.isspace())

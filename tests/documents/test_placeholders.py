@@ -1,0 +1,62 @@
+"""Placeholders: found, compared, turned into tags and back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nearmt.corpus import Tag, TagKind, plain_text
+from nearmt.documents.placeholders import as_tags, as_text, lost, placeholders, without_placeholders
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Datei %s fehlt", ["%s"]),
+        ("%(count)d von %(total)d", ["%(count)d", "%(total)d"]),
+        ("%1$s ist älter als %2$s", ["%1$s", "%2$s"]),
+        ("%-10.3f und %5d und %lu und %%", ["%-10.3f", "%5d", "%lu", "%%"]),
+        ("Hallo {name}, {0} und {} und {x!r:>10}", ["{name}", "{0}", "{}", "{x!r:>10}"]),
+        ("${HOME} und %{name} und {{ item.name }}", ["${HOME}", "%{name}", "{{ item.name }}"]),
+        ('<x id="1"/> und <b>fett</b>', ['<x id="1"/>', "<b>", "</b>"]),
+        ("A &amp; B &#160; C &#xA0;", ["&amp;", "&#160;", "&#xA0;"]),
+        ("100 % sicher, 50%ig, 3 < 4 > 2, A & B", []),
+        ("eine {geschweifte klammer}", []),
+    ],
+)
+def test_what_is_one(text: str, expected: list[str]) -> None:
+    assert list(placeholders(text).elements()) == expected
+
+
+def test_a_document_may_say_whether_percent_means_something() -> None:
+    assert not placeholders("%d Tage", printf=False)
+    assert placeholders("%dTage", printf=True) == {"%d": 1}
+    assert not placeholders("%dTage")
+
+
+def test_without() -> None:
+    assert without_placeholders("%s: {name}").strip() == ":"
+
+
+def test_lost_and_found() -> None:
+    source = ("Datei %s, Zeile %d", Tag("<x/>"), " %d")
+    assert lost(source, ("line %d of %s, %d",)) == []
+    assert lost(source, ("line %d of file",)) == ["%s", "%d"]
+    assert lost(source, ("line %d of %s, %d, %i",)) == ["+%i"]
+
+
+def test_as_tags_leaves_the_words_and_pairs_elements() -> None:
+    segment = as_tags(("Drücken Sie <b>%s</b> jetzt<br/>", Tag("<g>")))
+    assert plain_text(segment) == "Drücken Sie  jetzt"
+    tags = [part for part in segment if isinstance(part, Tag)]
+    kinds = [TagKind.OPEN, TagKind.SINGLE, TagKind.CLOSE, TagKind.SINGLE, TagKind.SINGLE]
+    assert [tag.kind for tag in tags] == kinds
+    assert tags[0].key == tags[2].key and tags[0].element
+
+
+@given(st.lists(st.sampled_from(["<b>", "</b>", "<i>", "</i>", "<br/>", "%s", " Wort ", "{x}", "&amp;", "<"])))
+def test_there_and_back_is_the_same(parts: list[str]) -> None:
+    text = "".join(parts)
+    assert "".join(str(part) for part in as_text(as_tags((text,)))) == text
+    assert as_text(as_tags((text,))) == ((text,) if text else ())

@@ -1,0 +1,39 @@
+"""Sentences: nothing is lost between them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nearmt.documents.sentences import sentence_spans
+
+
+def split(text: str, language: str = "de") -> list[str]:
+    return [text[start:end] for start, end in sentence_spans(text, language)]
+
+
+def test_abbreviations_do_not_end_sentences() -> None:
+    text = "Siehe z. B. Abb. 5 von Dr. Müller. Am 3. Mai kam er an!  Ist das gut?"
+    assert split(text) == ["Siehe z. B. Abb. 5 von Dr. Müller.", "Am 3. Mai kam er an!", "Ist das gut?"]
+
+
+def test_line_breaks_do() -> None:
+    assert split("Eine Überschrift\nEin Satz.\r\n\r\n  Noch einer. ") == [
+        "Eine Überschrift",
+        "Ein Satz.",
+        "Noch einer.",
+    ]
+
+
+def test_regions_and_unknown_languages() -> None:
+    assert split("One. Two.", "en-GB") == split("One. Two.", "xx") == ["One.", "Two."]
+
+
+@given(st.text(st.sampled_from("aB .!?\n\r\t 。\u00a0😀é\"'"), max_size=60))
+def test_spans_are_in_order_and_hold_all_that_is_not_blank(text: str) -> None:
+    spans = sentence_spans(text, "de")
+    ends = [0, *(end for _, end in spans)]
+    assert all(start >= before for (start, _), before in zip(spans, ends, strict=False))
+    outside = "".join(text[end:start] for end, (start, _) in zip(ends, [*spans, (len(text), 0)], strict=True))
+    assert not outside.strip()
+    assert all(text[start:end].strip() == text[start:end] != "" for start, end in spans)
