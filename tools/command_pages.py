@@ -7,12 +7,14 @@ Without --write it only says whether the pages are up to date (exit code 1 if th
 
 from __future__ import annotations
 
+import inspect
 import sys
 from pathlib import Path
 
 import click
 
 from nearmt.cli.main import COMMANDS, cli
+from nearmt.cli.manual import sections
 
 FOLDER = Path(__file__).parent.parent / "docs" / "commands"
 
@@ -37,15 +39,16 @@ def _page(context: click.Context) -> str:
     pieces = context.command.collect_usage_pieces(context)
     usage = ["```text", " ".join([context.command_path, *pieces]), "```", ""]
     title, *text = _description(f"nearmt {context.info_name}", context)
-    options = [option for option in context.command.params if isinstance(option, click.Option)]
-    rows = [_row(option, context) for option in options]
-    return "\n".join([title, "", *usage, *text, "## Options", "", "| option | |", "|---|---|", *rows, ""])
+    lines = [title, "", *usage, *text]
+    for section, options in sections(context.command, context).items():
+        lines += [f"## {section}", "", "| option | |", "|---|---|", *(_row(option, context) for option in options), ""]
+    return "\n".join(lines)
 
 
 def _description(title: str, context: click.Context) -> list[str]:
     """The help text: paragraphs as they are, examples (behind \\b) as a block that the tests run."""
     lines = [f"# {title}", ""]
-    for paragraph in (context.command.help or "").split("\n\n"):
+    for paragraph in inspect.cleandoc(context.command.help or "").split("\n\n"):
         if paragraph.startswith("\b"):
             lines += ["```bash", *paragraph.splitlines()[1:], "```", ""]
         else:

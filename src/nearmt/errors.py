@@ -64,6 +64,8 @@ def writing(path: Path | str) -> Iterator[None]:
     """Turn an operating-system error while writing `path` into one line."""
     try:
         yield
+    except BrokenPipeError:
+        raise  # whoever read the output has left: nothing is wrong
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise OutputError(f"{path}: the disk is full; free some space and run the command again") from error

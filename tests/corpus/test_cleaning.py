@@ -183,6 +183,13 @@ class TestLeavingOut:
         assert bool(kept) == (longer < 30 or longer <= most * shorter)
         assert bool(kept) == bool(cleaned([Pair(pair.target, pair.source)], max_ratio=most)[0])
 
+    @pytest.mark.parametrize(
+        ("source", "target", "is_kept"),
+        [(1, 29, True), (1, 30, False), (10, 30, True), (10, 31, False), (1000, 1, False)],
+    )
+    def test_short_pairs_may_have_any_ratio(self, source: int, target: int, is_kept: bool) -> None:
+        assert bool(cleaned([Pair("x" * source, "y" * target)], max_ratio=3)[0]) == is_kept
+
     def test_a_pair_counts_for_one_rule(self) -> None:
         _, report = cleaned(pairs_of(("насос", "насос")), drop_identical=True, drop_wrong_script=True, max_length=2)
         assert report.dropped == {"drop-identical": 1}

@@ -160,6 +160,14 @@ class TestDocument:
         assert report.units == 3 and report.problem_count == 1
         assert "line 3" in report.problems[0]
 
+    def test_a_line_that_is_not_utf8_is_no_unit_and_stays(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.jsonl"
+        path.write_bytes('{"source": "grün"}\n'.encode("latin-1"))
+        (part,), report = parts_of(path)
+        assert not part.units
+        assert part.raw.encode("utf-8", "surrogateescape") == path.read_bytes()
+        assert "line 1: not UTF-8" in report.problems[0]
+
     def test_filling(self, tmp_path: Path) -> None:
         path = tmp_path / "m.jsonl"
         path.write_bytes(

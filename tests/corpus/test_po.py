@@ -230,6 +230,7 @@ GOOD = [("first", "erste"), ("last", "letzte")]
         ('msgstr "b"\n', 1, "'msgstr' is out of place"),
         ('msgid "a"\n# comment\nmsgstr "b"\n', 2, "a comment inside"),
         ('msgid "a"\nmsgstr "b"\n#: a.c:1\n"c"\n', 3, "a comment inside"),
+        ('msgid "a"\nmsgid_plural "b"\nmsgstr[' + "9" * 5000 + '] "c"\n', 3, "quotation mark"),
         ('msgid "a"\nmsgstr "\\377"\n', 2, "escaped bytes that are not utf-8"),
         (b'msgid "a"\nmsgstr "gr\xfcn"\n', 2, "not utf-8"),
         (b'# gr\xfcn\nmsgid "a"\nmsgstr "b"\n', 1, "not utf-8"),
@@ -316,6 +317,23 @@ def test_units(tmp_path: Path) -> None:
     ]
     assert all(len(unit.source) == 1 for unit in units)
     assert [len(part.units) for part in parts if part.units] == [1, 1, 1, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("flags", "printf"),
+    [
+        ("#, c-format", True),
+        ("#, fuzzy, php-format", True),
+        ("#,no-wrap\n#=python-format", True),
+        ("#, no-c-format, python-format", True),
+        ("#, no-c-format", False),
+        ("#, no-wrap", None),
+        ("# c-format", None),
+    ],
+)
+def test_whether_placeholders_are_of_printf(flags: str, printf: bool | None, tmp_path: Path) -> None:
+    _, parts = opened(written(tmp_path, f'{flags}\nmsgid "a"\nmsgstr "b"\n'))
+    assert [unit.printf for part in parts for unit in part.units] == [printf]
 
 
 @pytest.mark.parametrize("name", ["latin-1", "cp1252", "koi8-r", "euc-jp", "gb18030"])
@@ -640,17 +658,18 @@ def test_a_compiled_catalogue_of_another_language(tmp_path: Path) -> None:
     assert report.problems == [f"{path}: is a catalogue of 'de', not of 'fr'"]
 
 
-def mo_bytes(strings: list[tuple[bytes, bytes]], order: str = "<") -> bytes:
-    """A compiled catalogue of any byte order and encoding."""
-    start = 28 + 16 * len(strings)
+def mo_bytes(strings: list[tuple[bytes, bytes]], order: str = "<", in_pieces: int = 0) -> bytes:
+    """A compiled catalogue of any byte order and encoding, which says that it has more messages in pieces."""
+    start = 48 + 16 * len(strings)
     tables: list[list[int]] = [[], []]
     texts = b""
     for table, column in zip(tables, zip(*strings, strict=True), strict=True):
         for text in column:
             table += [len(text), start + len(texts)]
             texts += text + b"\0"
-    ends = (28, 28 + 8 * len(strings))
-    numbers = [0x950412DE, 0, len(strings), *ends, 0, start, *tables[0], *tables[1]]
+    begins = (48, 48 + 8 * len(strings))
+    numbers = [0x950412DE, min(in_pieces, 1), len(strings), *begins, 0, start, 0, 0, in_pieces, 0, 0]
+    numbers += tables[0] + tables[1]
     return struct.pack(f"{order}{len(numbers)}I", *numbers) + texts
 
 
@@ -663,6 +682,14 @@ def test_compiled_catalogues_of_any_byte_order_and_encoding(order: str, tmp_path
         Pair("one", "eine", origin="de.mo"),
         Pair("many", "viele", origin="de.mo"),
     ]
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_compiled_messages_that_polib_passes_over_are_counted(order: str, tmp_path: Path) -> None:
+    report = Report()
+    path = written(tmp_path, mo_bytes([(b"a", b"b")], order, in_pieces=3), "de.mo")
+    assert sides(read(path, report)) == [("a", "b")]
+    assert report.units == 4 and report.skipped == {"system-dependent": 3}
 
 
 def test_a_compiled_entry_that_is_not_what_the_header_says(tmp_path: Path) -> None:

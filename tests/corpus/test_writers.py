@@ -175,6 +175,9 @@ class TestTsv:
     def test_layout(self) -> None:
         assert write("tsv", [FULL, Pair("a\r\n\tb", "c")]) == ("Die Pumpe.\tThe pump.\tmanual\na b\tc\n", 1)
 
+    def test_no_text_becomes_a_byte_order_mark(self) -> None:
+        assert write("tsv", [Pair("\ufeffa\ufeff", "b")]) == ("a\ufeff\tb\n", 1)
+
 
 class TestPo:
     @given(PAIRS)

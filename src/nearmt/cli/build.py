@@ -10,6 +10,7 @@ import click
 
 from nearmt.cli.console import explain_run, progress_bar, waiting, warn
 from nearmt.cli.info import describe, print_info
+from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
 from nearmt.cli.reading import reading_options, warn_about
 from nearmt.corpus import CleaningConfig, PairStream, Request
@@ -19,7 +20,7 @@ from nearmt.store import BuildConfig
 from nearmt.store.build import build, check_free
 
 
-@click.command()
+@click.command(cls=ManualCommand)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="folder of the new datastore")
 @click.option("--overwrite", is_flag=True, help="replace a datastore that is already there")

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from nearmt.cli.console import print_timings, verbosity
+from nearmt.cli.manual import ManualOption
 from nearmt.timing import Timings
 
 
@@ -38,4 +39,4 @@ def with_common_options(command: click.Command) -> click.Command:
 
 
 def _flag(*names: str, **settings: Any) -> click.Option:
-    return click.Option([*names], is_flag=True, expose_value=False, **settings)
+    return ManualOption([*names], section="In every command", is_flag=True, expose_value=False, **settings)

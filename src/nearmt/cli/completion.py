@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from nearmt.cli.manual import ManualCommand
 
-@click.command()
+
+@click.command(cls=ManualCommand)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
     """Print what makes a shell complete nearmt's commands, options and files.

@@ -12,6 +12,7 @@ import click
 
 from nearmt.cli.console import progress_bar
 from nearmt.cli.explain import print_explanation
+from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
 from nearmt.contracts import Pair, Translation
 from nearmt.corpus import read_pairs
@@ -24,7 +25,7 @@ from nearmt.translator import Translator
 _SHOWN = 6
 
 
-@click.command()
+@click.command(cls=ManualCommand)
 @click.option("--json", "as_json", is_flag=True, help="print the scores as JSON")
 @config_options(ModelConfig)
 def command(as_json: bool, **options: Any) -> None:

@@ -10,13 +10,14 @@ from typing import Any
 import click
 
 from nearmt.cli.console import open_output, progress_bar
+from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import gather, run_options
 from nearmt.cli.setup import make_translator
 from nearmt.corpus import read_pairs
 from nearmt.evaluation import Evaluation, evaluate
 
 
-@click.command()
+@click.command(cls=ManualCommand)
 @click.option("--test", required=True, type=click.Path(path_type=Path), help="pairs to translate and compare with")
 @click.option("--limit", type=click.IntRange(min=1), help="use only the first pairs")
 @click.option("--output", type=click.Path(path_type=Path), help="write the translations here")
@@ -28,8 +29,8 @@ def command(
     """Translate a test set and score it with BLEU and chrF (sacrebleu).
 
     The test set is a file of pairs in any format of `nearmt build`. Exact matches are not taken from the
-    memory here: what is measured is the translation. Tokens a second are those of the best translations, end of sentence included, over the time of
-    translating, loading excluded.
+    memory here: what is measured is the translation. Tokens a second are those of the best translations,
+    end of sentence included, over the time of translating, loading excluded.
 
     \b
     nearmt evaluate --test test.tsv --datastore memory --method chunk --json

@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from nearmt.cli.console import open_output, warn
+from nearmt.cli.manual import ManualCommand
 from nearmt.corpus.writers import WRITERS
 from nearmt.datastore import Manifest, stored_pairs
 
 
-@click.command()
+@click.command(cls=ManualCommand)
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option(
     "--format", "format_name", type=click.Choice(list(WRITERS)), default="tmx", show_default=True, help="what to write"

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
+from nearmt.cli.manual import ManualCommand
 from nearmt.models.embedded import EMBEDDED, export_embedded
 
 
-@click.command()
+@click.command(cls=ManualCommand)
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--model", type=click.Choice(sorted(EMBEDDED)), default="de-en", help="which embedded model")
 def command(folder: Path, model: str) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
+from nearmt.cli.manual import ManualCommand
 from nearmt.datastore.manifest import Manifest
 
 
-@click.command()
+@click.command(cls=ManualCommand)
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--verify", is_flag=True, help="read all files and compare their checksums, however large they are")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
@@ -60,6 +61,8 @@ def print_info(folder: Path, manifest: Manifest) -> None:
     from rich.table import Table
 
     table = Table(box=None, show_header=False)
+    table.add_column()
+    table.add_column(overflow="fold")
     for name, value in describe(folder, manifest).items():
         shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
         table.add_row(f"[bold]{name.replace('_', ' ')}", shown if value is not None else "none")

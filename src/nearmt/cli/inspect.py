@@ -13,6 +13,7 @@ import click
 from rich.markup import escape
 
 from nearmt.cli.console import progress_bar
+from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import pick
 from nearmt.cli.reading import reading_options
 from nearmt.contracts import Pair, Progress
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _PROBLEMS_SHOWN = 10
 
 
-@click.command()
+@click.command(cls=ManualCommand)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--source-lang", help="source language [default: the one the file names first]")
 @click.option("--target-lang", help="target language [default: the one the file names next]")

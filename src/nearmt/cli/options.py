@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from nearmt.cli.manual import ManualOption
 from nearmt.config import Config, read_toml
 from nearmt.decoding import SearchConfig
 from nearmt.documents import FillConfig
@@ -43,11 +44,18 @@ def _option(config: type[Config], name: str, field: dataclasses.Field[Any]) -> C
     kind = config.value_type(field)
     shown = "" if field.default is None or kind is bool else f" [default: {field.default}]"
     text = field.metadata["help"] + shown
-    if kind is bool:
-        return click.option(f"--{name}/--no-{name}", name.replace("-", "_"), default=None, help=text)
+    section = (config.__doc__ or "").split("\n")[0].rstrip(".")
     choices = field.metadata["choices"]
-    value_type = click.Choice(choices) if choices else kind
-    return click.option(f"--{name}", name.replace("-", "_"), default=None, type=value_type, help=text)
+    value_type = None if kind is bool else click.Choice(choices) if choices else kind
+    return click.option(
+        f"--{name}/--no-{name}" if kind is bool else f"--{name}",
+        name.replace("-", "_"),
+        cls=ManualOption,
+        section=section,
+        default=None,
+        type=value_type,
+        help=text,
+    )
 
 
 def run_options(command: Command) -> Command:

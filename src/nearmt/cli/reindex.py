@@ -9,13 +9,14 @@ import click
 
 from nearmt.cli.console import progress_bar, waiting
 from nearmt.cli.info import print_info
+from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
 from nearmt.datastore import Manifest
 from nearmt.models import ModelConfig, load_model
 from nearmt.store import BuildConfig, rebuild, reindex
 
 
-@click.command()
+@click.command(cls=ManualCommand)
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--index", "factory", default="auto", help="exact, or a FAISS factory string [default: by size]")
 @config_options(ModelConfig)

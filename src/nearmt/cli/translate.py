@@ -17,6 +17,7 @@ import click
 
 from nearmt.cli.console import explain_run, open_output, progress_bar, warn
 from nearmt.cli.explain import print_explanation
+from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, gather, pick, run_options
 from nearmt.cli.setup import make_translator
 from nearmt.corpus import DOCUMENTS, Part, Report, Request, Unit, format_of, open_document
@@ -29,7 +30,7 @@ _STREAMED = ("text", "tsv", "jsonl")
 _WARNINGS_SHOWN = 10
 
 
-@click.command()
+@click.command(cls=ManualCommand)
 @click.argument("file", default="-", type=click.Path(path_type=Path))
 @click.option("--output", type=click.Path(path_type=Path), help="write here instead of standard output")
 @click.option("--format", "format_name", type=click.Choice(list(DOCUMENTS)), help="[default: by the file's suffix]")
@@ -157,7 +158,7 @@ class _Writer:
 
     def summarise(self, report: Report, translator: Translator, document: bool) -> None:
         """What people should know after the run, on stderr."""
-        shown = [*report.problems, *self._warnings]
+        shown = [*report.problems, *dict.fromkeys(self._warnings)]
         for message in shown[:_WARNINGS_SHOWN]:
             warn(message)
         for message in shown[_WARNINGS_SHOWN:]:

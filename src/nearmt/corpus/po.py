@@ -25,7 +25,7 @@ from nearmt.errors import MissingPackageError
 if TYPE_CHECKING:
     from polib import MOEntry, MOFile
 
-_KEYWORD = re.compile(r"(msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)\s*")
+_KEYWORD = re.compile(r"(msgctxt|msgid_plural|msgid|msgstr(?:\[[0-9]{1,3}\])?)\s*")
 _QUOTED = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"')
 _ESCAPE = re.compile(r'\\([abfnrtv\\"])|((?:\\(?:[0-7]{1,3}|x[0-9a-fA-F]+))+)')
 _UNDECODABLE = re.compile("[\ud800-\udfff]")
@@ -66,17 +66,21 @@ def read_mo(path: Path, request: Request, report: Report) -> Iterator[Pair]:
         catalogue = _mo_catalogue(data)
         header = _header_fields("\n".join(f"{name}: {value}" for name, value in catalogue.metadata.items()))
         charset = _mo_charset(header)
+        unread = _mo_unread(catalogue, data)
     except (OSError, ValueError, LookupError, struct.error) as error:
         report.problem(path, None, f"is no compiled catalogue, or a damaged one ({error})")
         return
     language = header.get("language", "")
     if _is_of_another_language(path, language, request, report):
         return
+    if unread:
+        report.units += unread
+        report.skipped["system-dependent"] += unread
     for entry in catalogue:
         report.units += 1
         try:
             message = _mo_message(entry, charset)
-        except UnicodeDecodeError:
+        except UnicodeError:
             report.problem(path, None, f"an entry is not {charset}, as the header says")
         else:
             yield from _pairs(message, path, language, report)
@@ -135,13 +139,23 @@ def _mo_catalogue(data: bytes) -> MOFile:
         raise MissingPackageError("reading MO files needs the package polib: pip install polib") from error
     # The types of polib know only paths, but bytes serve as well.
     catalogue: MOFile = polib.mofile(data, encoding="latin-1")  # type: ignore[call-overload]
-    order = "<" if catalogue.magic_number == polib.MOFile.MAGIC else ">"
+    order = _mo_order(catalogue)
     count, *tables = struct.unpack_from(order + "3I", data, 8)
     for table in tables:
         for length, start in struct.iter_unpack(order + "2I", data[table : table + 8 * count]):
             if start + length > len(data):
                 raise ValueError("it ends too early")
     return catalogue
+
+
+def _mo_order(catalogue: MOFile) -> str:
+    return "<" if catalogue.magic_number == catalogue.MAGIC else ">"
+
+
+def _mo_unread(catalogue: MOFile, data: bytes) -> int:
+    """Messages with the likes of `%<PRIu64>`: they are compiled in pieces, and polib passes over them."""
+    is_minor_revision = catalogue.version & 0xFFFF
+    return int(struct.unpack_from(_mo_order(catalogue) + "I", data, 36)[0]) if is_minor_revision else 0
 
 
 def _mo_charset(header: Mapping[str, str]) -> str:
@@ -240,9 +254,10 @@ def _blocks(lines: Iterable[_Line]) -> Iterator[_Block]:
 
 
 def _groups(lines: Iterable[_Line]) -> Iterator[list[_Line]]:
+    """Lines of one entry each, with the comments before it; lines that belong to none."""
     group: list[_Line] = []
     keyword = ""
-    #: Blank lines and comments since: what follows them shows whose they are.
+    # Blank lines and comments since: only what follows them shows whose they are.
     waiting: list[_Line] = []
     for line in lines:
         if not line.is_message:
@@ -286,15 +301,17 @@ class _Entry:
     def header(self) -> dict[str, str]:
         return _header_fields(self.texts["msgstr"])
 
-    @cached_property
-    def flags(self) -> list[str]:
-        return [flag for mark in ("#,", "#=") for rest in self._comments(mark) for flag in re.split(r"[,\s]+", rest)]
-
     @property
     def is_fuzzy(self) -> bool:
-        return "fuzzy" in self.flags
+        return any(_FUZZY.search(flags) for flags in self._comments("#,"))
 
     @property
+    def printf(self) -> bool | None:
+        flags = re.split(r"[,\s]+", " ".join(self._comments("#,") + self._comments("#=")))
+        formats = [flag for flag in flags if flag.endswith("-format")]
+        return any(not flag.startswith("no-") for flag in formats) if formats else None
+
+    @cached_property
     def message(self) -> _Message:
         metadata = {
             "context": self.texts.get("msgctxt", ""),
@@ -381,7 +398,7 @@ def _string(quoted: str, number: int, encoding: Encoding) -> str:
         raise _BrokenEntry(number, "a quotation mark is missing, or is one too many")
     try:
         return _ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1]) or _from_bytes(escape[2], encoding), match[1])
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
         raise _BrokenEntry(number, f"escaped bytes that are not {encoding.name}") from error
 
 
@@ -406,16 +423,10 @@ def _parts(entries: Iterable[tuple[_Block, _Entry | None]]) -> Iterator[Part]:
 
 def _units(entry: _Entry, plural_count: int) -> Iterator[Unit]:
     _, plural, forms, _ = entry.message
-    printf = _printf(entry.flags)
-    yield Unit((entry.texts["msgid"],), forms[0], entry.line, printf)
+    yield Unit((entry.texts["msgid"],), forms[0], entry.line, entry.printf)
     if plural is not None:
         others = forms[:1] if plural_count == 1 else forms[1:]
-        yield Unit((plural,), others[-1] if others else "", entry.line, printf)
-
-
-def _printf(flags: Sequence[str]) -> bool | None:
-    formats = [flag for flag in flags if flag.endswith("-format")]
-    return any(not flag.startswith("no-") for flag in formats) if formats else None
+        yield Unit((plural,), others[-1] if others else "", entry.line, entry.printf)
 
 
 def _rendered(entry: _Entry, plural_count: int, fillings: Fillings) -> str:

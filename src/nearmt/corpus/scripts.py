@@ -80,7 +80,8 @@ def letters_by_script(text: str) -> Counter[str]:
 def is_in_wrong_script(text: str, language: str | None) -> bool:
     """Whether more than half of the letters, and of at least four, are foreign to the language."""
     scripts = scripts_of_language(language)
-    if not scripts:
+    # Most texts have no foreign letter at all, and need no counting.
+    if not scripts or {*scripts, ""}.issuperset(map(script_of_letter, set(text))):
         return False
     counts = letters_by_script(text)
     letters = counts.total()

@@ -30,7 +30,7 @@ def project(segment: Segment, target: str, links: Sequence[Link]) -> Segment:
     for blanks beside single tags that stand alone in the source and would stick to a word in the target.
     """
     if "".join(part for part in segment if isinstance(part, str)) == target:
-        return segment
+        return _merged(segment)
     source = _Source.read(segment)
     return _written(source, target, _places(source, target, _Reach(source, target, links)))
 
@@ -107,28 +107,26 @@ class _Reach:
         first, last = opening.words_before, closing.words_before
         if first == 0 and last == self.words > 0:
             return 0, self.end
-        found = self.of(first, last)
-        if found is None:
-            before = bisect_left(self._linked, first)
-            place = self.end if first == self.words > 0 else self._end_of(before - 1) if before else 0
-            found = place, place
-        return found
+        return self.of(first, last) or self._behind(first)
+
+    def _behind(self, word: int) -> Span:
+        """The empty stretch where the words before this one end."""
+        passed = bisect_left(self._linked, word)
+        is_last = word == self.words > 0
+        place = self.end if is_last else self._end_of(passed - 1) if passed else 0
+        return place, place
 
     def beside(self, mark: _Mark, forward: bool) -> int:
         """Where a single tag goes: to the nearest linked word, the one ahead first if it looks `forward`."""
         here = mark.words_before
-        if here == 0:
-            return 0
-        ahead = bisect_left(self._linked, here)
-        if here == self.words or not self._linked:
-            return self.end
-        if ahead == len(self._linked):
-            return self._end_of(ahead - 1)
-        steps_ahead = self._linked[ahead] - here
-        steps_back = here - 1 - self._linked[ahead - 1] if ahead else self.words
+        if here in (0, self.words) or not self._linked:
+            return self.end if here else 0
+        passed = bisect_left(self._linked, here)
+        steps_ahead = self._linked[passed] - here if passed < len(self._linked) else self.words
+        steps_back = here - 1 - self._linked[passed - 1] if passed else self.words
         if steps_ahead < steps_back or (forward and steps_ahead == steps_back):
-            return int(self._low[0][self._linked[ahead]])
-        return self._end_of(ahead - 1)
+            return int(self._low[0][self._linked[passed]])
+        return self._end_of(passed - 1)
 
     def _end_of(self, linked: int) -> int:
         return int(self._high[0][self._linked[linked]])
@@ -274,7 +272,7 @@ def _spaced(source: _Source, marks: list[_Mark], target: str, offset: int) -> li
     alone = [place for place, mark in enumerate(marks) if mark.tag.kind is TagKind.SINGLE and source.stands_alone(mark)]
     if not alone or any(mark.tag.blank for mark in marks):
         return parts
-    before, behind = target[:offset][-1:], target[offset : offset + 1]
+    before, behind = target[max(offset - 1, 0) : offset], target[offset : offset + 1]
     if behind and not behind.isspace() and behind not in _CLOSING:
         parts.insert(alone[-1] + 1, " ")
     if before and not before.isspace() and before not in _OPENING:
@@ -282,9 +280,10 @@ def _spaced(source: _Source, marks: list[_Mark], target: str, offset: int) -> li
     return parts
 
 
-def _merged(parts: list[str | Tag]) -> Segment:
+def _merged(parts: Sequence[str | Tag]) -> Segment:
     """Neighbouring strings become one."""
     merged: list[str | Tag] = []
     for is_text, run in groupby(parts, key=lambda part: isinstance(part, str)):
-        merged += ["".join(map(str, run))] if is_text else run
+        found = list(run)
+        merged += ["".join(map(str, found))] if is_text else found
     return tuple(part for part in merged if part != "")

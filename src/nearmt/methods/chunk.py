@@ -36,7 +36,7 @@ PRESETS["paper"] = PRESETS["sentence"]
 
 @dataclass(frozen=True)
 class ChunkConfig(KnnConfig):
-    """Settings of chunk-based kNN-MT."""
+    """How neighbours are retrieved and mixed in."""
 
     chunk: int = option(16, "tokens of a retrieved chunk (c)", low=1, high=1024)
     schedule: str = option("geometric:2:16", "when to search: every:STEPS or geometric:MIN:MAX")

@@ -24,7 +24,7 @@ WEIGHT_AT_LEAST = 0.3
 
 @dataclass(frozen=True)
 class KnnConfig(Config):
-    """Settings of kNN-MT."""
+    """How neighbours are retrieved and mixed in."""
 
     k: int = option(8, "neighbours retrieved", low=1, high=1024)
     weight: float | None = option(

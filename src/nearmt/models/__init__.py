@@ -18,6 +18,7 @@ from nearmt.models.fingerprint import fingerprint
 from nearmt.models.fitting import split_to_fit
 from nearmt.models.huggingface import DecoderState, Seq2SeqModel
 from nearmt.models.precision import PRECISIONS
+from nearmt.timing import timed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -70,7 +71,11 @@ class TranslationModel:
 def load_model(config: ModelConfig | None = None) -> TranslationModel:
     """Load a model by its embedded name, its folder, or its hub id."""
     config = config or ModelConfig()
-    device = _resolve_device(config.device)
+    with timed("model/load"):
+        return _loaded(config, _resolve_device(config.device))
+
+
+def _loaded(config: ModelConfig, device: str) -> TranslationModel:
     model, tokenizer = _load(config.model)
     family_of(model)
     codec = TextCodec(tokenizer, model.config, config.model, config.source_lang, config.target_lang)

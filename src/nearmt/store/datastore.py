@@ -59,9 +59,10 @@ class Datastore:
         """Open a finished datastore; its files are checked, byte by byte unless they are large (or `verify`)."""
         StoreConfig(search=search)
         path = Path(path)
-        manifest = Manifest.load(path)
-        manifest.check_files(path, thorough=verify)
-        return cls(path, manifest, search, torch.device(device))
+        with timed("store/open"):
+            manifest = Manifest.load(path)
+            manifest.check_files(path, thorough=verify)
+            return cls(path, manifest, search, torch.device(device))
 
     @classmethod
     def build(
