@@ -15,8 +15,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from nearmt.contracts import Pair, TokenProvenance, Translation, Witness
-    from nearmt.corpus import read_pairs
+    from nearmt.corpus import CleaningConfig, Match, PairStream, read_pairs
     from nearmt.decoding import SearchConfig
+    from nearmt.documents import FillConfig, FillSummary, fill_document
     from nearmt.errors import (
         ConfigError,
         DatastoreError,
@@ -36,8 +37,9 @@ if TYPE_CHECKING:
 # Imported when first used: `nearmt --help` and `nearmt info` need neither torch nor a model.
 _HOMES = {
     "nearmt.contracts": ("Pair", "TokenProvenance", "Translation", "Witness"),
-    "nearmt.corpus": ("read_pairs",),
+    "nearmt.corpus": ("CleaningConfig", "Match", "PairStream", "read_pairs"),
     "nearmt.decoding": ("SearchConfig",),
+    "nearmt.documents": ("FillConfig", "FillSummary", "fill_document"),
     "nearmt.errors": (
         "ConfigError",
         "DatastoreError",
@@ -60,21 +62,26 @@ __all__ = [
     "BuildConfig",
     "ChunkConfig",
     "ChunkMethod",
+    "CleaningConfig",
     "ConfigError",
     "Datastore",
     "DatastoreError",
     "Evaluation",
     "EverySchedule",
+    "FillConfig",
+    "FillSummary",
     "GeometricSchedule",
     "InputError",
     "KnnConfig",
     "KnnMethod",
+    "Match",
     "MissingPackageError",
     "ModelConfig",
     "ModelError",
     "NearmtError",
     "OutputError",
     "Pair",
+    "PairStream",
     "PlainMethod",
     "SearchConfig",
     "TokenProvenance",
@@ -83,6 +90,7 @@ __all__ = [
     "Translator",
     "Witness",
     "evaluate",
+    "fill_document",
     "load_model",
     "read_pairs",
 ]

@@ -32,7 +32,7 @@ def test_missing_file(nearmt: Nearmt, tmp_path: Path, memory: Path) -> None:
 def test_not_utf8(nearmt: Nearmt, tmp_path: Path, tiny_folder: Path) -> None:
     path = tmp_path / "latin.tsv"
     path.write_bytes(b"gut\tgood\nsch\xf6n\tnice\n")
-    result = nearmt("build", path, "--out", tmp_path / "s", "--model", tiny_folder)
+    result = nearmt("build", path, "--out", tmp_path / "s", "--model", tiny_folder, "--strict")
     assert_one_line(result, 1, "latin.tsv, line 2: not UTF-8")
     assert_one_line(nearmt("translate", path, "--model", tiny_folder), 1, "latin.tsv, line 2: not UTF-8")
     assert not (tmp_path / "s").exists()
@@ -41,7 +41,11 @@ def test_not_utf8(nearmt: Nearmt, tmp_path: Path, tiny_folder: Path) -> None:
 def test_a_line_without_a_tab(nearmt: Nearmt, tmp_path: Path, tiny_folder: Path) -> None:
     path = tmp_path / "m.tsv"
     path.write_text("gut\tgood\nschlecht bad\n", encoding="utf-8")
-    assert_one_line(nearmt("build", path, "--out", tmp_path / "s", "--model", tiny_folder), 1, "m.tsv, line 2: no tab")
+    build = ("build", path, "--model", tiny_folder)
+    assert_one_line(nearmt(*build, "--out", tmp_path / "s", "--strict"), 1, "m.tsv, line 2: no tab")
+    # Without --strict the rest is used, and what is not is named.
+    lenient = nearmt(*build, "--out", tmp_path / "s")
+    assert lenient.code == 0 and "m.tsv, line 2: no tab" in lenient.err
 
 
 def test_empty_corpus(nearmt: Nearmt, tmp_path: Path, tiny_folder: Path) -> None:

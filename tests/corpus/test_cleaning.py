@@ -316,7 +316,7 @@ class TestScripts:
 
 
 def test_all_languages_of_models_have_scripts() -> None:
-    from nearmt.models.languages import NLLB_CODE
+    from nearmt.languages import NLLB_CODE
 
     for language, code in NLLB_CODE.items():
         assert scripts_of_language(code) & scripts_of_language(language), language

@@ -230,7 +230,7 @@ GOOD = [("first", "erste"), ("last", "letzte")]
         ('msgstr "b"\n', 1, "'msgstr' is out of place"),
         ('msgid "a"\n# comment\nmsgstr "b"\n', 2, "a comment inside"),
         ('msgid "a"\nmsgstr "b"\n#: a.c:1\n"c"\n', 3, "a comment inside"),
-        ('msgid "a"\nmsgid_plural "b"\nmsgstr[' + "9" * 5000 + '] "c"\n', 3, "quotation mark"),
+        ('msgid "a"\nmsgid_plural "b"\nmsgstr[' + "9" * 5000 + '] "c"\n', 3, "'msgstr' is out of place"),
         ('msgid "a"\nmsgstr "\\377"\n', 2, "escaped bytes that are not utf-8"),
         (b'msgid "a"\nmsgstr "gr\xfcn"\n', 2, "not utf-8"),
         (b'# gr\xfcn\nmsgid "a"\nmsgstr "b"\n', 1, "not utf-8"),
@@ -264,6 +264,14 @@ def test_two_broken_entries_without_anything_between(tmp_path: Path) -> None:
     text = HEADER + '\nmsgid "a\n#: a.c:1\nmsgid "b"\nmsgstr "c\nmsgid "d"\nmsgstr "e"\n'
     assert sides(read(written(tmp_path, text), report)) == [("d", "e")]
     assert [problem.partition("line ")[2][:2] for problem in report.problems] == ["8:", "11"]
+
+
+def test_an_obsolete_entry_does_not_hide_what_is_broken_before_it(tmp_path: Path) -> None:
+    report = Report()
+    text = 'msgid "a"\n#~ msgid "b"\n#~ msgstr "c"\nmsgid "d"\nmsgstr "e"\n'
+    assert sides(read(written(tmp_path, text), report)) == [("d", "e")]
+    assert report.units == 3 and report.skipped == {"obsolete": 1}
+    assert "line 1: an entry without msgstr" in report.problems[0]
 
 
 def test_entries_are_streamed(tmp_path: Path) -> None:

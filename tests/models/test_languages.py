@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nearmt.errors import ModelError
-from nearmt.models.languages import ENGLISH_NAME, NLLB_CODE, base_language, english_name, find_tag, language_tags
+from nearmt.languages import ENGLISH_NAME, NLLB_CODE, base_language
+from nearmt.models.languages import english_name, find_tag, language_tags
 
 MBART = ["<s>", "▁de", "de_DE", "en_XX", "fr_XX", "zh_CN", "pt_XX", "<mask>", "DE_de", "de_de"]
 NLLB = ["</s>", "deu_Latn", "eng_Latn", "zho_Hans", "zho_Hant", "nob_Latn", "nno_Latn", "arb_Arab", "ary_Arab", "x_Y"]

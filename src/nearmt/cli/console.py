@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import lzma
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TextIO, cast
+from typing import TextIO
 
 from nearmt.contracts import Progress
 from nearmt.corpus.encoding import Encoding
-from nearmt.errors import OutputError, writing
+from nearmt.corpus.output import open_file, text_to
+from nearmt.errors import writing
 from nearmt.timing import Timings
 
 
@@ -108,52 +106,15 @@ def print_timings(timings: Timings) -> None:
 def open_output(path: Path | None, encoding: Encoding | None = None) -> Iterator[TextIO]:
     """Standard output, or a file that takes its name only when it is complete."""
     encoding = encoding or Encoding()
-    if path is None or str(path) == "-":
-        with writing("standard output"):
-            yield from _standard_output(encoding)
+    if path is not None and str(path) != "-":
+        with open_file(path, encoding) as out:
+            yield out
         return
-    if path.exists() and not path.is_file():
-        if path.is_dir():
-            raise OutputError(f"{path}: is a folder; name a file")
-        with writing(path), path.open("wb") as raw:
-            yield from _text_to(raw, encoding, path)
-        return
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with writing(path), _packed(partial, path.suffix) as raw:
-            yield from _text_to(raw, encoding, path)
-        with writing(path):
-            partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _standard_output(encoding: Encoding) -> Iterator[TextIO]:
-    if encoding == Encoding():
-        yield sys.stdout
+    with writing("standard output"):
+        if encoding == Encoding():
+            yield sys.stdout
+        else:
+            sys.stdout.flush()
+            with text_to(sys.stdout.buffer, encoding, "standard output") as out:
+                yield out
         sys.stdout.flush()
-    else:
-        sys.stdout.flush()
-        yield from _text_to(sys.stdout.buffer, encoding, Path("standard output"))
-
-
-def _text_to(raw: IO[bytes], encoding: Encoding, path: Path) -> Iterator[TextIO]:
-    """Text into bytes, with the line ends and the byte-order mark as they are."""
-    raw.write(encoding.bom)
-    out = io.TextIOWrapper(raw, encoding=encoding.name, errors=encoding.errors, newline="")
-    try:
-        yield out
-        out.flush()
-    except UnicodeEncodeError as error:
-        letter = error.object[error.start]
-        raise OutputError(
-            f"{path}: '{letter}' cannot be written in {encoding.name}; convert the document to UTF-8 first"
-        ) from error
-    finally:
-        out.detach()
-
-
-def _packed(path: Path, suffix: str) -> IO[bytes]:
-    if suffix == ".gz":
-        return cast(IO[bytes], gzip.open(path, "wb"))
-    return lzma.open(path, "wb") if suffix == ".xz" else path.open("wb")

@@ -66,7 +66,7 @@ def command(
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(found), ensure_ascii=False))
     else:
-        _print(found)
+        _print(found, knows_languages=bool(source_lang and target_lang))
 
 
 def _counted(pairs: Iterable[Pair], progress: Progress | None) -> Iterator[Pair]:
@@ -76,12 +76,12 @@ def _counted(pairs: Iterable[Pair], progress: Progress | None) -> Iterator[Pair]
         yield pair
 
 
-def _print(found: Inspection) -> None:
+def _print(found: Inspection, knows_languages: bool) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
     console.print(_counts(found))
-    console.print(_rules(found))
+    console.print(_rules(found, knows_languages))
     if found.examples:
         console.print(_example_table("the first pairs", found.examples))
     for rule in found.rules:
@@ -120,14 +120,15 @@ def _lengths(lengths: Lengths) -> str:
     )
 
 
-def _rules(found: Inspection) -> Table:
+def _rules(found: Inspection, knows_languages: bool) -> Table:
     from rich.table import Table
 
     table = Table(title="what each rule would do", box=None, title_justify="left")
     table.add_column("option of nearmt build")
     table.add_column("pairs", justify="right")
     for rule in found.rules:
-        table.add_row(f"--{rule.setting}", f"{rule.count:,}")
+        known = rule.rule != "drop-wrong-script" or knows_languages
+        table.add_row(f"--{rule.setting}", f"{rule.count:,}" if known else "give --source-lang and --target-lang")
     return table
 
 
@@ -136,5 +137,10 @@ def _example_table(title: str, examples: list[tuple[str, str]]) -> Table:
 
     table = Table(title=escape(title), show_header=False, title_justify="left", expand=False)
     for left, right in examples:
-        table.add_row(escape(left), escape(right))
+        table.add_row(_visible(left), _visible(right))
     return table
+
+
+def _visible(text: str) -> str:
+    """Control characters as escapes: a memory must not talk to the terminal."""
+    return escape("".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in text))

@@ -7,7 +7,6 @@ import json
 import shutil
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +20,7 @@ from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, gather, pick, run_options
 from nearmt.cli.setup import make_translator
 from nearmt.corpus import DOCUMENTS, Part, Report, Request, Unit, format_of, open_document
-from nearmt.documents import FillConfig, FilledUnit, Filler, filled_parts
+from nearmt.documents import FillConfig, FilledUnit, Filler, FillSummary, filled_parts
 from nearmt.errors import ConfigError, InputError
 from nearmt.translator import Translator
 
@@ -125,7 +124,7 @@ def _run(
         for part, found in filled_parts(document, filler, fill, everything=everything):
             writer.write(out, part, found)
             out.flush()
-    writer.summarise(report, translator, document.paragraphs)
+    writer.summarise(report, document.paragraphs)
 
 
 class _Writer:
@@ -133,12 +132,11 @@ class _Writer:
 
     def __init__(self, as_json: bool, as_explanation: bool) -> None:
         self.as_json, self.as_explanation = as_json, as_explanation
-        self._counts: Counter[str] = Counter()
-        self._warnings: list[str] = []
+        self._summary = FillSummary()
 
     def write(self, out: TextIO, part: Part, found: list[FilledUnit | None]) -> None:
         for unit, filled in zip(part.units, found, strict=True):
-            self._remember(unit, filled)
+            self._summary.add(unit, filled)
             if self.as_json:
                 out.write(json.dumps(_fields(unit, filled), ensure_ascii=False) + "\n")
             elif self.as_explanation and filled is not None:
@@ -146,19 +144,9 @@ class _Writer:
         if not self.as_json and not self.as_explanation:
             out.write(part.filled([None if filled is None else filled.filling for filled in found]))
 
-    def _remember(self, unit: Unit, filled: FilledUnit | None) -> None:
-        if filled is None:
-            self._counts["kept"] += 1
-            return
-        self._counts[filled.filling.origin.value] += 1
-        notes = list(filled.warnings)
-        if filled.translation.truncated:
-            notes.append("the translation reached its length bound and was cut there (see --max-new-tokens)")
-        self._warnings += [f"line {unit.line}: {note}" for note in notes]
-
-    def summarise(self, report: Report, translator: Translator, document: bool) -> None:
+    def summarise(self, report: Report, document: bool) -> None:
         """What people should know after the run, on stderr."""
-        shown = [*report.problems, *dict.fromkeys(self._warnings)]
+        shown = [*report.problems, *dict.fromkeys(self._summary.warnings)]
         for message in shown[:_WARNINGS_SHOWN]:
             warn(message)
         for message in shown[_WARNINGS_SHOWN:]:
@@ -167,13 +155,15 @@ class _Writer:
             warn(f"and {len(shown) - _WARNINGS_SHOWN} more like these (--verbose shows all)")
         if document:
             names = {"machine": "translated", "memory": "exact matches", "copy": "copied", "kept": "left as they were"}
-            warn(", ".join(f"{self._counts[key]} {name}" for key, name in names.items() if self._counts[key]))
+            counts = self._summary.counts
+            warn(", ".join(f"{counts[key]} {name}" for key, name in names.items() if counts[key]) or "no units")
 
 
 def _fields(unit: Unit, filled: FilledUnit | None) -> dict[str, Any]:
     """A unit as JSON."""
     if filled is None:
-        return {"source": "".join(p if isinstance(p, str) else p.markup for p in unit.source), "text": unit.target}
+        source = "".join(part if isinstance(part, str) else part.markup for part in unit.source)
+        return {"source": source, "text": unit.target, "origin": "kept"}
     fields = dataclasses.asdict(filled.translation)
     if filled.translation.provenance is None:
         del fields["provenance"]

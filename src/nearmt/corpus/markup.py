@@ -11,10 +11,12 @@ from nearmt.corpus.xml import Node, Stretch
 # Elements whose content is text of the segment. All others hold codes of the original format, if
 # anything; an element that nobody knows is kept whole as well.
 _AROUND_TEXT = {"hi", "g", "mrk", "pc"}
-# Codes that begin or end something, and the attribute that both ends share.
-_OPENING = {"bpt": "i", "bx": "rid", "sc": "id", "sm": "id"}
-_CLOSING = {"ept": "i", "ex": "rid", "ec": "startRef", "em": "startRef"}
-_BREAKS = {"lb", "x-br", "x-lb", "br"}
+# Codes that begin or end something. Both ends share what the first of these attributes says that they have.
+_OPENING = {"bpt", "bx", "sc", "sm"}
+_CLOSING = {"ept", "ex", "ec", "em"}
+_SHARED = ("i", "rid", "startRef", "id")
+_BREAKS = {"lb", "pb", "x-br", "x-lb", "br", "xlf:lb", "xlf:pb"}
+_ATTRIBUTE = re.compile(r"""\s+([^\s=]+)\s*=\s*(?:"[^"]*"|'[^']*')""")
 # What XML 1.0 cannot carry, escaped or not.
 _IMPOSSIBLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -42,12 +44,9 @@ def segment_of(unit: Stretch, parent: Node) -> Segment:
 def _code(unit: Stretch, node: Node) -> Tag:
     markup = unit.slice(node.start, node.end)
     attributes = node.attributes
-    if node.name in _OPENING:
-        key = attributes.get(_OPENING[node.name]) or attributes.get("id", "")
-        return Tag(markup, TagKind.OPEN, f"code {key}")
-    if node.name in _CLOSING:
-        key = attributes.get(_CLOSING[node.name]) or attributes.get("id", "")
-        return Tag(markup, TagKind.CLOSE, f"code {key}")
+    if node.name in _OPENING | _CLOSING:
+        key = next((attributes[name] for name in _SHARED if attributes.get(name)), "")
+        return Tag(markup, TagKind.OPEN if node.name in _OPENING else TagKind.CLOSE, f"code {key}")
     kinds = {attributes.get(name, "").lower() for name in ("ctype", "type", "subType", "equiv-text")}
     return Tag(markup, blank=bool(kinds & _BREAKS))
 
@@ -55,12 +54,14 @@ def _code(unit: Stretch, node: Node) -> Tag:
 def escaped(text: str, encoding: str) -> str:
     """Text as XML content: what the encoding lacks becomes a character reference."""
     text = _IMPOSSIBLE.sub("", text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    # A bare carriage return would be read as a line feed.
+    text = text.replace("\r", "&#13;")
     return text.encode(encoding, "xmlcharrefreplace").decode(encoding)
 
 
 def quoted(text: str, encoding: str) -> str:
     """Text as an attribute value with its quotes."""
-    return '"' + " ".join(escaped(text, encoding).replace('"', "&quot;").split()) + '"'
+    return '"' + escaped(" ".join(text.split()), encoding).replace('"', "&quot;") + '"'
 
 
 def written(segment: Segment, encoding: str) -> str:
@@ -94,8 +95,7 @@ def space_before(unit: Stretch, node: Node) -> str:
 
 def with_attributes(tag: str, values: dict[str, str], encoding: str) -> str:
     """A start tag with attributes set anew or added."""
-    for name in values:
-        tag = re.sub(rf"""\s{re.escape(name)}\s*=\s*("[^"]*"|'[^']*')""", "", tag)
+    tag = _ATTRIBUTE.sub(lambda found: "" if found.group(1) in values else found.group(), tag)
     end = re.search(r"\s*/?>$", tag)
     assert end is not None
     added = "".join(f" {name}={quoted(value, encoding)}" for name, value in values.items())

@@ -477,7 +477,7 @@ def _text(segment: Segment) -> str:
 
 def _quoted(keyword: str, text: str) -> list[str]:
     """A text of several lines begins below its keyword."""
-    pieces = [piece for piece in re.split(r"(?<=\n)", text) if piece] or [""]
+    pieces = [piece for piece in re.split(r"(?<=\n)", text) if piece]
     strings = ['"' + piece.translate(_ESCAPES) + '"' for piece in pieces]
     return [f"{keyword} {strings[0]}"] if len(strings) == 1 else [f'{keyword} ""', *strings]
 

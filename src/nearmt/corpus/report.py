@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -58,4 +58,13 @@ class Report:
 
     def summary(self) -> dict[str, Any]:
         """As plain values, for machines."""
-        return {name: value for name, value in asdict(self).items() if name != "strict"}
+        return {
+            "units": self.units,
+            "pairs": self.pairs,
+            "skipped": dict(self.skipped),
+            "dropped": dict(self.dropped),
+            "changed": dict(self.changed),
+            "languages": dict(self.languages),
+            "problems": self.problems,
+            "problem_count": self.problem_count,
+        }

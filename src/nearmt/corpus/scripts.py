@@ -10,6 +10,8 @@ import unicodedata
 from collections import Counter
 from functools import cache
 
+from nearmt.languages import NLLB_CODE, base_language
+
 # ISO 15924 code, and the scripts that it stands for.
 _SCRIPT_ROWS = """
 Latn LATIN|Cyrl CYRILLIC|Grek GREEK|Arab ARABIC|Hebr HEBREW|Armn ARMENIAN|Geor GEORGIAN|Ethi ETHIOPIC|Thaa THAANA
@@ -17,20 +19,9 @@ Deva DEVANAGARI|Beng BENGALI|Gujr GUJARATI|Guru GURMUKHI|Orya ORIYA|Taml TAMIL|T
 Mlym MALAYALAM|Sinh SINHALA|Thai THAI|Laoo LAO|Khmr KHMER|Mymr MYANMAR|Tibt TIBETAN|Mong MONGOLIAN|Cans CANADIAN
 Hans CJK BOPOMOFO|Hant CJK BOPOMOFO|Hani CJK|Jpan CJK HIRAGANA KATAKANA|Kore HANGUL CJK|Hang HANGUL
 """
-# Languages by script; one that is written in several stands in several rows.
-_LANGUAGE_ROWS = """
-Latn aa af ak an ay az bi bm br bs ca ch co cr cs cy da de ee en eo es et eu ff fi fj fo fr fy ga gd gl gn gv ha ho hr
-Latn ht hu hz ia id ie ig ik io is it iu jv kg ki kj kk kl kr ku kw la lb lg li ln lt lu lv mg mh mi ms mt na nb nd ng
-Latn nl nn no nr nv ny oc oj om pl pt qu rm rn ro rw sc se sg sh sk sl sm sn so sq sr ss st su sv sw tk tl tn to tr ts
-Latn tt tw ty uz ve vi vo wa wo xh yo za zu
-Latn afr als azj bos cat ces cym dan deu eng epo est eus fin fra gle glg hrv hun ind isl ita kaz lav lit ltz lvs mlt
-Latn msa nld nob nor pol por ron slk slv spa sqi srp swa swe swh tur uzn vie zsm zul
-Cyrl ab av az ba be bg bs ce cu cv kk kv ky mk mn os ru sh sr tg tk tt uk uz azj bel bos bul kaz khk mkd rus srp ukr uzn
-Arab ar fa ks ku pa ps sd ug ur ara arb ckb fas pbt pes pus urd
-Deva bh hi ks mr ne pi sa sd hin mar npi
-Beng as bn ben|Gujr gu guj|Guru pa|Orya or|Taml ta tam|Telu te tel|Knda kn kan|Mlym ml mal|Sinh si sin
-Grek el ell|Hebr he iw ji yi heb|Armn hy hye|Geor ka kat|Ethi am ti|Thaa dv|Cans cr iu oj|Mong mn khk
-Thai th tha|Laoo lo|Khmr km khm|Mymr my mya|Tibt bo dz|Hans zh zho cmn yue|Jpan ja jpn|Kore ko kor
+# Languages that are written in further scripts than the one their usual code names.
+_FURTHER_ROWS = """
+az Cyrl|bs Cyrl|kk Latn|mn Mong|sr Latn|uz Cyrl
 """
 # Fewer letters than this are names, units and abbreviations, which cross scripts.
 _FEWEST_LETTERS = 4
@@ -42,22 +33,21 @@ def _rows(table: str) -> list[list[str]]:
 
 _BY_CODE = {code: frozenset(scripts) for code, *scripts in _rows(_SCRIPT_ROWS)}
 _KNOWN = frozenset[str]().union(*_BY_CODE.values())
-_BY_LANGUAGE: dict[str, frozenset[str]] = {}
-for _code, *_languages in _rows(_LANGUAGE_ROWS):
-    for _language in _languages:
-        _BY_LANGUAGE[_language] = _BY_LANGUAGE.get(_language, frozenset()) | _BY_CODE[_code]
+_BY_LANGUAGE = {language: _BY_CODE[code.split("_")[1]] for language, code in NLLB_CODE.items()}
+for _language, _code in _rows(_FURTHER_ROWS):
+    _BY_LANGUAGE[_language] |= _BY_CODE[_code]
 
 
 @cache
 def scripts_of_language(code: str | None) -> frozenset[str]:
     """The scripts of a language, empty when nothing is known; `sr-Latn` and `sr@latin` name theirs."""
-    language, *details = re.split(r"[-_@.]", (code or "").strip())
-    for detail in details:
+    code = code or ""
+    for detail in re.split(r"[-_@.]", code.strip())[1:]:
         if detail.upper() in _KNOWN:
             return frozenset([detail.upper()])
         if len(detail) == 4 and detail.isalpha():
             return _BY_CODE.get(detail.title(), frozenset())
-    return _BY_LANGUAGE.get(language.lower(), frozenset())
+    return _BY_LANGUAGE.get(base_language(code), frozenset())
 
 
 @cache

@@ -14,7 +14,7 @@ from nearmt.corpus.report import Report, Request
 from nearmt.corpus.xml import Node, Stretch, UnitScanner
 from nearmt.languages import base_language, best_fit, same_language
 
-_KEPT_ATTRIBUTES = ("tuid", "creationdate", "creationid", "changedate", "changeid")
+_KEPT_ATTRIBUTES = ("creationdate", "creationid", "changedate", "changeid")
 _OWN = "x-nearmt"
 _ORIGIN = "x-origin"
 
@@ -34,10 +34,10 @@ def read_tmx(path: Path, request: Request, report: Report) -> Iterator[Pair]:
         report.units += 1
         variants = _variants(unit)
         report.languages.update(language for language, _ in variants)
-        source, target = _choose(variants, request, header)
+        source, target = _choose(variants, request, _source_lang(unit, header))
         if source is None or target is None:
             report.skipped["other languages"] += 1
-        elif _by_machine(target) and not request.unconfirmed:
+        elif (_by_machine(source) or _by_machine(target)) and not request.unconfirmed:
             report.skipped["machine-translated"] += 1
         else:
             yield _pair(unit, source, target, path, header)
@@ -64,8 +64,18 @@ def _units(path: Path, encoding: Encoding, report: Report) -> Iterator[tuple[Str
 
 
 def _header_of(node: Node) -> _Header:
-    language = node.attributes.get("srclang", "*all*")
-    return _Header(None if language == "*all*" else language, node.attributes.get("creationtool") == "nearmt")
+    return _Header(_named(node, None), node.attributes.get("creationtool") == "nearmt")
+
+
+def _source_lang(unit: Stretch, header: _Header) -> str | None:
+    """The language that a unit was translated from, as it says itself or as the header says."""
+    assert unit.node is not None
+    return _named(unit.node, header.source_lang)
+
+
+def _named(node: Node, otherwise: str | None) -> str | None:
+    language = node.attributes.get("srclang") or otherwise
+    return None if language == "*all*" else language
 
 
 def _variants(unit: Stretch) -> list[tuple[str, Node]]:
@@ -79,8 +89,8 @@ def _variants(unit: Stretch) -> list[tuple[str, Node]]:
     return found
 
 
-def _choose(variants: list[tuple[str, Node]], request: Request, header: _Header) -> tuple[Node | None, Node | None]:
-    source_lang = request.source_lang or header.source_lang or (variants[0][0] if variants else "")
+def _choose(variants: list[tuple[str, Node]], request: Request, named: str | None) -> tuple[Node | None, Node | None]:
+    source_lang = request.source_lang or named or (variants[0][0] if variants else "")
     source = best_fit(variants, source_lang)
     others = [(language, node) for language, node in variants if not same_language(language, source_lang)]
     if request.target_lang:
@@ -103,16 +113,22 @@ def _segment_node(variant: Node) -> Node:
 def _pair(unit: Stretch, source: Node, target: Node, path: Path, header: _Header) -> Pair:
     assert unit.node is not None
     metadata: dict[str, str] = {}
+    props = [*unit.node.elements("prop"), *target.elements("prop")]
+    tuid, origin = unit.node.attributes.get("tuid", ""), path.name
+    if header.own:
+        # What follows the origin is what the pair knew itself, a `tuid` of an earlier file included.
+        first = props.pop(0) if props and props[0].attributes.get("type") == _ORIGIN else None
+        origin = "" if first is None else first.text()
+    elif tuid:
+        metadata["tuid"] = tuid
+        tuid = f"{path.name}:{tuid}"
     for node in (unit.node, target):
-        metadata |= {name: node.attributes[name] for name in _KEPT_ATTRIBUTES if node.attributes.get(name)}
-        for prop in node.elements("prop"):
-            metadata[prop.attributes.get("type", "prop")] = prop.text()
-    tuid = metadata.pop("tuid", "") if header.own else metadata.get("tuid", "")
-    origin = metadata.pop(_ORIGIN, "") if header.own else path.name
+        metadata |= {name: node.attributes[name] for name in _KEPT_ATTRIBUTES if name in node.attributes}
+    metadata |= {prop.attributes.get("type", "prop"): prop.text() for prop in props}
     return Pair(
         source=plain_text(segment_of(unit, _segment_node(source))),
         target=plain_text(segment_of(unit, _segment_node(target))),
-        id=tuid if header.own or not tuid else f"{path.name}:{tuid}",
+        id=tuid,
         origin=origin,
         metadata=metadata,
     )
@@ -130,10 +146,12 @@ def _parts(path: Path, encoding: Encoding, request: Request, report: Report) -> 
 
 def _part(unit: Stretch, request: Request, header: _Header, encoding: Encoding) -> Part:
     """A unit whose source can be translated; a target that is missing is put behind the source."""
-    source, target = _choose(_variants(unit), request, header)
-    if source is None:
+    assert unit.node is not None
+    source, target = _choose(_variants(unit), request, _source_lang(unit, header))
+    if source is None or (target is None and not request.target_lang):
         return Part(unit.text)
     there = plain_text(segment_of(unit, _segment_node(target))) if target is not None else ""
+    prefix = unit.node.prefix
     found = Unit(segment_of(unit, _segment_node(source)), there, source.line)
 
     def render(fillings: Fillings) -> str:
@@ -142,17 +160,20 @@ def _part(unit: Stretch, request: Request, header: _Header, encoding: Encoding) 
         text = written(filling.target, encoding.name)
         notes = [(_OWN, filling.note)]
         notes += [(f"{_OWN}-match", f"{m.similarity:.0%}: {m.source} -> {m.target}") for m in filling.matches]
-        props = "".join(
-            f"<prop type={quoted(kind, encoding.name)}>{escaped(note, encoding.name)}</prop>" for kind, note in notes
-        )
+        props = [
+            f"<{prefix}prop type={quoted(kind, encoding.name)}>{escaped(note, encoding.name)}</{prefix}prop>"
+            for kind, note in notes
+        ]
         if target is None:
             language = quoted(base_language(request.target_lang or ""), encoding.name)
-            new = f"{space_before(unit, source)}<tuv xml:lang={language}>{props}<seg>{text}</seg></tuv>"
+            seg = f"<{prefix}seg>{text}</{prefix}seg>"
+            new = f"{space_before(unit, source)}<{prefix}tuv xml:lang={language}>{''.join(props)}{seg}</{prefix}tuv>"
             return spliced(unit, [(source.end, source.end, new)])
-        seg = _segment_node(target)
-        tag, end_tag = reopened(unit.slice(seg.start, seg.inner))
+        old_seg = _segment_node(target)
+        tag, end_tag = reopened(unit.slice(old_seg.start, old_seg.inner))
         old = [prop for prop in target.elements("prop") if prop.attributes.get("type", "").startswith(_OWN)]
         edits = [without(unit, prop) for prop in old]
-        return spliced(unit, [*edits, (seg.start, seg.end, f"{props}{tag}{text}{end_tag}")])
+        new = "".join(prop + space_before(unit, old_seg) for prop in props) + f"{tag}{text}{end_tag}"
+        return spliced(unit, [*edits, (old_seg.start, old_seg.end, new)])
 
     return Part(unit.text, (found,), render)

@@ -123,16 +123,23 @@ def _head(stretch: Stretch, path: Path, request: Request, encoding: Encoding) ->
             f"{path}, line {stretch.node.line}: is {languages.source or '?'} to {languages.target or '?'}, "
             f"the model translates {request.source_lang} to {request.target_lang}"
         )
-    if languages.source is None or languages.target is not None or request.target_lang is None:
+    if not languages.source or languages.target or not request.target_lang:
         return Part(stretch.text)
     target = {names[1]: request.target_lang}
     return Part(stretch.text, render=lambda _: with_attributes(stretch.text, target, encoding.name))
 
 
+def _translatable(unit: Stretch) -> bool:
+    """As the unit says, or the innermost group or file around it that says something."""
+    assert unit.node is not None
+    said = (node.attributes.get("translate") for node in (unit.node, *reversed(unit.around)))
+    return next((value for value in said if value), "yes") != "no"
+
+
 def _part(unit: Stretch, encoding: Encoding) -> Part:
     assert unit.node is not None
     entries = _entries(unit.node)
-    if not entries or unit.node.attributes.get("translate") == "no":
+    if not entries or not _translatable(unit):
         return Part(unit.text)
     units = tuple(
         Unit(

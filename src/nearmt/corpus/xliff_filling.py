@@ -41,12 +41,13 @@ def fill_unit_1(unit: Stretch, entries: list[Entry], fillings: Fillings, encodin
     # Several segments share one target: it is as sure as the least sure of them.
     sure = all(filling is not None and filling.origin is FillingOrigin.MEMORY for filling in fillings)
     state = _STATE_1[FillingOrigin.MEMORY if sure else FillingOrigin.MACHINE]
-    tag = unit.slice(target.start, target.inner) if target is not None else "<target>"
+    prefix = unit.node.prefix
+    tag = unit.slice(target.start, target.inner) if target is not None else f"<{prefix}target>"
     start, end = reopened(with_attributes(tag, state, encoding))
     content = _content_1(unit, entries, fillings, encoding)
     indent = space_before(unit, source)
-    extra = "".join(f'{indent}<note from="nearmt">{escaped(f.note, encoding)}</note>' for f in given)
-    extra += "".join(indent + _alternative(match, encoding) for f in given for match in f.matches)
+    extra = "".join(f'{indent}<{prefix}note from="nearmt">{escaped(f.note, encoding)}</{prefix}note>' for f in given)
+    extra += "".join(indent + _alternative(match, prefix, encoding) for f in given for match in f.matches)
     edits = [without(unit, node) for node in _own_1(unit.node)]
     if not sure and unit.node.attributes.get("approved") == "yes":
         approval = with_attributes(unit.slice(0, unit.node.inner), {"approved": "no"}, encoding)
@@ -67,21 +68,23 @@ def _content_1(unit: Stretch, entries: list[Entry], fillings: Fillings, encoding
         return written(fillings[0].target, encoding)
     parts, at = [], holder.inner
     for entry, filling in zip(entries, fillings, strict=True):
-        parts.append(unit.slice(at, entry.source.inner))
+        start, end = reopened(unit.slice(entry.source.start, entry.source.inner))
+        parts += [unit.slice(at, entry.source.start), start]
         if filling is not None:
             parts.append(written(filling.target, encoding))
         elif entry.target is not None:
             parts.append(unit.slice(entry.target.inner, entry.target.inner_end))
-        at = entry.source.inner_end
+        parts.append(end)
+        at = entry.source.end
     return "".join([*parts, unit.slice(at, holder.inner_end)])
 
 
-def _alternative(match: Match, encoding: str) -> str:
+def _alternative(match: Match, prefix: str, encoding: str) -> str:
     origin = quoted(f"nearmt {match.origin}", encoding)
     source, target = escaped(match.source, encoding), escaped(match.target, encoding)
     return (
-        f'<alt-trans match-quality="{match.similarity:.0%}" origin={origin}>'
-        f"<source>{source}</source><target>{target}</target></alt-trans>"
+        f'<{prefix}alt-trans match-quality="{match.similarity:.0%}" origin={origin}>'
+        f"<{prefix}source>{source}</{prefix}source><{prefix}target>{target}</{prefix}target></{prefix}alt-trans>"
     )
 
 
@@ -112,7 +115,8 @@ def _segment_2(unit: Stretch, entry: Entry, filling: Filling, encoding: str) -> 
     edits = [(entry.holder.start, entry.holder.inner, holder)]
     if entry.target is None:
         indent = space_before(unit, entry.source)
-        return [*edits, (entry.source.end, entry.source.end, f"{indent}<target>{text}</target>")]
+        prefix = entry.holder.prefix
+        return [*edits, (entry.source.end, entry.source.end, f"{indent}<{prefix}target>{text}</{prefix}target>")]
     start, end = reopened(unit.slice(entry.target.start, entry.target.inner))
     return [*edits, (entry.target.start, entry.target.end, f"{start}{text}{end}")]
 
@@ -120,7 +124,11 @@ def _segment_2(unit: Stretch, entry: Entry, filling: Filling, encoding: str) -> 
 def _notes_2(unit: Stretch, notes: list[str], encoding: str) -> list[Edit]:
     """Notes stand before the original data and the segments."""
     assert unit.node is not None
-    written_notes = "".join(f'<note category="nearmt">{escaped(note, encoding)}</note>' for note in notes)
+    prefix = unit.node.prefix
+    written_notes = "".join(
+        f'<{prefix}note category="nearmt">{escaped(note, encoding)}</{prefix}note>' for note in notes
+    )
+    whole = f"<{prefix}notes>{written_notes}</{prefix}notes>"
     holder = unit.node.element("notes")
     if holder is not None and holder.inner != holder.end:
         old = [node for node in holder.elements("note") if node.attributes.get("category") == "nearmt"]
@@ -129,6 +137,6 @@ def _notes_2(unit: Stretch, notes: list[str], encoding: str) -> list[Edit]:
             place -= 1
         return [*((node.start, node.end, "") for node in old), (place, place, written_notes)]
     if holder is not None:
-        return [(holder.start, holder.end, f"<notes>{written_notes}</notes>")]
+        return [(holder.start, holder.end, whole)]
     first = unit.node.elements("originalData", "segment", "ignorable")[0]
-    return [(first.start, first.start, f"<notes>{written_notes}</notes>{space_before(unit, first)}")]
+    return [(first.start, first.start, whole + space_before(unit, first))]

@@ -36,14 +36,18 @@ def entries_1(unit: Node) -> list[Entry]:
     approved = unit.attributes.get("approved")
     # Without a state, whoever wrote the target and did not disapprove of it meant it.
     confirmed = approved == "yes" or state in _CONFIRMED_1 or (state == "" and approved != "no")
-    marked = segments_of(unit.element("seg-source"))
-    if not marked:
+    marked = _by_mid(unit.element("seg-source"))
+    targets = dict(_by_mid(target))
+    # Whoever translated the whole did not go by segments.
+    whole = target is not None and not targets and target.text().strip() != ""
+    if not marked or whole:
         return [Entry(source, target, state, confirmed)]
-    targets = {node.attributes.get("mid", ""): node for node in segments_of(target)}
-    return [
-        Entry(node, targets.get(node.attributes.get("mid", "")), state, confirmed, node.attributes.get("mid", ""))
-        for node in marked
-    ]
+    return [Entry(node, targets.get(mid), state, confirmed, mid) for mid, node in marked]
+
+
+def _by_mid(node: Node | None) -> list[tuple[str, Node]]:
+    """Segments with what tells them apart: their `mid`, or their number where there is none."""
+    return [(found.attributes.get("mid") or str(number), found) for number, found in enumerate(segments_of(node), 1)]
 
 
 def segments_of(node: Node | None) -> list[Node]:

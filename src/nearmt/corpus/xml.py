@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import NoReturn
 from xml.parsers import expat
@@ -18,6 +19,7 @@ from nearmt.corpus.report import Report
 from nearmt.errors import InputError
 
 _MOST_BYTES = 1 << 26
+#: Elements within a unit; around one, those farther in are not told.
 _DEEPEST = 64
 #: Longest beginning of a start tag that must not be torn apart while the next unit is looked for.
 _NAME_BYTES = 128
@@ -38,6 +40,7 @@ class Node:
     """An element of a unit; offsets are bytes of the unit's raw text."""
 
     name: str  # without namespace prefix
+    prefix: str  # with its colon, or nothing
     attributes: dict[str, str]
     line: int
     start: int
@@ -47,8 +50,12 @@ class Node:
     children: list[Node | str] = field(default_factory=list)
 
     def elements(self, *names: str) -> list[Node]:
-        """Child elements of these names."""
-        return [child for child in self.children if isinstance(child, Node) and child.name in names]
+        """Child elements of these names; those with another prefix belong to somebody else."""
+        return [
+            child
+            for child in self.children
+            if isinstance(child, Node) and child.name in names and child.prefix == self.prefix
+        ]
 
     def element(self, name: str) -> Node | None:
         return next(iter(self.elements(name)), None)
@@ -65,7 +72,7 @@ class Stretch:
     raw: bytes
     node: Node | None = None
     is_unit: bool = False
-    #: The open elements around it, outermost first.
+    #: The open elements around it, outermost first; not all where they are very many.
     around: tuple[Node, ...] = ()
 
     def slice(self, start: int, end: int) -> str:
@@ -86,12 +93,13 @@ class UnitScanner:
     def __init__(self, path: Path, report: Report, units: frozenset[str], watched: frozenset[str]) -> None:
         self._path, self._report = path, report
         self._units, self._watched = units, watched
-        names = b"|".join(re.escape(name.encode()) for name in sorted(units))
-        self._unit_start = re.compile(rb"<(?:[\w.-]+:)?(?:" + names + rb")(?=[\s/>])")
+        names = b"|".join(re.escape(name.encode()) for name in sorted(units | watched))
+        self._landmark = re.compile(rb"<(?:[\w.-]+:)?(" + names + rb")(?=[\s/>])")
         self._buffer = bytearray()
         self._buffer_at = 0  # offset of the buffer in the document
         self._lines_before = 0  # line ends before the buffer
         self._around: list[Node] = []
+        self._deeper = 0  # open elements farther in
         self._unit: list[Node] = []  # open elements of the unit at hand
         self._found: list[tuple[int, int, Node, bool, tuple[Node, ...]]] = []
         self._search_from: int | None = None  # set while looking for the next unit after a broken one
@@ -100,7 +108,7 @@ class UnitScanner:
     def scan(self, chunks: Iterable[str]) -> Iterator[Stretch]:
         """The whole document in stretches; their raw texts put together are the document."""
         for chunk in chunks:
-            data = chunk.encode("utf-8", "surrogateescape")
+            data = chunk.encode("utf-8", "surrogatepass")
             self._buffer += data
             self._parse(data, final=False)
             yield from self._release(final=False)
@@ -132,8 +140,8 @@ class UnitScanner:
                     return
             try:
                 self._parser.Parse(data, final)
-                if len(self._buffer) > _MOST_BYTES and self._unit:
-                    raise _Broken(f"a unit of more than {_MOST_BYTES >> 20} MiB")
+                if self._buffer_at + len(self._buffer) - self._settled() > _MOST_BYTES:
+                    raise _Broken(f"a unit or a comment of more than {_MOST_BYTES >> 20} MiB")
                 return
             except (expat.ExpatError, _Broken) as error:
                 self._lose(error)
@@ -153,33 +161,37 @@ class UnitScanner:
         self._unit = []
 
     def _resume(self) -> bytes:
-        """Start again at the next unit, if it is in the buffer."""
+        """Start again at the next unit or watched element, if it is in the buffer."""
         assert self._search_from is not None
-        found = self._unit_start.search(self._buffer, self._search_from - self._buffer_at)
+        found = self._landmark.search(self._buffer, self._search_from - self._buffer_at)
         if found is None:
             self._search_from = max(self._search_from, self._buffer_at + len(self._buffer) - _NAME_BYTES)
             return b""
         offset = self._buffer_at + found.start()
-        prefix = "".join(f"<{node.name}>" for node in self._around).encode()
-        self._search_from = None
-        self._start_parser(prefix, offset, self._lines_before + self._buffer.count(b"\n", 0, found.start()))
+        # What has the name of an open element stands behind it: the end tag was passed over.
+        names = [node.name for node in self._around]
+        if (name := found.group(1).decode()) in names:
+            del self._around[names.index(name) :]
+        prefix = "".join(f"<{node.prefix}{node.name}>" for node in self._around) or "<lost>"
+        self._search_from, self._deeper = None, 0
+        self._start_parser(prefix.encode(), offset, self._lines_before + self._buffer.count(b"\n", 0, found.start()))
         return bytes(self._buffer[found.start() :])
 
     # What expat tells
 
-    def _on_start(self, name: str, attributes: dict[str, str]) -> None:
+    def _on_start(self, qualified: str, attributes: dict[str, str]) -> None:
         if self._replaying:
             return
-        name = name.rpartition(":")[2]
+        prefix, colon, name = qualified.rpartition(":")
         start = self._base + self._parser.CurrentByteIndex
-        node = Node(name, attributes, self._base_line + self._parser.CurrentLineNumber, start)
+        node = Node(name, prefix + colon, attributes, self._base_line + self._parser.CurrentLineNumber, start)
         node.inner = start + len(self._tag_at(start))
         is_unit = name in self._units
+        if self._unit and is_unit:
+            raise _Broken(f"<{name}> within <{self._unit[0].name}>: an end tag is missing")
+        if len(self._unit) >= _DEEPEST:
+            raise _Broken(f"elements nested more than {_DEEPEST} deep")
         if self._unit:
-            if is_unit:
-                raise _Broken(f"<{name}> within <{name}>: an end tag is missing")
-            if len(self._unit) >= _DEEPEST:
-                raise _Broken(f"elements nested more than {_DEEPEST} deep")
             self._unit[-1].children.append(node)
             self._unit.append(node)
         elif is_unit:
@@ -187,14 +199,20 @@ class UnitScanner:
         else:
             if name in self._watched:
                 self._found.append((start, node.inner, node, False, tuple(self._around)))
-            self._around.append(node)
+            if len(self._around) < _DEEPEST:
+                self._around.append(node)
+            else:
+                self._deeper += 1
 
     def _on_end(self, name: str) -> None:
         if not self._unit:
-            if self._around:
+            if self._deeper:
+                self._deeper -= 1
+            elif self._around:
                 self._around.pop()
             return
         node = self._unit.pop()
+        node.children = _joined(node.children)
         if self._tag_at(node.start).endswith(b"/>"):
             node.inner_end = node.end = node.inner
         else:
@@ -230,16 +248,22 @@ class UnitScanner:
             _shift(node, -start)
             yield Stretch(self._cut(end), node, is_unit, around)
         self._found = []
-        if final:
-            safe = self._buffer_at + len(self._buffer)
-        elif self._search_from is not None:
-            safe = self._search_from
-        elif self._unit:
-            safe = self._unit[0].start
-        else:
-            safe = self._buffer_at + max(0, self._buffer.rfind(b"<"))
-        if safe > self._buffer_at:
-            yield Stretch(self._cut(safe))
+        settled = self._buffer_at + len(self._buffer) if final else self._settled()
+        if settled > self._buffer_at:
+            yield Stretch(self._cut(settled))
+
+    def _settled(self) -> int:
+        """The offset before which no further find begins."""
+        if self._search_from is not None:
+            at = self._search_from - self._buffer_at
+            while 0 < at < len(self._buffer) and self._buffer[at] & 0xC0 == 0x80:  # within a character
+                at -= 1
+            return self._buffer_at + at
+        if self._unit:
+            return self._unit[0].start
+        # The token that expat wants more of; it may put off looking at what it has, and is nowhere then.
+        at = self._parser.CurrentByteIndex
+        return max(self._base + at, self._buffer_at) if at >= 0 else self._buffer_at
 
     def _cut(self, end: int) -> bytes:
         """Take the beginning of the buffer, up to an offset of the document."""
@@ -263,5 +287,14 @@ def _shift(node: Node, by: int) -> None:
             _shift(child, by)
 
 
+def _joined(children: list[Node | str]) -> list[Node | str]:
+    """Text that came in pieces in one."""
+    joined: list[Node | str] = []
+    for kind, run in groupby(children, type):
+        same = list(run)
+        joined += ["".join(map(str, same))] if kind is str else same
+    return joined
+
+
 def _decode(raw: bytes) -> str:
-    return raw.decode("utf-8", "surrogateescape")
+    return raw.decode("utf-8", "surrogatepass")

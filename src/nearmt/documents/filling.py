@@ -47,6 +47,7 @@ class _Result:
 
     target: Segment
     translation: Translation
+    warnings: tuple[str, ...] = ()
 
 
 class Filler:
@@ -93,7 +94,7 @@ class Filler:
             missing = lost(unit.source, target, unit.printf)
             warnings[number] = _warnings(missing) or ("placeholders were put back by alignment: look at their places",)
             if not missing:
-                results[number] = _Result(target, result.translation)
+                results[number] = replace(result, target=target)
         return [self._machine(result, warnings.get(number, ())) for number, result in enumerate(results)]
 
     def _machine(self, result: _Result, warnings: tuple[str, ...]) -> FilledUnit:
@@ -101,7 +102,7 @@ class Filler:
         filling = Filling(
             result.target, FillingOrigin.MACHINE, score=translation.score, pair_ids=_speakers(translation)
         )
-        return FilledUnit(filling, translation, warnings)
+        return FilledUnit(filling, translation, result.warnings + warnings)
 
     def _segments(self, segments: Sequence[Segment], progress: Progress | None = None) -> list[_Result]:
         """Segments translated sentence by sentence, with their tags at the aligned places."""
@@ -109,15 +110,26 @@ class Filler:
         spans = [self._spans(text) for text in texts]
         sentences = [text[start:end] for text, cuts in zip(texts, spans, strict=True) for start, end in cuts]
         found = iter(self.translator.translate(sentences, explain=self._explain, progress=progress))
-        wholes, translations, places = [], [], []
+        wholes, translations, places, warnings = [], [], [], []
         for text, cuts in zip(texts, spans, strict=True):
             parts = [next(found) for _ in cuts]
             whole, where = _assembled(text, cuts, parts)
             wholes.append(whole)
             places.append(list(zip(cuts, where, strict=True)))
             translations.append(joined(text, parts))
+            warnings.append(self._about(parts))
         targets = self._tagged(segments, wholes, places)
-        return [_Result(target, translation) for target, translation in zip(targets, translations, strict=True)]
+        return [_Result(*result) for result in zip(targets, translations, warnings, strict=True)]
+
+    def _about(self, parts: Sequence[Translation]) -> tuple[str, ...]:
+        """What people should know of the translation of a unit."""
+        warnings = []
+        if cut := max((part.pieces for part in parts), default=1) - 1:
+            positions = self.translator.model.seq2seq.positions
+            warnings.append(f"longer than the model's {positions} tokens; translated in {cut + 1} pieces")
+        if any(part.truncated for part in parts):
+            warnings.append("the translation reached its length bound and was cut there (see --max-new-tokens)")
+        return tuple(warnings)
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
         if self._split:

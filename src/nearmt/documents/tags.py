@@ -19,7 +19,7 @@ _BLANKS = re.compile(r"\s*")
 _CLOSING, _OPENING = frozenset(".,;:!?…)]}%»”’"), frozenset("([{«„“‘¿¡")
 
 #: Where a tag goes: the offset in the target, its rank among the tags there, its number in the source.
-_Place = tuple[int, int, float]
+_Place = tuple[int, int, int]
 
 
 def project(segment: Segment, target: str, links: Sequence[Link]) -> Segment:
@@ -192,21 +192,23 @@ def _places(source: _Source, target: str, reach: _Reach) -> list[_Place]:
     homes, own = _tree(marks, elements, reach)
     _settle_all(homes[:1], target)
     wanted = {number: reach.beside(mark, source.follows_blank(mark)) for number, mark in enumerate(marks)}
+    bounds = list(homes)
     for opening, closing in codes.items():
         wanted[opening], wanted[closing] = reach.around(marks[opening], marks[closing])
+        if wanted[opening] == wanted[closing]:
+            homes[closing] = bounds[closing] = homes[opening]
+        elif homes[opening] is not homes[closing]:  # it crosses elements, which may change places
+            bounds[opening] = bounds[closing] = homes[0]
     places: list[_Place] = []
-    for number, home in enumerate(homes):
+    for number, (home, bound) in enumerate(zip(homes, bounds, strict=True)):
         element = own.get(number)
         if element is not None and element.start < element.end:
             is_opening = number in elements
             rank = 2 * element.depth if is_opening else -2 * element.depth
             places.append((element.start if is_opening else element.end, rank, number))
         else:
-            offset = element.start if element else min(max(wanted[number], home.start), home.end)
+            offset = element.start if element else min(max(wanted[number], bound.start), bound.end)
             places.append((offset, home.solid.rank_within(offset), number))
-    for opening, closing in codes.items():
-        if places[opening] > places[closing]:  # they belong inside two elements that changed places
-            places[opening] = (*places[closing][:2], closing - 0.5)
     return places
 
 

@@ -1,17 +1,36 @@
-"""Through a document, window by window."""
+"""Through a document, window by window, and from file to file."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import chain, compress, islice
+from pathlib import Path
 
-from nearmt.corpus import Document, Part, Tag, Unit
-from nearmt.documents.filling import FilledUnit, Filler
+from nearmt.corpus import Document, Part, Report, Request, Tag, Unit, open_document
+from nearmt.corpus.output import open_file
+from nearmt.documents.filling import FillConfig, FilledUnit, Filler
+from nearmt.translator import Translator
 
 #: Parts read before they are translated: enough to find sentences of similar length among them.
 _WINDOW_BATCHES = 64
 
 Fill = Callable[[list[Unit]], list[FilledUnit]]
+
+
+@dataclass
+class FillSummary:
+    """What became of the units of a document, and what people should look at."""
+
+    #: Units by where their translation comes from: machine, memory, copy; kept is what was there before.
+    counts: Counter[str] = field(default_factory=Counter)
+    warnings: list[str] = field(default_factory=list)
+
+    def add(self, unit: Unit, filled: FilledUnit | None) -> None:
+        self.counts["kept" if filled is None else filled.filling.origin.value] += 1
+        if filled is not None:
+            self.warnings += [f"line {unit.line}: {warning}" for warning in filled.warnings]
 
 
 def filled_parts(
@@ -36,3 +55,25 @@ def _to_fill(unit: Unit, everything: bool) -> bool:
     """Tags alone are something too: they have to be there in the translation."""
     something = any(isinstance(part, Tag) or part.strip() for part in unit.source)
     return something and (everything or not unit.target.strip())
+
+
+def fill_document(
+    path: str | Path,
+    output: str | Path,
+    translator: Translator,
+    config: FillConfig | None = None,
+    *,
+    everything: bool = False,
+    format: str | None = None,
+) -> FillSummary:
+    """Translate a file into another of the same format; see `nearmt translate`."""
+    request = Request(*translator.model.language_pair)
+    document = open_document(Path(path), request, Report(strict=True), format)
+    filler = Filler(translator, config or FillConfig(), paragraphs=document.paragraphs)
+    summary = FillSummary()
+    with open_file(Path(output), document.encoding) as out:
+        for part, found in filled_parts(document, filler, filler.fill, everything=everything):
+            for unit, filled in zip(part.units, found, strict=True):
+                summary.add(unit, filled)
+            out.write(part.filled([None if filled is None else filled.filling for filled in found]))
+    return summary

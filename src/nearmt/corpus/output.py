@@ -1,0 +1,57 @@
+"""Files that are written as they were read: encoding, byte-order mark, line ends."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TextIO, cast
+
+from nearmt.corpus.encoding import Encoding
+from nearmt.errors import OutputError, writing
+
+
+@contextmanager
+def open_file(path: Path, encoding: Encoding) -> Iterator[TextIO]:
+    """A text file that takes its name only when it is complete; `.gz` and `.xz` are packed."""
+    if path.is_dir():
+        raise OutputError(f"{path}: is a folder; name a file")
+    if path.exists() and not path.is_file():  # a pipe or a device: it has its name already
+        with writing(path), path.open("wb") as device, text_to(device, encoding, path) as out:
+            yield out
+        return
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with writing(path), _packed(partial, path.suffix) as raw, text_to(raw, encoding, path) as out:
+            yield out
+        with writing(path):
+            partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def text_to(raw: IO[bytes], encoding: Encoding, name: Path | str) -> Iterator[TextIO]:
+    """Text into bytes, with nothing added but the byte-order mark."""
+    raw.write(encoding.bom)
+    out = io.TextIOWrapper(raw, encoding=encoding.name, errors=encoding.errors, newline="")
+    try:
+        yield out
+        out.flush()
+    except UnicodeEncodeError as error:
+        letter = error.object[error.start]
+        raise OutputError(
+            f"{name}: '{letter}' cannot be written in {encoding.name}; convert the document to UTF-8 first"
+        ) from error
+    finally:
+        # Left to itself it would close what it was given.
+        out.detach()
+
+
+def _packed(path: Path, suffix: str) -> IO[bytes]:
+    if suffix == ".gz":
+        return cast(IO[bytes], gzip.open(path, "wb"))
+    return lzma.open(path, "wb") if suffix == ".xz" else path.open("wb")

@@ -1,0 +1,732 @@
+"""XML as a stream: nothing is lost, nothing outside is read, and what is broken breaks alone."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import os
+import random
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nearmt.corpus import xml
+from nearmt.corpus.document import Document
+from nearmt.corpus.markup import escaped, quoted, reopened, with_attributes
+from nearmt.corpus.report import Report, Request
+from nearmt.corpus.tmx import read_tmx, tmx_document
+from nearmt.corpus.xliff import read_xliff, xliff_document
+from nearmt.corpus.xml import Stretch, UnitScanner
+from nearmt.errors import InputError
+from tests.corpus.generated import (
+    ENCODINGS,
+    WILD,
+    Made,
+    as_bytes,
+    chunks,
+    texts,
+    tmx_documents,
+    xliff_1_documents,
+    xliff_2_documents,
+)
+
+SIZES = [1, 2, 3, 7, 64]
+#: What a TMX and an XLIFF reader look for, together.
+UNITS = frozenset({"tu", "trans-unit", "unit"})
+WATCHED = frozenset({"header", "file", "xliff"})
+REQUEST = Request("de", "en")
+OPENERS: dict[str, Callable[[Path, Request, Report], Document]] = {".tmx": tmx_document, ".xlf": xliff_document}
+READERS = {".tmx": read_tmx, ".xlf": read_xliff}
+SLOW_TO_DRAW = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+
+
+def tmx(*units: str) -> str:
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<tmx version="1.4"><header srclang="de"/><body>', *units]
+    return "\n".join([*lines, "</body></tmx>", ""])
+
+
+def tu(source: str, target: str = "") -> str:
+    return (
+        f'<tu><tuv xml:lang="de"><seg>{source}</seg></tuv><tuv xml:lang="en"><seg>{target or source}</seg></tuv></tu>'
+    )
+
+
+def xliff(*files: str) -> str:
+    return "\n".join(['<?xml version="1.0"?>', '<xliff version="1.2">', *files, "</xliff>", ""])
+
+
+def xliff_file(source: str, target: str, *units: str) -> str:
+    return "\n".join([f'<file source-language="{source}" target-language="{target}"><body>', *units, "</body></file>"])
+
+
+def trans_unit(source: str, target: str = "") -> str:
+    return f'<trans-unit id="{source}"><source>{source}</source><target>{target or source}</target></trans-unit>'
+
+
+NASTY = {
+    "empty body": tmx(),
+    "an empty element as a body": "<tmx><header/><body/></tmx>",
+    "empty elements as units and segments": tmx("<tu/>", '<tu\n/><tu><tuv xml:lang="de"><seg/></tuv></tu>'),
+    "a root that is a unit": "<tu><tuv/></tu>",
+    "greater-than signs in attributes": tmx(
+        """<tu a="1 > 0" b='"/>' c="'>'"><tuv d='</tu>'.replace></tuv></tu>""".replace("</tu>'.replace", "&lt;/tu>'")
+    ),
+    "slashes at the end of attributes": tmx('<tu a="x/"><tuv b="/"><seg c="/" /></tuv></tu>'),
+    "white space within tags": tmx('<tu\n\ta = "1"\r\n><tuv\txml:lang\n=\n"de" ><seg >x</seg\n></tuv ></tu\t>'),
+    "comments and instructions everywhere": tmx(
+        "<!-- <tu> --><?a <tu>?>",
+        "<tu><!-- </tu> --><tuv><?b </tu>?><seg>a<!-- & -->b<?c?>c</seg></tuv></tu><!-- > -->",
+    ),
+    "cdata": tmx("<tu><tuv><seg><![CDATA[<tu>&amp;]]]]><![CDATA[></tu>]]></seg></tuv></tu>", "<![CDATA[<tu>]]>"),
+    "character references": tmx(tu("&#x1F600;&#10;&#13;&#9;&amp;&lt;&gt;&quot;&apos;&#228;")),
+    "a document type": '<!DOCTYPE tmx SYSTEM "nowhere.dtd" [<!ELEMENT seg ANY><!ATTLIST tu a CDATA ">">]>\n'
+    + "<tmx><tu/></tmx>",
+    "many scripts": tmx(tu("שלום العالم 😀 中文 \u200f\u2028\u0085 e\u0301 \U0010fffd")),
+    "prefixes": '<t:tmx xmlns:t="urn:t"><t:header/><t:body><t:tu><t:tuv/></t:tu><t:tu/></t:body></t:tmx>',
+    "crlf": tmx(tu("a\nb"), tu("c")).replace("\n", "\r\n"),
+    "bare carriage returns": tmx(tu("a\nb"), tu("c")).replace("\n", "\r"),
+    "no line end at the end": tmx(tu("a")).rstrip("\n"),
+    "text before and behind units": tmx("a", tu("b"), "c", tu("d"), "e"),
+    "a long segment": tmx(tu("x" * 100_000), tu("y")),
+    "a long tag": tmx(f'<tu a="{"x" * 20_000}"><tuv/></tu>', "<tu/>"),
+    "xliff 1": xliff(xliff_file("de", "en", trans_unit("a"), "<group>", trans_unit("b"), "</group>")),
+    "xliff 2": '<xliff srcLang="de"><file><unit id="u"><segment><source>a</source></segment></unit></file></xliff>',
+    # What is not XML, or not all of it
+    "nothing": "",
+    "white space": " \n\n",
+    "no xml": "no xml",
+    "a broken unit": tmx(tu("a"), tu("b & c"), tu("d")),
+    "broken units only": tmx(*[tu("ä & b")] * 3),
+    "a missing end tag": tmx(tu("a"), tu("b").removesuffix("</tu>"), tu("c")),
+    "the end is missing": tmx(tu("a"), tu("ü"))[:-40],
+    "two roots": tmx(tu("a")) + tmx(tu("b")),
+    "something before the document": "x" + tmx(tu("a"), tu("b")),
+    "bytes that are no text": tmx(tu("a"), tu("ä\udcff\udc80b"), tu("ü")),
+    "bytes that look like a character": tmx(tu("a"), tu("\udcc3\udcbc"), tu("ü")),
+    "a broken unit among characters of many bytes": tmx(tu("中 & 文"), "中文😀" * 60, tu("ü")),
+    "a broken unit, then a long text": tmx(tu("a & b"), "😀中文ä" * 500, tu("ü"), "ä"),
+    "null": tmx(tu("a"), tu("\0"), tu("b")),
+}
+
+
+def scanned(pieces: Iterable[str], report: Report | None = None) -> list[Stretch]:
+    """The stretches, with those between finds as one."""
+    merged: list[Stretch] = []
+    for stretch in UnitScanner(Path("a.tmx"), report or Report(), UNITS, WATCHED).scan(pieces):
+        if stretch.node is None and merged and merged[-1].node is None:
+            merged[-1] = Stretch(merged[-1].raw + stretch.raw)
+        else:
+            merged.append(stretch)
+    return merged
+
+
+def unit_texts(stretches: list[Stretch]) -> list[str]:
+    return [stretch.node.text() for stretch in stretches if stretch.is_unit and stretch.node is not None]
+
+
+def whole(document: Document) -> bytes:
+    text = "".join(part.raw for part in document.parts)
+    return document.encoding.bom + text.encode(document.encoding.name, document.encoding.errors)
+
+
+def read(path: Path, strict: bool = False) -> tuple[list[tuple[str, str]], Report]:
+    report = Report(strict=strict)
+    pairs = [(pair.source, pair.target) for pair in READERS[path.suffix](path, REQUEST, report)]
+    return pairs, report
+
+
+def written(folder: Path, content: str | bytes, name: str = "a.tmx") -> Path:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogateescape"))
+    return path
+
+
+def places(report: Report, path: Path) -> list[str]:
+    """The lines of the problems."""
+    prefix = f"{path}, line "
+    assert all(problem.startswith(prefix) for problem in report.problems)
+    return [problem.removeprefix(prefix).split(":")[0] for problem in report.problems]
+
+
+# Nothing is lost
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_the_stretches_are_the_document(name: str) -> None:
+    assert "".join(stretch.text for stretch in scanned([NASTY[name]])) == NASTY[name]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", [name for name in NASTY if len(NASTY[name]) < 10_000])
+def test_the_size_of_chunks_makes_no_difference(name: str, size: int) -> None:
+    at_once, in_pieces = Report(), Report()
+    assert scanned(chunks(NASTY[name], size), in_pieces) == scanned([NASTY[name]], at_once)
+    assert in_pieces.problems == at_once.problems
+
+
+@pytest.mark.parametrize("size", [1000, 4096, 65_536])
+@pytest.mark.parametrize("name", ["a long segment", "a long tag"])
+def test_long_ones_in_chunks(name: str, size: int) -> None:
+    assert scanned(chunks(NASTY[name], size)) == scanned([NASTY[name]])
+
+
+@given(
+    st.sampled_from(["a long tag", "a missing end tag", "prefixes", "many scripts", "two roots"]),
+    st.lists(st.integers(1, 30_000), max_size=6),
+)
+@settings(deadline=None, max_examples=60)
+def test_chunks_of_any_sizes_make_no_difference(name: str, cuts: list[int]) -> None:
+    text = NASTY[name]
+    ends = sorted({cut % (len(text) + 1) for cut in cuts})
+    pieces = [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
+    assert scanned(pieces) == scanned([text])
+
+
+@pytest.mark.parametrize(("codec", "bom", "declared"), ENCODINGS)
+@pytest.mark.parametrize("suffix", OPENERS)
+def test_a_document_is_written_back_byte_for_byte(
+    codec: str, bom: bytes, declared: str, suffix: str, tmp_path: Path
+) -> None:
+    for text in NASTY.values():
+        body = text.removeprefix('<?xml version="1.0" encoding="UTF-8"?>').removeprefix('<?xml version="1.0"?>')
+        if not bom and codec.startswith("utf-16") and not body.strip():
+            continue
+        body = "".join(character for character in body if not "\ud800" <= character <= "\udfff")
+        raw = as_bytes(f'<?xml version="1.0" encoding="{declared}"?>' + body, codec, bom)
+        path = written(tmp_path, raw, "a" + suffix)
+        assert whole(OPENERS[suffix](path, Request(), Report())) == raw
+
+
+@pytest.mark.parametrize("declared", ["UTF-8", "us-ascii", "ISO-8859-1", "windows-1252", "Shift_JIS", "koi8-r"])
+def test_bytes_that_an_encoding_does_not_know_are_written_back(declared: str, tmp_path: Path) -> None:
+    raw = tmx(tu("a"), tu("BYTES"), tu("b")).replace("UTF-8", declared).encode()
+    for junk in (b"\xff\xfe", "ü".encode(), "ü€😀".encode(), b"\x81\x8d\x8f\x90\x9d", bytes(range(128, 256))):
+        path = written(tmp_path, raw.replace(b"BYTES", b"x & y" + junk))
+        assert whole(tmx_document(path, Request(), Report())) == path.read_bytes()
+        pairs, _ = read(path)
+        assert [pairs[0], pairs[-1]] == [("a", "a"), ("b", "b")]
+
+
+def test_a_wrong_declaration_never_makes_text_of_other_bytes(tmp_path: Path) -> None:
+    path = written(tmp_path, tmx(tu("a"), tu("grün"), tu("b")).replace("UTF-8", "us-ascii"))
+    pairs, report = read(path)
+    assert pairs == [("a", "a"), ("b", "b")]
+    assert places(report, path) == ["4"]
+
+
+def test_a_compressed_document(tmp_path: Path) -> None:
+    raw = tmx(tu("ä"), tu("b")).encode()
+    path = written(tmp_path, gzip.compress(raw), "a.tmx.gz")
+    assert whole(tmx_document(path, Request(), Report())) == raw
+
+
+DOCUMENTS = st.one_of(tmx_documents(), xliff_1_documents(), xliff_2_documents(), xliff_1_documents(prefix="xlf"))
+
+
+@given(DOCUMENTS, st.sampled_from(SIZES))
+@SLOW_TO_DRAW
+def test_any_document_in_chunks(made: Made, size: int) -> None:
+    report = Report()
+    found = scanned(chunks(made.text, size), report)
+    assert "".join(stretch.text for stretch in found) == made.text
+    assert found == scanned([made.text])
+    assert report.problems == []
+
+
+@given(st.data(), st.sampled_from(ENCODINGS))
+@SLOW_TO_DRAW
+def test_any_document_in_any_encoding(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, encoding: tuple[str, bytes, str]
+) -> None:
+    codec, bom, declared = encoding
+    suffix, documents = data.draw(
+        st.sampled_from([(".tmx", tmx_documents), (".xlf", xliff_1_documents), (".xlf", xliff_2_documents)])
+    )
+    raw = as_bytes(data.draw(documents(declared)).text, codec, bom)
+    path = written(tmp_path_factory.getbasetemp(), raw, "any" + suffix)
+    report = Report()
+    assert whole(OPENERS[suffix](path, Request(), report)) == raw
+    assert report.problems == []
+
+
+@given(DOCUMENTS)
+@SLOW_TO_DRAW
+def test_nodes_are_what_a_parser_of_trees_finds(made: Made) -> None:
+    root = ElementTree.fromstring(made.text)
+    names = [f"{{{root.tag[1:].split('}')[0]}}}{name}" if root.tag[0] == "{" else name for name in sorted(UNITS)]
+    trees = [element for element in root.iter() if element.tag in names]
+    units = [stretch for stretch in scanned([made.text]) if stretch.is_unit]
+    assert len(units) == len(trees)
+    for unit, tree in zip(units, trees, strict=True):
+        assert unit.node is not None
+        _compare(unit, unit.node, tree)
+
+
+def _compare(unit: Stretch, node: xml.Node, tree: ElementTree.Element) -> None:
+    assert node.name == tree.tag.rpartition("}")[2]
+    assert node.text() == "".join(tree.itertext())
+    assert list(node.attributes.values()) == list(tree.attrib.values())
+    assert unit.slice(node.start, node.inner).startswith(f"<{node.prefix}{node.name}")
+    ended = unit.slice(node.inner_end, node.end)
+    assert ended.startswith(f"</{node.prefix}{node.name}") if ended else unit.slice(node.start, node.end).endswith("/>")
+    children = [child for child in node.children if isinstance(child, xml.Node)]
+    assert not any(isinstance(a, str) and isinstance(b, str) for a, b in pairwise(node.children))
+    for child, subtree in zip(children, tree, strict=True):
+        assert node.inner <= child.start < child.end <= node.inner_end
+        _compare(unit, child, subtree)
+
+
+def test_units_know_what_is_around_them() -> None:
+    text = '<a x="1"><b><tu/></b><file id="f"><c><unit/></c></file></a>'
+    found = [(s.text, [node.name for node in s.around]) for s in scanned([text]) if s.node is not None]
+    assert found == [("<tu/>", ["a", "b"]), ('<file id="f">', ["a"]), ("<unit/>", ["a", "file", "c"])]
+
+
+# What is broken breaks alone
+
+
+BROKEN = {
+    "an ampersand": "a & b",
+    "an entity that nobody declared": "a&nbsp;b",
+    "a less-than sign": "a < b",
+    "an end tag that fits nothing": "a</b>",
+    "a start tag without its end": "a<hi>b",
+    "tags crosswise": "<hi><ph></hi></ph>",
+    "an attribute twice": '<ph x="1" x="1"/>',
+    "an attribute without quotes": "<ph x=1/>",
+    "an attribute without a value": "<ph x/>",
+    "a null": "a\0b",
+    "a control character": "a\x0bb",
+    "a control character as a reference": "&#1;",
+    "no character": "&#x110000;",
+    "half a surrogate pair": "&#xD800;",
+    "a byte that is no text": "a\udcffb",
+    "half a character": "a\udcc3b",
+    "a comment with two hyphens": "a<!-- -- -->b",
+    "a cdata end": "a]]>b",
+    "a unit in a unit": "<tu></tu>",
+    "too many levels": "<hi>" * 80 + "</hi>" * 80,
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("doctype", ["", '<!DOCTYPE tmx SYSTEM "nowhere.dtd">'])
+def test_the_units_around_a_broken_one_are_read(name: str, doctype: str, tmp_path: Path) -> None:
+    text = tmx(tu("a"), "", tu(BROKEN[name], "x"), tu("b"), "", tu("c")).replace("?>\n", f"?>{doctype}\n", 1)
+    path = written(tmp_path, text)
+    pairs, report = read(path)
+    assert pairs == [("a", "a"), ("b", "b"), ("c", "c")]
+    assert places(report, path) == ["5"]
+    with pytest.raises(InputError, match=r"a\.tmx, line 5: broken XML: ") as caught:
+        read(path, strict=True)
+    assert "\n" not in str(caught.value)
+    assert whole(tmx_document(path, REQUEST, Report())) == path.read_bytes()
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_the_line_of_what_is_broken_within_a_long_unit(name: str, tmp_path: Path) -> None:
+    lines = ["<tu>", '<tuv xml:lang="de">', "<seg>", BROKEN[name], "</seg>", "</tuv>", "</tu>"]
+    path = written(tmp_path, tmx(tu("a"), *lines, *lines, tu("b")))
+    pairs, report = read(path)
+    assert pairs == [("a", "a"), ("b", "b")]
+    expected = [("7", "14"), ("8", "15")]
+    assert [place in choice for place, choice in zip(places(report, path), zip(*expected, strict=True), strict=True)]
+
+
+def test_a_missing_end_tag_of_a_unit(tmp_path: Path) -> None:
+    path = written(tmp_path, tmx(tu("a"), tu("x").removesuffix("</tu>"), tu("b"), tu("c")))
+    pairs, report = read(path)
+    assert pairs == [("a", "a"), ("b", "b"), ("c", "c")]
+    assert [problem.partition(": ")[2] for problem in report.problems] == [
+        "broken XML: <tu> within <tu>: an end tag is missing"
+    ]
+
+
+def test_a_missing_start_tag_of_a_unit(tmp_path: Path) -> None:
+    path = written(tmp_path, tmx(tu("a"), tu("x").removeprefix("<tu>"), tu("b"), tu("c")))
+    pairs, report = read(path)
+    assert pairs == [("a", "a"), ("b", "b"), ("c", "c")]
+    assert places(report, path) == ["4"]
+
+
+@pytest.mark.parametrize("junk", ["</body>", "</b>", "<b>", "&", "<", "<!-- -- -->", "<b x=1>", "]]>", "</tu>", "\0"])
+def test_what_is_broken_between_units(junk: str, tmp_path: Path) -> None:
+    path = written(tmp_path, tmx(tu("a"), junk, tu("b"), tu("c")))
+    pairs, report = read(path)
+    assert pairs == [("a", "a"), ("b", "b"), ("c", "c")]
+    assert report.problem_count == 1
+    assert whole(tmx_document(path, REQUEST, Report())) == path.read_bytes()
+
+
+@pytest.mark.parametrize("junk", ["garbage", "\n\n", "<", "\0", "%PDF-1.7\n", "</tmx>", "<tmx/>", "&amp;"])
+def test_what_stands_before_the_document_is_one_problem(junk: str, tmp_path: Path) -> None:
+    path = written(tmp_path, junk + tmx(tu("a"), tu("b"), tu("c")))
+    pairs, report = read(path)
+    assert pairs == [("a", "a"), ("b", "b"), ("c", "c")]
+    assert report.problem_count == 1
+
+
+def test_two_documents_in_one_file(tmp_path: Path) -> None:
+    other = tmx(*[unit.replace('"de"', '"fr"') for unit in (tu("x"), tu("y"))]).replace('srclang="de"', 'srclang="fr"')
+    path = written(tmp_path, tmx(tu("a")) + other)
+    report = Report()
+    pairs = [(pair.source, pair.target) for pair in read_tmx(path, Request(), report)]
+    assert pairs == [("a", "a"), ("x", "x"), ("y", "y")]
+    assert places(report, path) == ["5"]
+
+
+@pytest.mark.parametrize("count", [1, 3, 200])
+def test_every_broken_unit_is_a_problem_of_its_own(count: int, tmp_path: Path) -> None:
+    path = written(tmp_path, tmx(*[tu("x & y"), tu("ä")] * count))
+    pairs, report = read(path)
+    assert pairs == [("ä", "ä")] * count
+    assert places(report, path) == [str(3 + 2 * n) for n in range(count)]
+
+
+@pytest.mark.parametrize("prefix", ["", "xlf:"])
+@pytest.mark.parametrize("lost", ["<source>x & y</source>", "<source>x", "</group>"])
+def test_the_languages_of_later_files_are_known_behind_a_broken_unit(lost: str, prefix: str, tmp_path: Path) -> None:
+    broken = f'<trans-unit id="x">{lost}</trans-unit>'
+    text = xliff(
+        xliff_file("de", "en", trans_unit("a"), broken),
+        xliff_file("de", "fr", trans_unit("b")),
+        xliff_file("de", "en", trans_unit("c")),
+    )
+    text = text.replace("</", "\0").replace("<", f"<{prefix}").replace("\0", f"</{prefix}").replace(f"<{prefix}?", "<?")
+    path = written(tmp_path, text, "a.xlf")
+    pairs, report = read(path)
+    assert pairs == [("a", "a"), ("c", "c")]
+    assert report.problem_count == 1 and report.skipped == {"other languages": 1}
+
+
+def test_a_file_that_never_ends_before_the_next_one(tmp_path: Path) -> None:
+    first = xliff_file("de", "en", trans_unit("a"), "<group>").removesuffix("</body></file>")
+    first += '<trans-unit id="x"><source>x</source></body></file>'
+    path = written(tmp_path, xliff(first, xliff_file("en", "de", trans_unit("b", "c"))), "a.xlf")
+    assert read(path)[0] == [("a", "a"), ("c", "b")]
+    with pytest.raises(InputError, match=r"a\.xlf, line 7: is en to de, the model translates de to en"):
+        whole(xliff_document(path, REQUEST, Report()))
+
+
+@pytest.mark.parametrize(
+    "text", [tmx(tu("ä", "é"), tu("x &amp; y", "<hi>z</hi>"), tu("😀")), xliff(xliff_file("de", "en", trans_unit("ä")))]
+)
+def test_a_file_cut_off_anywhere(text: str, tmp_path: Path) -> None:
+    raw = text.encode()
+    suffix = ".tmx" if "<tmx" in text else ".xlf"
+    everything, _ = read(written(tmp_path, raw, "a" + suffix))
+    closed = raw.rindex(b">") + 1
+    for end in range(closed):
+        path = written(tmp_path, raw[:end], "a" + suffix)
+        pairs, report = read(path)
+        assert pairs == everything[: len(pairs)]
+        assert len(pairs) == len(_complete(raw[:end].decode("utf-8", "ignore")))
+        (place,) = places(report, path)
+        assert 1 <= int(place) <= raw[:end].count(b"\n") + 1
+        assert whole(OPENERS[suffix](path, REQUEST, Report())) == raw[:end]
+        with pytest.raises(InputError, match=rf"a{suffix}, line {place}: "):
+            read(path, strict=True)
+
+
+def _complete(text: str) -> list[str]:
+    return [piece for piece in text.replace("</trans-unit>", "</tu>").split("</tu>")[:-1] if piece]
+
+
+# What is no document at all
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b" \n\t\n", codecs.BOM_UTF8, b"\0" * 100, b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n"]
+)
+@pytest.mark.parametrize("suffix", OPENERS)
+def test_a_file_that_is_no_document(content: bytes, suffix: str, tmp_path: Path) -> None:
+    path = written(tmp_path, content, "a" + suffix)
+    pairs, report = read(path)
+    assert pairs == [] and report.problem_count == 1
+    with pytest.raises(InputError, match=rf"a{suffix}, line \d+: broken XML"):
+        read(path, strict=True)
+    assert whole(OPENERS[suffix](path, REQUEST, Report())) == content
+
+
+def test_an_encoding_that_nobody_knows(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a\.tmx: says that it is in 'klingon'"):
+        read(written(tmp_path, tmx(tu("a")).replace("UTF-8", "klingon")))
+
+
+@pytest.mark.parametrize("declared", ["UTF-16", "utf-16le", "UTF-32"])
+def test_a_file_that_declares_what_it_cannot_be(declared: str, tmp_path: Path) -> None:
+    assert read(written(tmp_path, tmx(tu("ä")).replace("UTF-8", declared)))[0] == [("ä", "ä")]
+
+
+def test_half_a_character_of_utf_16(tmp_path: Path) -> None:
+    path = written(tmp_path, codecs.BOM_UTF16_LE + tmx(tu("a")).encode("utf-16-le")[:-1])
+    with pytest.raises(InputError, match="not utf-16-le"):
+        read(path)
+
+
+# Entities and other doors to the outside
+
+
+LAUGHS = "<!DOCTYPE tmx [\n<!ENTITY a 'ha'>\n" + "".join(
+    f"<!ENTITY {chr(98 + n)} '{f'&{chr(97 + n)};' * 10}'>\n" for n in range(12)
+)
+DOORS = {
+    "a billion laughs": (LAUGHS + "]>", "&m;", 2),
+    "an internal entity": ("<!DOCTYPE tmx [<!ENTITY x 'y'>]>", "&x;", 1),
+    "an external entity": ('<!DOCTYPE tmx [\n\n<!ENTITY x SYSTEM "file:///etc/passwd">]>', "&x;", 3),
+    "a parameter entity": ('<!DOCTYPE tmx [<!ENTITY % x SYSTEM "file:///etc/passwd"> %x;]>', "", 1),
+    "an unparsed entity": ('<!DOCTYPE tmx [<!NOTATION n SYSTEM "n"><!ENTITY x SYSTEM "y" NDATA n>]>', "", 1),
+}
+
+
+@pytest.mark.parametrize("name", DOORS)
+@pytest.mark.parametrize("strict", [True, False])
+def test_files_with_entities_are_not_read(name: str, strict: bool, tmp_path: Path) -> None:
+    doctype, reference, line = DOORS[name]
+    text = doctype + tmx(tu("a"), tu(reference)).partition("\n")[2]
+    path = written(tmp_path, text)
+    with pytest.raises(InputError, match=rf"a\.tmx, line {line}: declares the entity '\w'") as caught:
+        read(path, strict=strict)
+    assert "root:" not in str(caught.value) and "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="declares the entity"):
+        whole(tmx_document(path, REQUEST, Report()))
+
+
+def test_nothing_outside_of_the_file_is_opened(tmp_path: Path) -> None:
+    """Whoever opened the pipe would wait for ever."""
+    os.mkfifo(tmp_path / "tmx14.dtd")
+    doctype = (
+        f'<!DOCTYPE tmx PUBLIC "-//LISA OSCAR:1998//DTD for Translation Memory eXchange//EN" "{tmp_path}/tmx14.dtd">'
+    )
+    doctype += f'<?xml-stylesheet href="{tmp_path}/tmx14.dtd"?>'
+    path = written(tmp_path, tmx(tu("a")).replace("?>\n", f"?>\n{doctype}\n", 1))
+    assert read(path)[0] == [("a", "a")]
+
+
+def test_an_entity_between_units_does_no_harm(tmp_path: Path) -> None:
+    path = written(tmp_path, '<!DOCTYPE tmx SYSTEM "x.dtd">' + tmx(tu("a"), "&nbsp;", tu("b")).partition("\n")[2])
+    pairs, report = read(path)
+    assert pairs == [("a", "a"), ("b", "b")] and report.problems == []
+
+
+# Depths and sizes
+
+
+@pytest.mark.parametrize("levels", [100, 10_000])
+def test_depth(levels: int, tmp_path: Path) -> None:
+    deep = "<a>" * levels, "</a>" * levels
+    within = tmx(tu("a"), tu("x".join(deep)), tu("b"))
+    around = tmx(tu("a"), deep[0], tu("b"), tu("c"), deep[1], tu("d"))
+    between = tmx(tu("a"), "".join(deep), tu("b"))
+    for text, expected, problems in ((within, "ab", 1), (around, "abcd", 0), (between, "ab", 0)):
+        path = written(tmp_path, text)
+        pairs, report = read(path)
+        assert [source for source, _ in pairs] == list(expected)
+        assert report.problem_count == problems
+        assert all("nested more than 64 deep" in problem for problem in report.problems)
+        assert whole(tmx_document(path, REQUEST, Report())) == path.read_bytes()
+
+
+def test_languages_are_known_however_deep_a_unit_lies(tmp_path: Path) -> None:
+    deep = ["<group>" * 1000, trans_unit("a"), "</group>" * 1000, trans_unit("b")]
+    text = xliff(xliff_file("de", "en", *deep), xliff_file("de", "fr", *deep), xliff_file("de", "en", *deep))
+    pairs, report = read(written(tmp_path, text, "a.xlf"))
+    assert pairs == [("a", "a"), ("b", "b")] * 2
+    assert report.problems == [] and report.skipped == {"other languages": 2}
+
+
+def test_many_units_deep_down_do_not_remember_the_way_each() -> None:
+    text = "<a>" * 10_000 + "<b></b><tu/>" * 5000
+    tracemalloc.start()
+    assert sum(stretch.is_unit for stretch in scanned(chunks(text, 1 << 18))) == 5000
+    assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("opened", ["<tu><tuv><seg>", "<!--", "<?pi", '<tu a="'])
+def test_what_never_ends_is_given_up(opened: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xml, "_MOST_BYTES", 100_000)
+    text = tmx(tu("a"), opened, "x" * 250_000, "\n", tu("b"))
+    report = Report()
+    found = scanned(chunks(text, 10_000), report)
+    assert "".join(stretch.text for stretch in found) == text
+    assert unit_texts(found) == ["aa", "bb"]
+    assert report.problem_count == 1
+
+
+def test_a_megabyte_is_a_segment_like_any_other(tmp_path: Path) -> None:
+    long = "ä&amp;<hi>😀</hi>\n" * 60_000
+    path = written(tmp_path, tmx(tu("a"), tu(long), tu("b")))
+    pairs, report = read(path)
+    assert [len(source) for source, _ in pairs] == [1, 4 * 60_000, 1] and report.problems == []
+    assert whole(tmx_document(path, REQUEST, Report())) == path.read_bytes()
+
+
+def repeated(head: str, block: str, megabytes: int) -> Iterator[str]:
+    yield head
+    piece = block * (65_536 // len(block) + 1)
+    for _ in range((megabytes << 20) // len(piece)):
+        yield piece
+
+
+@pytest.mark.parametrize(
+    ("head", "block", "megabytes"),
+    [
+        ("<tmx><body>", tu("word " * 800), 60),
+        ("<tmx><body>", tu("some words") + "\n", 6),
+        ("<tmx><body>", "text between units ", 60),
+        ("<tmx><body>", "<!-- a comment -->\n", 30),
+        ("<tmx><body><tu><seg>&", "and then no unit any more ", 60),
+        ("<tmx><body>", tu("a & b " + "word " * 800), 20),
+    ],
+)
+def test_a_stream_is_not_held(head: str, block: str, megabytes: int) -> None:
+    scanner = UnitScanner(Path("a.tmx"), Report(), UNITS, WATCHED)
+    tracemalloc.start()
+    length = sum(len(stretch.raw) for stretch in scanner.scan(repeated(head, block, megabytes)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert length > (megabytes - 1) << 20
+    assert peak < 10_000_000
+
+
+def test_a_large_file_is_not_held(tmp_path: Path) -> None:
+    path = tmp_path / "a.tmx"
+    with path.open("w") as file:
+        file.writelines(repeated('<tmx><header srclang="de"/><body>', tu("Wort " * 400, "word " * 400), 60))
+        file.write("</body></tmx>")
+    tracemalloc.start()
+    count = sum(1 for _ in read_tmx(path, REQUEST, Report(strict=True)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count > 14_000 and peak < 20_000_000
+
+
+# Any damage
+
+
+SOUND = {
+    "a.tmx": tmx(tu("ä"), tu('<bpt i="1">x</bpt>y<ept i="1"/>', "z &amp;"), "<!-- c -->", tu("<![CDATA[😀]]>")),
+    "b.tmx": '<!DOCTYPE tmx SYSTEM "x"><t:tmx xmlns:t="u"><t:tu><t:tuv xml:lang="de"><t:seg/></t:tuv></t:tu></t:tmx>',
+    "a.xlf": xliff(xliff_file("de", "en", trans_unit("ä"), "<group>", trans_unit("b"), "</group>")),
+    "b.xlf": '<xliff srcLang="de" trgLang="en"><file id="f"><unit id="u"><notes><note>n</note></notes><segment>'
+    '<source>ü<pc id="1">b</pc></source><target>c</target></segment></unit></file></xliff>',
+}
+EDITS = st.lists(
+    st.tuples(st.sampled_from(["set", "cut", "put"]), st.integers(0, 10**6), st.binary(min_size=1, max_size=8)),
+    min_size=1,
+    max_size=6,
+)
+
+
+def damaged(raw: bytes, edits: list[tuple[str, int, bytes]]) -> bytes:
+    for kind, place, new in edits:
+        at = place % (len(raw) + 1)
+        raw = raw[:at] + (new if kind != "cut" else b"") + raw[at + (len(new) if kind != "put" else 0) :]
+    return raw
+
+
+@given(st.sampled_from(sorted(SOUND)), EDITS)
+@settings(deadline=None, max_examples=400)
+def test_damaged_files_are_read_as_far_as_they_go(
+    tmp_path_factory: pytest.TempPathFactory, name: str, edits: list[tuple[str, int, bytes]]
+) -> None:
+    survives(written(tmp_path_factory.getbasetemp(), damaged(SOUND[name].encode(), edits), "damaged-" + name))
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_damage_with_signs_that_mean_something(name: str, tmp_path: Path) -> None:
+    """Bytes at random are seldom the ones that hurt."""
+    chance = random.Random(0)
+    signs = ["<", ">", "&", "'", '"', "/", "<!--", "-->", "]]>", "<![CDATA[", "<tu>", "</tu>", "<a:>", ":", "<unit>"]
+    signs += [
+        "</unit>",
+        "<file>",
+        "</file>",
+        "<header/>",
+        "<xliff>",
+        "&#0;",
+        "&x;",
+        "<?",
+        "?>",
+        "<!DOCTYPE a>",
+        "ä",
+        "\0",
+    ]
+    for _ in range(400):
+        raw = SOUND[name].encode()
+        for _ in range(chance.randint(1, 4)):
+            at, sign = chance.randrange(len(raw) + 1), chance.choice(signs).encode()
+            raw = raw[:at] + sign + raw[at + chance.choice([0, 0, 1, len(sign), 30]) :]
+        survives(written(tmp_path, raw, name))
+
+
+def survives(path: Path) -> None:
+    """Nothing but an InputError, and the document as it was."""
+    raw = path.read_bytes()
+    try:
+        pairs, report = read(path)
+        document = OPENERS[path.suffix](path, Request(), Report())
+        assert whole(document) == raw
+    except InputError:
+        return
+    assert len(pairs) <= report.units
+    text = raw.decode(document.encoding.name, document.encoding.errors)
+    assert "".join(stretch.text for stretch in scanned(chunks(text, 5))) == text
+
+
+# Small edits of XML text
+
+
+@given(texts(WILD, max_size=40), st.sampled_from(["utf-8", "ascii", "iso-8859-1", "utf-16-le", "shift_jis"]))
+def test_escaped_text_is_read_as_what_it_was(text: str, encoding: str) -> None:
+    possible = xml_text(text)
+    content = escaped(text, encoding)
+    assert content.encode(encoding).decode(encoding) == content
+    assert (ElementTree.fromstring(f"<a>{content}</a>").text or "") == possible
+    value = ElementTree.fromstring(f"<a b={quoted(text, encoding)}/>").attrib["b"]
+    assert value == xml_text(" ".join(text.split()))
+
+
+def xml_text(text: str) -> str:
+    """What XML can carry of a text."""
+    return "".join(
+        c for c in text if c in "\t\n\r" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff"
+    )
+
+
+@pytest.mark.parametrize(
+    ("tag", "expected"),
+    [
+        ("<a>", '<a state="new">'),
+        ("<a/>", '<a state="new"/>'),
+        ("<a />", '<a state="new" />'),
+        ("<a state='old'>", '<a state="new">'),
+        ('<a\n\tstate = "old" b="c"\n>', '<a b="c" state="new"\n>'),
+        ('<a state-qualifier="x">', '<a state-qualifier="x" state="new">'),
+        ('<a my:state="x">', '<a my:state="x" state="new">'),
+        ("""<a b=' state="old" '>""", """<a b=' state="old" ' state="new">"""),
+        ('<a b="/>">', '<a b="/>" state="new">'),
+    ],
+)
+def test_attributes_are_set_and_all_others_stay(tag: str, expected: str) -> None:
+    assert with_attributes(tag, {"state": "new"}, "utf-8") == expected
+
+
+@pytest.mark.parametrize(
+    ("tag", "start", "end"),
+    [
+        ("<a>", "<a>", "</a>"),
+        ("<a/>", "<a>", "</a>"),
+        ("<x:a b='/' />", "<x:a b='/'>", "</x:a>"),
+        ('<a\nb="/>"\n>', '<a\nb="/>">', "</a>"),
+    ],
+)
+def test_an_empty_element_is_opened(tag: str, start: str, end: str) -> None:
+    assert reopened(tag) == (start, end)

@@ -1,0 +1,170 @@
+"""Filling units: exact matches, sentences, placeholders and tags, with a translator that is easy to follow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from nearmt.contracts import Pair, Progress, Translation
+from nearmt.corpus import Filling, FillingOrigin, Segment, Tag, TagKind, Unit, plain_text
+from nearmt.documents import FillConfig, FilledUnit, Filler, fill_document
+from nearmt.documents import filling as filling_module
+from nearmt.models import TranslationModel
+from nearmt.models.alignment import Link
+from nearmt.store import Datastore
+from nearmt.store.matches import SourceLookup
+from nearmt.translator import Translator
+
+OPEN, CLOSE = Tag("<b>", TagKind.OPEN, "1", element=True), Tag("</b>", TagKind.CLOSE, "1", element=True)
+
+
+class FakeModel:
+    language_pair = ("de", "en")
+
+    class seq2seq:  # noqa: N801
+        positions = 100
+
+
+class FakeMemory:
+    def __init__(self, pairs: list[Pair]) -> None:
+        lookup = SourceLookup(lambda: iter(pairs), lambda number: pairs[number])
+        self.exact, self.matches = lookup.exact, lookup.fuzzy
+
+
+class Shouting:
+    """Says everything in capitals; what `lose` names gets lost on the way."""
+
+    def __init__(self, memory: list[Pair] | None = None, lose: str = "") -> None:
+        self.model, self.batch_size = FakeModel(), 8
+        self.datastore = None if memory is None else FakeMemory(memory)
+        self.asked: list[str] = []
+        self._lose = lose
+
+    def translate(
+        self, texts: Sequence[str], *, explain: bool = False, progress: Progress | None = None
+    ) -> list[Translation]:
+        self.asked += texts
+        return [Translation(source=text, text=self._say(text), score=-0.5, tokens=1) for text in texts]
+
+    def _say(self, text: str) -> str:
+        words = [word if re.fullmatch(r"[%{<].*", word) else word.upper() for word in text.split()]
+        return " ".join(word for word in words if word != self._lose)
+
+
+def word_by_word(model: object, sources: Sequence[str], targets: Sequence[str]) -> list[list[Link]]:
+    """The alignment of a translation that keeps the order of words."""
+    links = []
+    for source, target in zip(sources, targets, strict=True):
+        sides = [[match.span() for match in re.finditer(r"\w+|[^\w\s]", text)] for text in (source, target)]
+        links.append([Link(a, b) for a, b in zip(*sides, strict=False)])
+    return links
+
+
+@pytest.fixture
+def filler(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Filler]:
+    monkeypatch.setattr(filling_module, "align", word_by_word)
+
+    def make(translator: Shouting | None = None, paragraphs: bool = True, **settings: Any) -> Filler:
+        return Filler(cast(Translator, translator or Shouting()), FillConfig(**settings), paragraphs=paragraphs)
+
+    return make
+
+
+def fill_one(filler: Filler, *source: str | Tag, printf: bool | None = None) -> FilledUnit:
+    (filled,) = filler.fill([Unit(source, printf=printf)])
+    return filled
+
+
+def test_paragraphs_are_translated_by_sentence_and_joined_with_their_spacing(filler: Callable[..., Filler]) -> None:
+    translator = Shouting()
+    found = fill_one(filler(translator), "  Erster Satz.  Zweiter Satz!\n\nDritter\n")
+    assert translator.asked == ["Erster Satz.", "Zweiter Satz!", "Dritter"]
+    assert found.filling.text == "  ERSTER SATZ.  ZWEITER SATZ!\n\nDRITTER\n"
+    assert found.filling.origin is FillingOrigin.MACHINE and found.filling.score == -0.5
+
+
+@pytest.mark.parametrize(("paragraphs", "split", "asked"), [(False, None, 1), (False, True, 2), (True, False, 1)])
+def test_whether_to_split(filler: Callable[..., Filler], paragraphs: bool, split: bool | None, asked: int) -> None:
+    translator = Shouting()
+    fill_one(filler(translator, paragraphs=paragraphs, split_sentences=split), "Ein Satz. Noch ein Satz.")
+    assert len(translator.asked) == asked
+
+
+def test_tags_come_back_across_sentences(filler: Callable[..., Filler]) -> None:
+    source: Segment = ("Drücken Sie ", OPEN, "den Knopf. Warten", CLOSE, " Sie", Tag("<x/>"), ".")
+    found = fill_one(filler(), *source)
+    assert found.filling.target == ("DRÜCKEN SIE ", OPEN, "DEN KNOPF. WARTEN", CLOSE, " SIE", Tag("<x/>"), ".")
+    assert found.warnings == () and found.translation.text == plain_text(found.filling.target)
+
+
+@pytest.mark.parametrize("text", ["%s", "{0} – {1}", "123", "<b></b>", "...", "&nbsp;"])
+def test_what_has_no_letter_is_copied(filler: Callable[..., Filler], text: str) -> None:
+    translator = Shouting()
+    found = fill_one(filler(translator), text)
+    assert found.filling == Filling((text,), FillingOrigin.COPY) and translator.asked == []
+
+
+def test_tags_alone_are_copied(filler: Callable[..., Filler]) -> None:
+    assert fill_one(filler(), Tag("<x/>")).filling.target == (Tag("<x/>"),)
+
+
+def test_placeholders_that_survive_are_left_alone(filler: Callable[..., Filler]) -> None:
+    translator = Shouting()
+    found = fill_one(filler(translator), "Datei %s fehlt in {ordner}")
+    assert found.filling.text == "DATEI %s FEHLT IN {ordner}" and found.warnings == ()
+    assert len(translator.asked) == 1
+
+
+def test_a_placeholder_that_gets_lost_is_put_back_and_said(filler: Callable[..., Filler]) -> None:
+    found = fill_one(filler(Shouting(lose="%s")), "Datei %s fehlt")
+    assert found.filling.text == "DATEI %s FEHLT"
+    assert found.warnings == ("placeholders were put back by alignment: look at their places",)
+
+
+def test_a_percent_sign_is_no_placeholder_where_the_document_says_so(filler: Callable[..., Filler]) -> None:
+    found = fill_one(filler(Shouting(lose="%s")), "Datei %s fehlt", printf=False)
+    assert found.filling.text == "DATEI FEHLT" and found.warnings == ()
+
+
+def test_exact_matches_come_from_the_memory(filler: Callable[..., Filler]) -> None:
+    memory = [Pair("der Knopf", "the button", id="7"), Pair("die Datei %s", "the file", id="8")]
+    translator = Shouting(memory)
+    found = fill_one(filler(translator), " der  Knopf\n")
+    assert found.filling == Filling((" the button\n",), FillingOrigin.MEMORY, pair_ids=("7",))
+    assert translator.asked == []
+    assert fill_one(filler(translator), "die Datei %s").warnings == ("placeholders differ from the source: %s",)
+    machine = fill_one(filler(translator, exact=False), "der Knopf")
+    assert machine.filling.origin is FillingOrigin.MACHINE and machine.filling.text == "DER KNOPF"
+
+
+def test_exact_matches_get_the_tags_of_the_document(filler: Callable[..., Filler]) -> None:
+    translator = Shouting([Pair("der rote Knopf", "the red button", id="7")])
+    found = fill_one(filler(translator), "der ", OPEN, "rote", CLOSE, " Knopf")
+    assert found.filling.target == ("the ", OPEN, "red", CLOSE, " button")
+
+
+def test_fuzzy_matches_on_request(filler: Callable[..., Filler]) -> None:
+    translator = Shouting([Pair("der Knopf klemmt", "the button is stuck", id="7")])
+    assert fill_one(filler(translator), "der Knopf hakt").filling.matches == ()
+    (match,) = fill_one(filler(translator, matches=True, min_match=0.5), "der Knopf hakt").filling.matches
+    assert match.target == "the button is stuck" and 0.5 < match.similarity < 1
+    assert fill_one(filler(translator, matches=True, min_match=0.9), "der Knopf hakt").filling.matches == ()
+
+
+def test_a_file_with_a_real_model(tmp_path: Path, tiny: TranslationModel, tiny_store: Datastore) -> None:
+    pair = next(tiny_store.pairs())
+    path, out = tmp_path / "a.tsv", tmp_path / "b.tsv"
+    path.write_text(f"die pumpe\t\tx\nder motor\tthe engine\n\n{pair.source}\n", encoding="utf-8")
+    translator = Translator(tiny, tiny_store)
+    summary = fill_document(path, out, translator)
+    rows = [line.split("\t") for line in out.read_text(encoding="utf-8").split("\n")]
+    assert rows[0] == ["die pumpe", translator.translate("die pumpe").text, "x"]
+    assert rows[1:3] == [["der motor", "the engine"], [""]]
+    assert rows[3] == [pair.source, pair.target] and rows[4] == [""]
+    assert summary.counts == {"machine": 1, "kept": 2, "memory": 1}
+    again = fill_document(path, out, translator, everything=True)
+    assert again.counts == {"machine": 2, "kept": 1, "memory": 1}
