@@ -9,6 +9,7 @@ import codecs
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
+from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape
 
 from hypothesis import strategies as st
@@ -76,6 +77,25 @@ def chunks(text: str, size: int) -> Iterator[str]:
 def as_bytes(text: str, codec: str, bom: bytes) -> bytes:
     """What a codec lacks becomes a character reference."""
     return bom + text.encode(codec, "xmlcharrefreplace")
+
+
+def carried(text: str) -> str:
+    """What XML can carry of a text."""
+    return "".join(
+        c for c in text if c in "\t\n\r" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff"
+    )
+
+
+Outline = tuple[str, dict[str, str], str, tuple["Outline", ...], str]
+
+
+def outline(element: Element, exact: frozenset[str] = frozenset(), *, within: bool = False) -> Outline:
+    """An element as a value that can be compared; white space counts within those of the given names."""
+    within = within or element.tag.rpartition("}")[2] in exact
+    inner = tuple(outline(child, exact, within=within) for child in element)
+    text, tail = element.text or "", element.tail or ""
+    # Where an element is taken out, the white space around it is left in pieces.
+    return element.tag, dict(element.attrib), text if within else text.strip(), inner, tail if within else tail.strip()
 
 
 # Elements

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from nearmt.contracts import Pair
 from nearmt.corpus.document import Filling, FillingOrigin, Match, Tag, plain_text
-from nearmt.corpus.po import read_mo, read_po
+from nearmt.corpus.mo import read_mo
+from nearmt.corpus.po import po_document, read_po
 from nearmt.corpus.report import Report, Request
 from nearmt.errors import InputError, MissingPackageError
 from tests.corpus.po_catalogues import (
@@ -663,7 +664,7 @@ def test_compiled_and_compressed(suffix: str, pack: Callable[[bytes], bytes], tm
 def test_a_compiled_catalogue_of_another_language(tmp_path: Path) -> None:
     path, report = compiled(tmp_path, CATALOGUE), Report()
     assert read(path, report, Request("de", "fr")) == []
-    assert report.problems == [f"{path}: is a catalogue of 'de', not of 'fr'"]
+    assert report.problems == [f"{path}: is a catalogue of 'en to de', not of 'fr'"]
 
 
 def mo_bytes(strings: list[tuple[bytes, bytes]], order: str = "<", in_pieces: int = 0) -> bytes:
@@ -749,3 +750,31 @@ def test_compiled_catalogues_need_polib(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(MissingPackageError, match="pip install polib"):
         read(path)
     assert len(read(written(tmp_path, CATALOGUE))) == 5
+
+
+@pytest.mark.parametrize(
+    ("header", "request_", "expected"),
+    [
+        ("Language: de\\n", Request("de", "en"), ("Pumpe", "pump")),  # English messages, as usual
+        ("Language: de_AT\\nX-Source-Language: en_GB\\n", Request("de", "en"), ("Pumpe", "pump")),
+        ("Language: de\\n", Request("en", "de"), ("pump", "Pumpe")),
+        ("Language: deu\\n", Request("eng_Latn", "deu_Latn"), ("pump", "Pumpe")),
+        ("Language: de\\n", Request("de", "fr"), None),
+        ("Language: de\\nX-Source-Language: fr\\n", Request("de", "en"), None),
+    ],
+)
+def test_a_catalogue_of_the_opposite_direction_is_turned_round(
+    tmp_path: Path, header: str, request_: Request, expected: tuple[str, str] | None
+) -> None:
+    path, report = tmp_path / "a.po", Report()
+    path.write_text(f'msgid ""\nmsgstr "{header}"\n\nmsgid "pump"\nmsgstr "Pumpe"\n', encoding="utf-8")
+    found = [(pair.source, pair.target) for pair in read_po(path, request_, report)]
+    assert found == ([expected] if expected else [])
+    assert report.problem_count == (expected is None)
+
+
+def test_a_document_into_another_language_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.po"
+    path.write_text('msgid ""\nmsgstr "Language: de\\n"\n\nmsgid "pump"\nmsgstr ""\n', encoding="utf-8")
+    with pytest.raises(InputError, match="is a catalogue of 'de', the model translates into 'en'"):
+        list(po_document(path, Request("de", "en"), Report()).parts)

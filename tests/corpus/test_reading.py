@@ -11,6 +11,7 @@ import pytest
 
 from nearmt.contracts import Pair
 from nearmt.corpus import numbered_lines, read_pairs
+from nearmt.corpus.encoding import Encoding, sniff_po, sniff_xml
 from nearmt.errors import InputError
 
 TEXT = "Die Pumpe.\tThe pump.\nDas Ventil.\tThe valve.\n"
@@ -289,3 +290,22 @@ def test_an_unknown_suffix_says_what_is_known(name: str, tmp_path: Path) -> None
 def test_unreadable_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         list(numbered_lines(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["utf-8-sig", "UTF-16", "CHARSET", "utf8"])
+def test_files_that_say_nonsense_of_themselves_are_utf8(name: str, tmp_path: Path) -> None:
+    assert sniff_xml(written(tmp_path, "a.tmx", f'<?xml version="1.0" encoding="{name}"?><tmx/>')) == Encoding()
+
+
+@pytest.mark.parametrize("name", ["idna", "punycode", "undefined", "unicode_escape", "base64", "rot13", "klingon"])
+def test_encodings_that_are_none(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"says that it is in '{name}'"):
+        sniff_xml(written(tmp_path, "a.tmx", f"<?xml version='1.0' encoding='{name}'?><tmx/>"))
+
+
+def test_a_charset_in_a_message_is_not_the_files(tmp_path: Path) -> None:
+    entry = 'msgid "mail"\nmsgstr "Content-Type: text/html; charset=latin-1"\n'
+    assert sniff_po(written(tmp_path, "a.po", entry)) == Encoding()
+    header = '# x\nmsgid ""\nmsgstr ""\n"Language: de\\n"\n"Content-Type: text/plain; charset=ISO-8859-1\\n"\n\n'
+    assert sniff_po(written(tmp_path, "b.po", header + entry)).name == "iso8859-1"
+    assert sniff_po(written(tmp_path, "c.po", 'msgid ""\nmsgstr "Language: de\\n"\n\n' + entry)) == Encoding()

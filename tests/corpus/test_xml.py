@@ -8,6 +8,7 @@ import os
 import random
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -29,6 +30,7 @@ from tests.corpus.generated import (
     WILD,
     Made,
     as_bytes,
+    carried,
     chunks,
     texts,
     tmx_documents,
@@ -74,9 +76,7 @@ NASTY = {
     "an empty element as a body": "<tmx><header/><body/></tmx>",
     "empty elements as units and segments": tmx("<tu/>", '<tu\n/><tu><tuv xml:lang="de"><seg/></tuv></tu>'),
     "a root that is a unit": "<tu><tuv/></tu>",
-    "greater-than signs in attributes": tmx(
-        """<tu a="1 > 0" b='"/>' c="'>'"><tuv d='</tu>'.replace></tuv></tu>""".replace("</tu>'.replace", "&lt;/tu>'")
-    ),
+    "greater-than signs in attributes": tmx("""<tu a="1 > 0" b='"/>' c="'>'"><tuv d='&lt;/tu>'></tuv></tu>"""),
     "slashes at the end of attributes": tmx('<tu a="x/"><tuv b="/"><seg c="/" /></tuv></tu>'),
     "white space within tags": tmx('<tu\n\ta = "1"\r\n><tuv\txml:lang\n=\n"de" ><seg >x</seg\n></tuv ></tu\t>'),
     "comments and instructions everywhere": tmx(
@@ -85,8 +85,7 @@ NASTY = {
     ),
     "cdata": tmx("<tu><tuv><seg><![CDATA[<tu>&amp;]]]]><![CDATA[></tu>]]></seg></tuv></tu>", "<![CDATA[<tu>]]>"),
     "character references": tmx(tu("&#x1F600;&#10;&#13;&#9;&amp;&lt;&gt;&quot;&apos;&#228;")),
-    "a document type": '<!DOCTYPE tmx SYSTEM "nowhere.dtd" [<!ELEMENT seg ANY><!ATTLIST tu a CDATA ">">]>\n'
-    + "<tmx><tu/></tmx>",
+    "a document type": '<!DOCTYPE tmx SYSTEM "no.dtd" [<!ELEMENT seg ANY><!ATTLIST tu a CDATA ">">]><tmx><tu/></tmx>',
     "many scripts": tmx(tu("שלום العالم 😀 中文 \u200f\u2028\u0085 e\u0301 \U0010fffd")),
     "prefixes": '<t:tmx xmlns:t="urn:t"><t:header/><t:body><t:tu><t:tuv/></t:tu><t:tu/></t:body></t:tmx>',
     "crlf": tmx(tu("a\nb"), tu("c")).replace("\n", "\r\n"),
@@ -116,9 +115,12 @@ NASTY = {
 
 
 def scanned(pieces: Iterable[str], report: Report | None = None) -> list[Stretch]:
-    """The stretches, with those between finds as one."""
+    """The stretches, which are the document; those between finds are made one."""
+    pieces = list(pieces)
+    found = list(UnitScanner(Path("a.tmx"), report or Report(), UNITS, WATCHED).scan(pieces))
+    assert "".join(stretch.text for stretch in found) == "".join(pieces)
     merged: list[Stretch] = []
-    for stretch in UnitScanner(Path("a.tmx"), report or Report(), UNITS, WATCHED).scan(pieces):
+    for stretch in found:
         if stretch.node is None and merged and merged[-1].node is None:
             merged[-1] = Stretch(merged[-1].raw + stretch.raw)
         else:
@@ -147,6 +149,16 @@ def written(folder: Path, content: str | bytes, name: str = "a.tmx") -> Path:
     return path
 
 
+@contextmanager
+def memory_below(limit: int) -> Iterator[None]:
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < limit
+    finally:
+        tracemalloc.stop()
+
+
 def places(report: Report, path: Path) -> list[str]:
     """The lines of the problems."""
     prefix = f"{path}, line "
@@ -159,7 +171,7 @@ def places(report: Report, path: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", NASTY)
 def test_the_stretches_are_the_document(name: str) -> None:
-    assert "".join(stretch.text for stretch in scanned([NASTY[name]])) == NASTY[name]
+    assert b"".join(stretch.raw for stretch in scanned([NASTY[name]])).decode("utf-8", "surrogatepass") == NASTY[name]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -233,9 +245,7 @@ DOCUMENTS = st.one_of(tmx_documents(), xliff_1_documents(), xliff_2_documents(),
 @SLOW_TO_DRAW
 def test_any_document_in_chunks(made: Made, size: int) -> None:
     report = Report()
-    found = scanned(chunks(made.text, size), report)
-    assert "".join(stretch.text for stretch in found) == made.text
-    assert found == scanned([made.text])
+    assert scanned(chunks(made.text, size), report) == scanned([made.text])
     assert report.problems == []
 
 
@@ -335,8 +345,8 @@ def test_the_line_of_what_is_broken_within_a_long_unit(name: str, tmp_path: Path
     path = written(tmp_path, tmx(tu("a"), *lines, *lines, tu("b")))
     pairs, report = read(path)
     assert pairs == [("a", "a"), ("b", "b")]
-    expected = [("7", "14"), ("8", "15")]
-    assert [place in choice for place, choice in zip(places(report, path), zip(*expected, strict=True), strict=True)]
+    first, second = map(int, places(report, path))
+    assert first in {7, 8} and second == first + 7
 
 
 def test_a_missing_end_tag_of_a_unit(tmp_path: Path) -> None:
@@ -543,10 +553,8 @@ def test_languages_are_known_however_deep_a_unit_lies(tmp_path: Path) -> None:
 
 def test_many_units_deep_down_do_not_remember_the_way_each() -> None:
     text = "<a>" * 10_000 + "<b></b><tu/>" * 5000
-    tracemalloc.start()
-    assert sum(stretch.is_unit for stretch in scanned(chunks(text, 1 << 18))) == 5000
-    assert tracemalloc.get_traced_memory()[1] < 40_000_000
-    tracemalloc.stop()
+    with memory_below(40_000_000):
+        assert sum(stretch.is_unit for stretch in scanned(chunks(text, 1 << 18))) == 5000
 
 
 @pytest.mark.parametrize("opened", ["<tu><tuv><seg>", "<!--", "<?pi", '<tu a="'])
@@ -554,17 +562,15 @@ def test_what_never_ends_is_given_up(opened: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(xml, "_MOST_BYTES", 100_000)
     text = tmx(tu("a"), opened, "x" * 250_000, "\n", tu("b"))
     report = Report()
-    found = scanned(chunks(text, 10_000), report)
-    assert "".join(stretch.text for stretch in found) == text
-    assert unit_texts(found) == ["aa", "bb"]
+    assert unit_texts(scanned(chunks(text, 10_000), report)) == ["aa", "bb"]
     assert report.problem_count == 1
 
 
 def test_a_megabyte_is_a_segment_like_any_other(tmp_path: Path) -> None:
-    long = "ä&amp;<hi>😀</hi>\n" * 60_000
+    long = ("ä&amp;<hi>😀</hi>\n" + "word " * 20) * 8000
     path = written(tmp_path, tmx(tu("a"), tu(long), tu("b")))
     pairs, report = read(path)
-    assert [len(source) for source, _ in pairs] == [1, 4 * 60_000, 1] and report.problems == []
+    assert [len(source) for source, _ in pairs] == [1, 104 * 8000, 1] and report.problems == []
     assert whole(tmx_document(path, REQUEST, Report())) == path.read_bytes()
 
 
@@ -579,7 +585,7 @@ def repeated(head: str, block: str, megabytes: int) -> Iterator[str]:
     ("head", "block", "megabytes"),
     [
         ("<tmx><body>", tu("word " * 800), 60),
-        ("<tmx><body>", tu("some words") + "\n", 6),
+        ("<tmx><body>", tu("some words") + "\n", 1),
         ("<tmx><body>", "text between units ", 60),
         ("<tmx><body>", "<!-- a comment -->\n", 30),
         ("<tmx><body><tu><seg>&", "and then no unit any more ", 60),
@@ -588,24 +594,19 @@ def repeated(head: str, block: str, megabytes: int) -> Iterator[str]:
 )
 def test_a_stream_is_not_held(head: str, block: str, megabytes: int) -> None:
     scanner = UnitScanner(Path("a.tmx"), Report(), UNITS, WATCHED)
-    tracemalloc.start()
-    length = sum(len(stretch.raw) for stretch in scanner.scan(repeated(head, block, megabytes)))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert length > (megabytes - 1) << 20
-    assert peak < 10_000_000
+    with memory_below(10_000_000):
+        length = sum(len(stretch.raw) for stretch in scanner.scan(repeated(head, block, megabytes)))
+    assert length > megabytes * 900_000
 
 
 def test_a_large_file_is_not_held(tmp_path: Path) -> None:
     path = tmp_path / "a.tmx"
     with path.open("w") as file:
-        file.writelines(repeated('<tmx><header srclang="de"/><body>', tu("Wort " * 400, "word " * 400), 60))
+        file.writelines(repeated('<tmx><header srclang="de"/><body>', tu("Wort " * 2000, "word " * 2000), 60))
         file.write("</body></tmx>")
-    tracemalloc.start()
-    count = sum(1 for _ in read_tmx(path, REQUEST, Report(strict=True)))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert count > 14_000 and peak < 20_000_000
+    with memory_below(20_000_000):
+        count = sum(1 for _ in read_tmx(path, REQUEST, Report(strict=True)))
+    assert count > 2800
 
 
 # Any damage
@@ -678,7 +679,7 @@ def survives(path: Path) -> None:
         return
     assert len(pairs) <= report.units
     text = raw.decode(document.encoding.name, document.encoding.errors)
-    assert "".join(stretch.text for stretch in scanned(chunks(text, 5))) == text
+    assert scanned(chunks(text, 5)) == scanned([text])
 
 
 # Small edits of XML text
@@ -686,19 +687,12 @@ def survives(path: Path) -> None:
 
 @given(texts(WILD, max_size=40), st.sampled_from(["utf-8", "ascii", "iso-8859-1", "utf-16-le", "shift_jis"]))
 def test_escaped_text_is_read_as_what_it_was(text: str, encoding: str) -> None:
-    possible = xml_text(text)
+    possible = carried(text)
     content = escaped(text, encoding)
     assert content.encode(encoding).decode(encoding) == content
     assert (ElementTree.fromstring(f"<a>{content}</a>").text or "") == possible
     value = ElementTree.fromstring(f"<a b={quoted(text, encoding)}/>").attrib["b"]
-    assert value == xml_text(" ".join(text.split()))
-
-
-def xml_text(text: str) -> str:
-    """What XML can carry of a text."""
-    return "".join(
-        c for c in text if c in "\t\n\r" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff"
-    )
+    assert value == carried(" ".join(text.split()))
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def print_explanation(out: TextIO, translation: Translation, matches: Sequence[M
 
 def _print_matches(console: Console, matches: Sequence[Match]) -> None:
     for match in matches:
-        percent = Text(f"  {match.similarity:4.0%}  ", style="bold")
+        percent = Text(f"  {match.percent:>4}  ", style="bold")
         console.print(percent, Text(match.source), Text("  ->  ", style="dim"), Text(match.target), sep="")
 
 

@@ -66,6 +66,11 @@ class Match:
     pair_id: str = ""
     origin: str = ""
 
+    @property
+    def percent(self) -> str:
+        """Rounded down: only the same text is a match of 100%."""
+        return f"{int(self.similarity * 100 + 1e-6)}%"
+
 
 #: How the note of a machine translation begins: readers of memories leave such units out.
 MACHINE_NOTE = "nearmt: machine translation"

@@ -19,8 +19,13 @@ _BOMS = [
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 ]
 _XML_DECLARATION = re.compile(rb"""^<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)["']""")
-_PO_CHARSET = re.compile(rb'"Content-Type:[^"\n]*?charset=([\w.:-]+)', re.IGNORECASE)
+# Within the first entry, which has an empty msgid: messages may speak of charsets too.
+_PO_CHARSET = re.compile(
+    rb"""^msgid[ \t]+""[ \t]*\r?\n(?:(?!msgid)[^\n]*\n)*?[^\n]*"Content-Type:[^"\n]*?charset=([\w.:-]+)""",
+    re.IGNORECASE | re.MULTILINE,
+)
 _CHUNK = 1 << 18
+_PROBE = rb"\x41 <a>"
 
 
 @dataclass(frozen=True)
@@ -80,9 +85,13 @@ def _known(name: str, path: Path) -> str:
     if name == "CHARSET":
         return "utf-8"
     try:
-        codec = codecs.lookup(name)
-        "".encode(codec.name)
-    except LookupError as error:
-        raise InputError(f"{path}: says that it is in '{name}', which is unknown; convert it to UTF-8") from error
-    # A file that could be read up to its declaration is no UTF-16, whatever it declares.
-    return "utf-8" if codec.name.startswith(("utf-16", "utf-32")) else codec.name
+        codec = codecs.lookup(name).name
+        # A file that could be read up to its declaration is no UTF-16, whatever it declares.
+        if codec.startswith(("utf-8", "utf-16", "utf-32")):
+            return "utf-8"
+        # It must be one for texts, and give back what it was given.
+        if codec != "idna" and _PROBE.decode(codec).encode(codec) == _PROBE:
+            return codec
+    except (LookupError, UnicodeError):
+        pass
+    raise InputError(f"{path}: says that it is in '{name}', which cannot be read; convert it to UTF-8")

@@ -9,7 +9,8 @@ from nearmt.contracts import Pair
 from nearmt.corpus.document import Document
 from nearmt.corpus.jsonl import jsonl_document, read_jsonl
 from nearmt.corpus.lines import inner_suffix
-from nearmt.corpus.po import po_document, read_mo, read_po
+from nearmt.corpus.mo import read_mo
+from nearmt.corpus.po import po_document, read_po
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.text import text_document
 from nearmt.corpus.tmx import read_tmx, tmx_document

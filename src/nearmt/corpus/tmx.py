@@ -159,7 +159,7 @@ def _part(unit: Stretch, request: Request, header: _Header, encoding: Encoding) 
         assert filling is not None
         text = written(filling.target, encoding.name)
         notes = [(_OWN, filling.note)]
-        notes += [(f"{_OWN}-match", f"{m.similarity:.0%}: {m.source} -> {m.target}") for m in filling.matches]
+        notes += [(f"{_OWN}-match", f"{m.percent}: {m.source} -> {m.target}") for m in filling.matches]
         props = [
             f"<{prefix}prop type={quoted(kind, encoding.name)}>{escaped(note, encoding.name)}</{prefix}prop>"
             for kind, note in notes

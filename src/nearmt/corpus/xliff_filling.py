@@ -83,7 +83,7 @@ def _alternative(match: Match, prefix: str, encoding: str) -> str:
     origin = quoted(f"nearmt {match.origin}", encoding)
     source, target = escaped(match.source, encoding), escaped(match.target, encoding)
     return (
-        f'<{prefix}alt-trans match-quality="{match.similarity:.0%}" origin={origin}>'
+        f'<{prefix}alt-trans match-quality="{match.percent}" origin={origin}>'
         f"<{prefix}source>{source}</{prefix}source><{prefix}target>{target}</{prefix}target></{prefix}alt-trans>"
     )
 
@@ -104,7 +104,7 @@ def fill_unit_2(unit: Stretch, entries: list[Entry], fillings: Fillings, encodin
         if filling is not None:
             edits += _segment_2(unit, entry, filling, encoding)
             notes.append(filling.note)
-            notes += [f"nearmt: {m.similarity:.0%} match: {m.source} -> {m.target}" for m in filling.matches]
+            notes += [f"nearmt: {m.percent} match: {m.source} -> {m.target}" for m in filling.matches]
     return spliced(unit, [*edits, *_notes_2(unit, notes, encoding)])
 
 

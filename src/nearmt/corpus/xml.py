@@ -153,11 +153,11 @@ class UnitScanner:
         if isinstance(error, expat.ExpatError):
             line, offset, code = self._parser.ErrorLineNumber, self._parser.ErrorByteIndex, error.code
             reason = "the file ends in the middle" if code in _AT_END else expat.ErrorString(error.code)
-        broken_from = self._unit[0].start if self._unit else self._base + offset
+        broken_from = self._unit[0].start if self._unit else max(self._base + offset, self._buffer_at)
         # Once the way was lost between units, end tags there need not fit any more.
         if self._unit or not (self._resumed and code in _OUT_OF_PLACE):
             self._report.problem(self._path, line + self._base_line, f"broken XML: {reason}")
-        self._search_from = max(broken_from + 1, self._buffer_at)
+        self._search_from = broken_from + 1
         self._unit = []
 
     def _resume(self) -> bytes:
@@ -212,7 +212,8 @@ class UnitScanner:
                 self._around.pop()
             return
         node = self._unit.pop()
-        node.children = _joined(node.children)
+        if len(node.children) > 1:
+            node.children = _joined(node.children)
         if self._tag_at(node.start).endswith(b"/>"):
             node.inner_end = node.end = node.inner
         else:

@@ -7,7 +7,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +29,7 @@ _BATCH = 16
 # before it that is not found in the text (unknown characters, escapes).
 _NEAR, _FURTHER = 4, 16
 # Pieces such as `).` hold several words: of two that are looked at alike, take the one that is the same word.
-_SAMEWORD = 1.01
+_SAME_WORD = 1.01
 
 
 @dataclass(frozen=True)
@@ -45,17 +45,18 @@ class _Side:
     """The source or the target of a pair."""
 
     text: str
-    words: list[Span]
     ids: list[int]
-    #: For the tokens that stand for something in the text: their places in `ids`, and where they stand.
-    places: list[int]
-    spans: list[Span]
+    #: Of the tokens; empty for those that stand for nothing in the text.
+    pieces: list[str]
 
-    @classmethod
-    def of(cls, text: str, ids: list[int], pieces: list[str]) -> _Side:
-        places = [place for place, piece in enumerate(pieces) if piece]
-        spans = piece_spans(text, [pieces[place] for place in places])
-        return cls(text, [match.span() for match in WORD.finditer(text)], ids, places, spans)
+    @cached_property
+    def words(self) -> list[Span]:
+        return [match.span() for match in WORD.finditer(self.text)]
+
+    @cached_property
+    def places(self) -> list[int]:
+        """The tokens that stand for something in the text."""
+        return [place for place, piece in enumerate(self.pieces) if piece]
 
     def spellings(self) -> np.ndarray:
         return np.array([self.text[start:end] for start, end in self.words], dtype=object)
@@ -87,8 +88,8 @@ def _sides(model: TranslationModel, source: str, target: str) -> tuple[_Side, _S
     codec = model.codec
     source_ids, target_ids = codec.source_ids(source), codec.target_ids(target)
     return (
-        _Side.of(source, source_ids, codec.source_pieces(source_ids)),
-        _Side.of(target, target_ids, codec.pieces(target_ids[:-1])),
+        _Side(source, source_ids, codec.source_pieces(source_ids)),
+        _Side(target, target_ids, codec.pieces(target_ids[:-1])),
     )
 
 
@@ -106,25 +107,26 @@ def _diagonal(source_count: int, target_count: int) -> list[int]:
 
 
 def _best_words(source: _Side, target: _Side, weight_TS: Tensor) -> list[int]:
-    """For each target word the source word that its pieces look at most."""
+    """For each target word (Y) the source word (X) that its pieces look at most."""
     share_SX, share_TY = _shares(source), _shares(target)
     weight_YX = (share_TY.T @ weight_TS.cpu()[target.places][:, source.places] @ share_SX).numpy()
     same_YX = target.spellings()[:, None] == source.spellings()
-    return [int(best) for best in (weight_YX * np.where(same_YX, _SAMEWORD, 1)).argmax(axis=1)]
+    return [int(best) for best in (weight_YX * np.where(same_YX, _SAME_WORD, 1)).argmax(axis=1)]
 
 
 def _shares(side: _Side) -> Tensor:
     """How much of each piece belongs to each word, [pieces, words]; no word is without a piece."""
-    share_PW = torch.zeros(len(side.spans), len(side.words))
+    spans = piece_spans(side.text, [side.pieces[place] for place in side.places])
+    share_PW = torch.zeros(len(spans), len(side.words))
     ends = [end for _, end in side.words]
-    for piece, (start, end) in enumerate(side.spans):
+    for piece, (start, end) in enumerate(spans):
         word = min(bisect_right(ends, start), len(ends) - 1)
         share_PW[piece, word] = max(min(end, ends[word]) - start, 1)
         while ends[word] < end and word + 1 < len(ends):
             word += 1
-            share_PW[piece, word] = max(min(end, ends[word]) - side.words[word][0], 0)
+            share_PW[piece, word] = min(end, ends[word]) - side.words[word][0]
     share_PW /= share_PW.sum(dim=1, keepdim=True)
-    starts = [start for start, _ in side.spans]
+    starts = [start for start, _ in spans]
     for word in (share_PW.sum(dim=0) == 0).nonzero()[:, 0].tolist():
         share_PW[max(bisect_right(starts, side.words[word][0]) - 1, 0), word] = 1
     return share_PW
