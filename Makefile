@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The exact version has a CPU build; a range would fetch gigabytes of CUDA packages.
 TORCH := torch==2.13.0
 
-.PHONY: demo test check clean
+.PHONY: demo test check docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/nearmt demo
@@ -18,6 +18,11 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The documentation as a site, in site/.
+docs: $(VENV)/.installed-dev
+	$(BIN)/python tools/command_pages.py --write
+	$(BIN)/mkdocs build --strict --quiet
 
 $(BIN)/pip:
 	$(PYTHON) -c 'import sys; sys.exit("nearmt needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
@@ -32,4 +37,4 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/pip
 	touch $(VENV)/.installed $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -20,8 +20,9 @@ from nearmt.corpus.document import Filling, FillingOrigin, Match, Segment, Tag
 CHARACTERS = "aZ09 äß中עربא😀\u00a0\u2028\u200f'\"&<>]-%;\t\n"
 #: Beyond them what XML cannot carry, or only escaped.
 WILD = CHARACTERS + "\r\x00\x0b\x1f\x7f\x85\ud800\udcff\ufffe\uffff"
-LANGUAGES = ("de", "de-DE", "de-AT", "DE_ch", "en", "en-US", "fr")
+LANGUAGES = ("de", "en", "de-AT", "en-US", "fr", "DE_ch", "de-DE")
 
+_COUNTS = st.sampled_from([1, 2, 2, 3, 0])
 _SPACES = st.sampled_from([" ", "  ", "\n\t", "\t"])
 _BETWEEN = st.sampled_from(
     ["", "", "\n", "\n    ", "<!-- a comment -->", "\n<!-- <tu><unit> & </tu> -->\n", "<?pi a > b?>", "<?pi <tu> ?>\n"]
@@ -90,12 +91,12 @@ Outline = tuple[str, dict[str, str], str, tuple["Outline", ...], str]
 
 
 def outline(element: Element, exact: frozenset[str] = frozenset(), *, within: bool = False) -> Outline:
-    """An element as a value that can be compared; white space counts within those of the given names."""
+    """An element as a value that can be compared; white space counts only within those of the given names."""
+    tail = (element.tail or "") if within else (element.tail or "").strip()
     within = within or element.tag.rpartition("}")[2] in exact
+    text = (element.text or "") if within else (element.text or "").strip()
     inner = tuple(outline(child, exact, within=within) for child in element)
-    text, tail = element.text or "", element.tail or ""
-    # Where an element is taken out, the white space around it is left in pieces.
-    return element.tag, dict(element.attrib), text if within else text.strip(), inner, tail if within else tail.strip()
+    return element.tag, dict(element.attrib), text, inner, tail
 
 
 # Elements
@@ -242,13 +243,13 @@ def document(draw: st.DrawFn, root: str, doctype: str, declared: str) -> str:
 def tmx_documents(draw: st.DrawFn, declared: str = "UTF-8") -> Made:
     units: list[str] = []
     found = []
-    for _ in range(draw(st.integers(0, 4))):
+    for _ in range(draw(_COUNTS)):
         pieces = [
             element(draw, name, {"type": "x-kind"}, draw(escaped_texts()).xml)
             for name in draw(st.lists(st.sampled_from(["prop", "note"]), max_size=2))
         ]
         variants = []
-        for language in draw(st.lists(st.sampled_from(LANGUAGES), max_size=4)):
+        for language in draw(st.lists(st.sampled_from([*LANGUAGES, "de", "en"]), min_size=1, max_size=4)):
             content = draw(TMX_CONTENTS)
             seg = element(draw, "seg", {}, content.xml)
             key = draw(st.sampled_from(["xml:lang", "xml:lang", "lang"]))
@@ -265,9 +266,9 @@ def tmx_documents(draw: st.DrawFn, declared: str = "UTF-8") -> Made:
 @st.composite
 def xliff_1_documents(draw: st.DrawFn, declared: str = "UTF-8", prefix: str = "") -> Made:
     files, entries = [], []
-    for number in range(draw(st.integers(0, 2))):
+    for number in range(draw(_COUNTS)):
         units = []
-        for name in range(draw(st.integers(0, 3))):
+        for name in range(draw(_COUNTS)):
             unit, found = _trans_unit(draw, f"{number}.{name}")
             if draw(st.booleans()):
                 unit = element(draw, "group", {"id": f"g{name}"}, between(draw, [unit]))
@@ -317,9 +318,9 @@ def _trans_unit(draw: st.DrawFn, name: str) -> tuple[str, list[Entry]]:
 @st.composite
 def xliff_2_documents(draw: st.DrawFn, declared: str = "UTF-8", prefix: str = "") -> Made:
     files, entries = [], []
-    for number in range(draw(st.integers(0, 2))):
+    for number in range(draw(_COUNTS)):
         units = []
-        for name in range(draw(st.integers(0, 3))):
+        for name in range(draw(_COUNTS)):
             unit, found = _unit_2(draw, f"u{number}.{name}")
             if draw(st.booleans()):
                 unit = element(draw, "group", {"id": f"g{name}"}, between(draw, [unit]))

@@ -304,8 +304,11 @@ def test_a_missing_target_is_put_behind_the_source(tmp_path: Path) -> None:
 
 
 def test_a_target_that_is_there_is_replaced(tmp_path: Path) -> None:
-    unit = '<tu><tuv xml:lang="en-GB" a="b">\n<prop type="c">d</prop>\n<seg\n/></tuv><tuv xml:lang="de"><seg>a</seg></tuv></tu>'
-    path = written(tmp_path, tmx(unit))
+    tuvs = [
+        '<tuv xml:lang="en-GB" a="b">\n<prop type="c">d</prop>\n<seg\n/></tuv>',
+        '<tuv xml:lang="de"><seg>a</seg></tuv>',
+    ]
+    path = written(tmp_path, tmx("<tu>", *tuvs, "</tu>"))
     filled(path, with_text("b", FillingOrigin.MEMORY))
     (variant, _) = tree(tmp_path / "filled-a.tmx").iter("tuv")
     assert variant.attrib == {"{http://www.w3.org/XML/1998/namespace}lang": "en-GB", "a": "b"}

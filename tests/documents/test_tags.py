@@ -488,3 +488,15 @@ def test_many_tags_and_deep_nesting() -> None:
     segment: Segment = ("vor ", *outer, *inner, "ende", *ends)
     text = plain_text(segment)
     assert project(segment, text.upper(), _identity(text)) == _merged(_shout(segment))
+
+
+def test_a_tag_before_a_mark_that_goes_away_does_not_stick_to_a_word() -> None:
+    """The comma behind the tag has no counterpart."""
+    single = Tag("<x/>")
+    links = [Link((0, 5), (0, 5)), Link((8, 10), (6, 8))]
+    assert project(("Klick ", single, ", um"), "click to", links) == ("click ", single, " to")
+    assert project(("Klick ", single, ", um"), "click, to", [*links[:1], Link((6, 7), (5, 6))]) == (
+        "click ",
+        single,
+        ", to",
+    )

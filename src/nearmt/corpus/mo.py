@@ -32,7 +32,7 @@ def read_mo(path: Path, request: Request, report: Report) -> Iterator[Pair]:
         report.problem(path, None, f"is no compiled catalogue, or a damaged one ({error})")
         return
     language = header.get("language", "")
-    turned = is_turned_round(path, header, request, report)
+    turned = is_turned_round(header, request, report)
     if turned is None:
         return
     if unread:

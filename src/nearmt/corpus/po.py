@@ -31,7 +31,7 @@ def read_po(path: Path, request: Request, report: Report) -> Iterator[Pair]:
     for block, entry in entries_of(path, sniff_po(path), report):
         if entry and entry.is_header:
             language = entry.header.get("language", "")
-            direction = is_turned_round(path, entry.header, request, report)
+            direction = is_turned_round(entry.header, request, report)
             if direction is None:
                 return
             turned = direction
@@ -63,20 +63,19 @@ def pairs_of(message: Message, path: Path, language: str, turned: bool, report: 
         yield Pair(source, target, origin=path.name, metadata=message.metadata)
 
 
-def is_turned_round(path: Path, header: Mapping[str, str], request: Request, report: Report) -> bool | None:
+def is_turned_round(header: Mapping[str, str], request: Request, report: Report) -> bool | None:
     """Whether a catalogue translates from the target language that is asked for into the source language.
 
-    Then its sides change places. None, and a problem, if it is of other languages.
+    Then its sides change places. None if it is of other languages: folders of catalogues hold many.
     """
     language = header.get("language", "")
     if same_language(language, request.target_lang):
         return False
     written_in = header.get("x-source-language", _USUAL_SOURCE)
-    if request.source_lang and same_language(language, request.source_lang):
-        if same_language(written_in, request.target_lang):
-            return True
-        language = f"{written_in} to {language}"
-    report.problem(path, None, f"is a catalogue of '{language}', not of '{request.target_lang}'")
+    opposite = request.source_lang and same_language(language, request.source_lang)
+    if opposite and same_language(written_in, request.target_lang):
+        return True
+    report.skipped["catalogues of other languages"] += 1
     return None
 
 

@@ -70,9 +70,9 @@ class _Source:
         return mark.offset == 0 or self.text[mark.offset - 1].isspace()
 
     def stands_alone(self, mark: _Mark) -> bool:
-        """Neither side of it is text; a tag that is a blank itself needs no others."""
-        at_end = mark.offset == len(self.text) or self.text[mark.offset].isspace()
-        return self.follows_blank(mark) and at_end and not mark.tag.blank
+        """Neither side of it is a word; a tag that is a blank itself needs no others."""
+        ends = mark.offset == len(self.text) or not self.text[mark.offset].isalnum()
+        return self.follows_blank(mark) and ends and not mark.tag.blank
 
 
 class _Reach:
@@ -275,7 +275,9 @@ def _spaced(source: _Source, marks: list[_Mark], target: str, offset: int) -> li
     if not alone or any(mark.tag.blank for mark in marks):
         return parts
     before, behind = target[max(offset - 1, 0) : offset], target[offset : offset + 1]
-    if behind and not behind.isspace() and behind not in _CLOSING:
+    # Beside a mark in the source, it only must not stick to a word.
+    beside_mark = source.text[marks[alone[-1]].offset : marks[alone[-1]].offset + 1].strip()
+    if behind.isalnum() if beside_mark else behind and not behind.isspace() and behind not in _CLOSING:
         parts.insert(alone[-1] + 1, " ")
     if before and not before.isspace() and before not in _OPENING:
         parts.insert(alone[0], " ")

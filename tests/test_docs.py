@@ -1,0 +1,240 @@
+"""The documentation is checked and executed: pages are current, options are described, commands run."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+import nearmt.models
+from nearmt import errors
+from nearmt.cli.main import COMMANDS, cli
+from nearmt.config import Config
+from nearmt.corpus import CleaningConfig, read_pairs
+from nearmt.corpus.formats import READERS
+from nearmt.decoding import SearchConfig
+from nearmt.documents import FillConfig
+from nearmt.methods import ChunkConfig
+from nearmt.models import ModelConfig, TranslationModel
+from nearmt.store import BuildConfig, StoreConfig
+from tests.docs_runner import DOCS, ROOT, SAMPLES, Block, blocks, run_line
+from tools.command_pages import pages
+
+HAND_WRITTEN = [path for path in sorted(DOCS.rglob("*.md")) if path.parent.name != "commands" and path.name != "log.md"]
+COMMAND_PAGES = [path for path in sorted((DOCS / "commands").glob("*.md")) if path.name != "index.md"]
+CONFIGS: list[type[Config]] = [
+    *(ChunkConfig, SearchConfig, ModelConfig, StoreConfig),
+    *(FillConfig, BuildConfig, CleaningConfig),
+]
+ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.NearmtError)]
+#: Lines that are not run, and why.
+SKIPPED = {
+    "nearmt demo": "takes a minute; tests/cli/test_commands.py runs it",
+    "nearmt reindex memory --index IVF1024,SQ8": "wants a store of many thousand entries; the cookbook has a small one",
+    "nearmt reindex memory --model Helsinki-NLP/opus-mt-de-en": "a model of the hub",
+    "nearmt completion bash >> ~/.bashrc": "writes to the home folder",
+    "nearmt completion zsh >> ~/.zshrc": "writes to the home folder",
+    "nearmt completion fish > ~/.config/fish/completions/nearmt.fish": "writes to the home folder",
+}
+#: Modules that load models.
+LOADERS = ["models", "translator", "cli.build", "cli.demo", "cli.reindex", "cli.setup"]
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(DOCS).as_posix()
+
+
+def commands_of(page: Path) -> list[str]:
+    return [command for block in blocks(page) for command in block.commands]
+
+
+# What needs no model.
+
+
+def test_command_pages_are_current() -> None:
+    written = {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "commands").glob("*.md")}
+    assert written == pages(), "run tools/command_pages.py --write"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("nav:")[2]
+    wanted = {f"commands/{name}.md" for name in COMMANDS} | {name_of(page) for page in HAND_WRITTEN}
+    assert {page for page in wanted if not re.search(rf"[ :]{re.escape(page)}$", navigation, re.MULTILINE)} == set()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_described(name: str) -> None:
+    context = click.Context(cli, info_name="nearmt")
+    command = cli.get_command(context, name)
+    assert command is not None
+    page = (DOCS / "commands" / f"{name}.md").read_text(encoding="utf-8")
+    for option in command.get_params(click.Context(command, info_name=name, parent=context)):
+        if isinstance(option, click.Option):
+            assert option.help, option.name
+            for spelling in [*option.opts, *option.secondary_opts]:
+                assert re.search(rf"`[^`]*{re.escape(spelling)}\b[^`]*` \| \w*", page), spelling
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)
+def test_every_setting_is_explained_with_its_default(config: type[Config]) -> None:
+    """In a row of a table: option first, default last."""
+    lines = [line for page in HAND_WRITTEN for line in page.read_text(encoding="utf-8").splitlines()]
+    for name, field in config.public_fields().items():
+        rows = [line.strip("| ").split(" | ") for line in lines if line.startswith(f"| `--{name}` |")]
+        assert rows, f"--{name} is in no table of a hand-written page"
+        for row in rows:
+            if field.default is None:
+                assert not row[-1].startswith("`"), row
+            elif isinstance(field.default, bool):
+                assert row[-1] == ("on" if field.default else "off"), row
+            else:
+                assert row[-1] == f"`{field.default}`", row
+
+
+@pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
+def test_every_error_is_explained(kind: type[errors.NearmtError]) -> None:
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    assert re.search(rf"^\| \[?`{kind.__name__}`.* \| {kind.exit_code} \|", page, re.MULTILINE)
+    assert kind is errors.NearmtError or f"\n## {kind.__name__}\n" in page
+
+
+def test_quoted_messages_are_real() -> None:
+    """Every message on the page is one that the source can give: its constant parts are there, up to its end."""
+    patterns = [re.compile(pattern) for path in (ROOT / "src").rglob("*.py") for pattern in _texts(path)]
+    quoted = [line for block in blocks(DOCS / "troubleshooting.md") for line in block.text.splitlines()]
+    messages = [line for line in quoted if line.startswith("nearmt: ")]
+    assert len(messages) > 30
+    assert [line for line in messages if not any(pattern.search(line) for pattern in patterns)] == []
+
+
+def _texts(path: Path) -> Iterator[str]:
+    """The longer texts in a module as patterns, with anything where values are put in."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+        constants = [part.value if isinstance(part, ast.Constant) else None for part in parts]
+        if sum(len(text) for text in constants if isinstance(text, str)) >= 12:
+            yield "".join(re.escape(text) if isinstance(text, str) else ".*" for text in constants) + "$"
+
+
+@pytest.mark.parametrize("page", [*HAND_WRITTEN, *COMMAND_PAGES], ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    local = [link.partition("#")[0] for link in links if not link.startswith(("http", "#"))]
+    assert [link for link in local if not (page.parent / link).is_file()] == []
+
+
+def test_every_sample_is_offered_and_whole() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in HAND_WRITTEN)
+    for sample in SAMPLES.iterdir():
+        assert f"samples/{sample.name})" in text, sample
+        if sample.suffix in READERS:
+            assert list(read_pairs(sample, source_lang="de", target_lang="en"))
+
+
+def test_the_site_can_be_built(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for page in ("index.html", "concepts/index.html", "commands/build/index.html", "samples/memory.tmx"):
+        assert (tmp_path / "site" / page).is_file()
+
+
+def test_nothing_is_skipped_that_is_not_there() -> None:
+    assert set(SKIPPED) <= {line for page in [*HAND_WRITTEN, *COMMAND_PAGES] for line in commands_of(page)}
+
+
+def test_settings_are_used_on_their_page() -> None:
+    shown = [(page, block) for page in HAND_WRITTEN for block in blocks(page) if block.language == "toml"]
+    assert shown
+    for page, block in shown:
+        assert any(f"--config {block.file_name} " in f"{line} " for line in commands_of(page)), block.file_name
+
+
+# What runs.
+
+
+@pytest.fixture(scope="module")
+def one_model() -> Iterator[None]:
+    """Every module loads a model only once."""
+    load = functools.cache(nearmt.models.load_model)
+
+    def cached(config: ModelConfig | None = None) -> TranslationModel:
+        return load(config or ModelConfig())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NEARMT_DEBUG", "1")  # a bug shows its traceback
+        for module in LOADERS:
+            patch.setattr(f"nearmt.{module}.load_model", cached)
+        yield
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with the samples in it."""
+    folder = tmp_path / "workshop"
+    shutil.copytree(SAMPLES, folder)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def memory(one_model: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The datastore that the examples of the commands speak of."""
+    folder = tmp_path_factory.mktemp("docs") / "memory"
+    assert run_line(f"nearmt build {SAMPLES / 'memory.tmx'} --out {folder}").code == 0
+    return folder
+
+
+@pytest.mark.embedded
+@pytest.mark.usefixtures("one_model")
+@pytest.mark.parametrize("page", HAND_WRITTEN, ids=name_of)
+def test_page_runs(page: Path, workshop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From top to bottom, beginning with nothing but the samples."""
+    run: dict[str, Callable[[Block], None]] = {"bash": _run_commands, "python": _run_python, "toml": _save}
+    for block in blocks(page):
+        if block.language in run:
+            run[block.language](block)
+    assert commands_of(page) or page.name == "troubleshooting.md"
+
+
+def _run_commands(block: Block) -> None:
+    for line in block.commands:
+        if line not in SKIPPED:
+            _check(line)
+
+
+def _run_python(block: Block) -> None:
+    exec(compile(block.text, "page", "exec"), {})
+
+
+def _save(block: Block) -> None:
+    Path(block.file_name).write_text(block.text, encoding="utf-8")
+
+
+def _check(line: str) -> None:
+    result = run_line(line)
+    assert result.code == 0, (line, result.err)
+    assert result.out.strip() or "--output" in line, line
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("page", COMMAND_PAGES, ids=name_of)
+def test_examples_of_a_command_run(page: Path, workshop: Path, memory: Path) -> None:
+    """Each by itself, with the datastore in place unless it is what the example makes."""
+    (workshop / "memories").mkdir()
+    shutil.copy(SAMPLES / "memory.tmx", workshop / "memories")
+    for line in commands_of(page):
+        if line not in SKIPPED:
+            shutil.rmtree(workshop / "memory", ignore_errors=True)
+            if not line.startswith("nearmt build"):
+                shutil.copytree(memory, workshop / "memory")
+            _check(line)
