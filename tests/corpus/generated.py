@@ -87,6 +87,11 @@ def carried(text: str) -> str:
     )
 
 
+def markup(segment: Segment) -> list[str]:
+    """The parts of a segment as they stand in the document, wherever that is."""
+    return [part if isinstance(part, str) else part.markup for part in segment]
+
+
 Outline = tuple[str, dict[str, str], str, tuple["Outline", ...], str]
 
 

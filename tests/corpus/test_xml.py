@@ -399,6 +399,18 @@ def test_every_broken_unit_is_a_problem_of_its_own(count: int, tmp_path: Path) -
     assert places(report, path) == [str(3 + 2 * n) for n in range(count)]
 
 
+@pytest.mark.parametrize(("codec", "bom", "declared"), ENCODINGS)
+def test_lines_are_right_far_into_a_file(codec: str, bom: bytes, declared: str, tmp_path: Path) -> None:
+    end = "\r\n" if bom else "\n"
+    many = [tu(f"{number} ä", "x" * 1000) for number in range(400)]
+    many[7] = many[200] = many[390] = tu("a & b")
+    path = written(tmp_path, as_bytes(tmx(*many).replace("UTF-8", declared).replace("\n", end), codec, bom))
+    pairs, report = read(path)
+    assert len(pairs) == 397
+    assert places(report, path) == ["10", "203", "393"]
+    assert whole(tmx_document(path, REQUEST, Report())) == path.read_bytes()
+
+
 @pytest.mark.parametrize("prefix", ["", "xlf:"])
 @pytest.mark.parametrize("lost", ["<source>x & y</source>", "<source>x", "</group>"])
 def test_the_languages_of_later_files_are_known_behind_a_broken_unit(lost: str, prefix: str, tmp_path: Path) -> None:

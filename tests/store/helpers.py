@@ -97,12 +97,12 @@ def count_encoded(monkeypatch: pytest.MonkeyPatch, fail_at: int | None = None) -
 
 
 def stop_after(blocks: int) -> Callable[[int, int], None]:
-    """A progress callback that is interrupted after so many blocks."""
+    """A progress callback that interrupts when the block behind so many written ones is encoded."""
     calls: list[int] = []
 
     def progress(done: int, total: int) -> None:
         calls.append(done)
-        if len(calls) == blocks:
+        if len(calls) > blocks:
             raise KeyboardInterrupt
 
     return progress

@@ -187,7 +187,7 @@ def test_memory_is_bounded_by_the_block(
             taken += 1
             yield pair
 
-    def spy(model: TranslationModel, pairs: list[Pair]) -> Iterator[EncodedPair]:
+    def spy(model: TranslationModel, pairs: list[Pair], progress: object = None) -> Iterator[EncodedPair]:
         blocks.append(len(pairs))
         ahead.append(taken - sum(blocks[2:]))  # the first two blocks are the fitting pairs
         return encode_block(model, pairs)

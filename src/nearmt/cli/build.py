@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from nearmt.cli.console import explain_run, progress_bar, waiting, warn
+from nearmt.cli.console import counted, explain_run, progress_bar, waiting, warn
 from nearmt.cli.info import describe, print_info
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
@@ -79,9 +79,8 @@ def command(
 def _count(pairs: PairStream) -> int:
     """Read everything once: the bar knows its end, and a memory without pairs says why it has none."""
     with progress_bar("reading") as progress:
-        for number, _ in enumerate(pairs, 1):
-            if progress and number % 1000 == 0:
-                progress(number, 0)
+        for _ in counted(pairs, progress):
+            pass
     report = pairs.report
     if not report.pairs and report.problems:
         raise InputError(f"no pairs could be read: {report.problems[0]}")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 from nearmt.contracts import Progress
 from nearmt.corpus.encoding import Encoding
 from nearmt.corpus.output import open_file, text_to
 from nearmt.errors import writing
 from nearmt.timing import Timings
+
+Item = TypeVar("Item")
 
 
 @dataclass
@@ -31,7 +33,7 @@ verbosity = Verbosity()
 @contextmanager
 def progress_bar(label: str, total: int = 0, done: int = 0) -> Iterator[Progress | None]:
     """A bar with rate and time left on stderr while the block runs; nothing unless stderr is a terminal."""
-    if not _shows_bars():
+    if not shows_bars():
         yield None
         return
     from rich.console import Console
@@ -58,10 +60,18 @@ def progress_bar(label: str, total: int = 0, done: int = 0) -> Iterator[Progress
         yield lambda count, of: bars.update(task, completed=done + count, total=max(total, done + of) or None)
 
 
+def counted(items: Iterable[Item], progress: Progress | None) -> Iterator[Item]:
+    """The items, with progress told now and then."""
+    for number, item in enumerate(items, 1):
+        if progress and number % 1000 == 0:
+            progress(number, 0)
+        yield item
+
+
 @contextmanager
 def waiting(label: str) -> Iterator[None]:
     """Says what is being waited for; nothing unless stderr is a terminal."""
-    if not _shows_bars():
+    if not shows_bars():
         yield
         return
     from rich.console import Console
@@ -70,7 +80,7 @@ def waiting(label: str) -> Iterator[None]:
         yield
 
 
-def _shows_bars() -> bool:
+def shows_bars() -> bool:
     return sys.stderr.isatty() and not verbosity.quiet
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from nearmt.cli.console import open_output, warn
+from nearmt.cli.console import counted, open_output, progress_bar, warn
 from nearmt.cli.manual import ManualCommand
 from nearmt.corpus.writers import WRITERS
 from nearmt.datastore import Manifest, stored_pairs
@@ -30,7 +30,8 @@ def command(folder: Path, format_name: str, output: Path | None) -> None:
     """
     manifest = Manifest.load(folder)
     manifest.check_files(folder)
-    with open_output(output) as out:
-        altered = WRITERS[format_name](stored_pairs(folder, manifest), out, manifest.source_lang, manifest.target_lang)
+    with open_output(output) as out, progress_bar("pairs", manifest.pairs) as progress:
+        pairs = counted(stored_pairs(folder, manifest), progress)
+        altered = WRITERS[format_name](pairs, out, manifest.source_lang, manifest.target_lang)
     if altered:
         warn(f"{altered:,} pairs hold characters that {format_name} cannot carry: these were left out or made blanks")

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from nearmt.cli.console import waiting
 from nearmt.cli.manual import ManualCommand
 from nearmt.datastore.manifest import Manifest
 
@@ -19,7 +20,8 @@ from nearmt.datastore.manifest import Manifest
 def command(folder: Path, verify: bool, as_json: bool) -> None:
     """Show what a datastore holds. Needs no model."""
     manifest = Manifest.load(folder)
-    manifest.check_files(folder, thorough=verify or None)
+    with waiting("checking the files"):
+        manifest.check_files(folder, thorough=verify or None)
     if as_json:
         click.echo(json.dumps(describe(folder, manifest)))
     else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.markup import escape
 
-from nearmt.cli.console import progress_bar
+from nearmt.cli.console import counted, progress_bar
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import pick
 from nearmt.cli.reading import reading_options
-from nearmt.contracts import Pair, Progress
 from nearmt.corpus import CleaningConfig, Report, Request
 from nearmt.corpus.inspection import Inspection, Lengths, inspect
 from nearmt.corpus.locating import locate
@@ -60,20 +58,13 @@ def command(
     sources = locate(list(files), request)
     pairs = raw_pairs(sources, request, report)
     with progress_bar("pairs") as progress:
-        seen = _counted(islice(pairs, limit), progress)
+        seen = counted(islice(pairs, limit), progress)
         config = pick(CleaningConfig, settings)
         found = inspect(seen, report, source_lang, target_lang, config, examples, files=len(sources))
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(found), ensure_ascii=False))
     else:
         _print(found, knows_languages=bool(source_lang and target_lang))
-
-
-def _counted(pairs: Iterable[Pair], progress: Progress | None) -> Iterator[Pair]:
-    for number, pair in enumerate(pairs, 1):
-        if progress and number % 1000 == 0:
-            progress(number, 0)
-        yield pair
 
 
 def _print(found: Inspection, knows_languages: bool) -> None:

@@ -36,7 +36,8 @@ def make_translator(settings: Mapping[str, Any], typed: frozenset[str] = frozens
     datastore = None
     if folder and name != "plain":
         device = store.search_device or str(model.seq2seq.device)
-        datastore = Datastore.open(folder, search=store.search, device=device)
+        with waiting("opening the datastore"):
+            datastore = Datastore.open(folder, search=store.search, device=device)
     return Translator(model, datastore, name, method_settings, search, settings.get("batch-size", 8))
 
 

@@ -14,13 +14,14 @@ from typing import Any, TextIO
 
 import click
 
-from nearmt.cli.console import explain_run, open_output, progress_bar, warn
+from nearmt.cli.console import explain_run, open_output, progress_bar, shows_bars, warn
 from nearmt.cli.explain import print_explanation
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, gather, pick, run_options
 from nearmt.cli.setup import make_translator
+from nearmt.contracts import Progress
 from nearmt.corpus import DOCUMENTS, Part, Report, Request, Unit, format_of, open_document
-from nearmt.documents import FillConfig, FilledUnit, Filler, FillSummary, filled_parts
+from nearmt.documents import FillConfig, FilledUnit, Filler, FillSummary, filled_parts, is_to_fill
 from nearmt.errors import ConfigError, InputError
 from nearmt.translator import Translator
 
@@ -109,13 +110,14 @@ def _run(
     request, report = Request(source_lang, target_lang), Report(strict=strict)
     document = open_document(path, request, report, format_name)
     filler = Filler(translator, filling, paragraphs=document.paragraphs, explain=explain)
+    total = _count(path, request, format_name, everything) if shows_bars() else 0
     done = 0
 
     def fill(units: list[Unit]) -> list[FilledUnit]:
         nonlocal done
         # The bar is gone before results are printed, which may be on the same terminal.
-        with progress_bar("sentences", done=done) as progress:
-            found = filler.fill(units, progress)
+        with progress_bar("units", total, done) as bar:
+            found = filler.fill(units, _in_units(bar, len(units)))
         done += len(units)
         return found
 
@@ -125,6 +127,19 @@ def _run(
             writer.write(out, part, found)
             out.flush()
     writer.summarise(report, document.paragraphs)
+
+
+def _count(path: Path, request: Request, format_name: str, everything: bool) -> int:
+    """Units to fill in, for a bar that knows its end; 0 if they can be read only once."""
+    if not path.is_file():
+        return 0
+    document = open_document(path, request, Report(), format_name)
+    return sum(is_to_fill(unit, everything) for part in document.parts for unit in part.units)
+
+
+def _in_units(bar: Progress | None, units: int) -> Progress | None:
+    """Progress in sentences as progress in the units they belong to."""
+    return (lambda count, of: bar(units * count // max(1, of), units)) if bar else None
 
 
 class _Writer:

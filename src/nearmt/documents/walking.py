@@ -43,7 +43,7 @@ def filled_parts(
     """
     window = filler.translator.batch_size * _WINDOW_BATCHES
     while block := list(islice(document.parts, window)):
-        wanted = [[_to_fill(unit, everything) for unit in part.units] for part in block]
+        wanted = [[is_to_fill(unit, everything) for unit in part.units] for part in block]
         every = [unit for part in block for unit in part.units]
         units = list(compress(every, chain.from_iterable(wanted)))
         found = iter(fill(units) if units else [])
@@ -51,7 +51,7 @@ def filled_parts(
             yield part, [next(found) if flag else None for flag in flags]
 
 
-def _to_fill(unit: Unit, everything: bool) -> bool:
+def is_to_fill(unit: Unit, everything: bool) -> bool:
     """Tags alone are something too: they have to be there in the translation."""
     something = any(isinstance(part, Tag) or part.strip() for part in unit.source)
     return something and (everything or not unit.target.strip())

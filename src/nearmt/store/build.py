@@ -8,7 +8,7 @@ behind its last block when the same build is started again.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
@@ -87,15 +87,18 @@ def write_pairs(
     reduction = reduction.to(model.seq2seq.device)
     for block in blocks_of(writer.keep_common(pairs)):
         kept, keys, tokens, too_long = [], [], [], 0
-        for unit in encode_block(model, block):
+        for unit in encode_block(model, block, _from(writer.pairs, progress)):
             kept.append(unit.pair)
             tokens.append(unit.tokens)
             too_long += unit.hidden_TH is None
             if unit.hidden_TH is not None:
                 keys.append(reduction.apply(unit.hidden_TH).cpu().numpy().astype(np.float16))
         writer.append(kept, keys, tokens, too_long)
-        if progress:
-            progress(writer.pairs, 0)
+
+
+def _from(start: int, progress: Progress | None) -> Callable[[int], None] | None:
+    """Progress within a block as progress of the whole."""
+    return (lambda done: progress(start + done, 0)) if progress else None
 
 
 def seal(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -33,8 +33,13 @@ def blocks_of(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
         yield block
 
 
-def encode_block(model: TranslationModel, pairs: list[Pair]) -> Iterator[EncodedPair]:
-    """Force-decode a block in batches of similar length; the results come in the order of the pairs."""
+def encode_block(
+    model: TranslationModel, pairs: list[Pair], progress: Callable[[int], None] | None = None
+) -> Iterator[EncodedPair]:
+    """Force-decode a block in batches of similar length; the results come in the order of the pairs.
+
+    `progress` is told after each batch how many pairs of the block are done.
+    """
     sources = [model.codec.source_ids(pair.source) for pair in pairs]
     encoded = [EncodedPair(pair, model.codec.target_ids(pair.target)) for pair in pairs]
     positions, prompt = model.seq2seq.positions, len(model.seq2seq.prompt)
@@ -44,10 +49,14 @@ def encode_block(model: TranslationModel, pairs: list[Pair]) -> Iterator[Encoded
             fitting.append(number)
         else:
             unit.tokens = []
+    done = len(pairs) - len(fitting)
     for batch in _batches(fitting, sources, encoded, BATCH_TOKENS.get(model.seq2seq.device.type, BATCH_TOKENS["cpu"])):
         states = model.seq2seq.force_decode([sources[n] for n in batch], [encoded[n].tokens for n in batch])
         for number, hidden_TH in zip(batch, states, strict=True):
             encoded[number].hidden_TH = hidden_TH
+        done += len(batch)
+        if progress:
+            progress(done)
     yield from encoded
 
 
