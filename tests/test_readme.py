@@ -29,6 +29,9 @@ def workshop(tmp_path: Path) -> Path:
     test = HELD_OUT.read_text(encoding="utf-8").splitlines(keepends=True)[:3]
     (tmp_path / "test.tsv").write_text("".join(test), encoding="utf-8")
     (tmp_path / "text.txt").write_text("".join(row.split("\t")[0] + "\n" for row in test[:2]), encoding="utf-8")
+    (tmp_path / "app.po").write_text(
+        'msgid ""\nmsgstr "Language: en\\n"\n\nmsgid "Die Datei %s fehlt."\nmsgstr ""\n', encoding="utf-8"
+    )
     return tmp_path
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -31,6 +32,7 @@ ENGLISH_NAME = {row[0]: row[2] for row in _ROWS}
 _TWO_LETTERS = {code[:3]: short for short, code in NLLB_CODE.items()}
 
 
+@lru_cache(maxsize=1024)
 def base_language(code: str) -> str:
     """`de` for `de`, `de-AT`, `de_DE`, `DE`, `de@informal` and `deu_Latn`."""
     base = re.split(r"[-_@]", code.strip())[0].lower()

@@ -34,7 +34,9 @@ def print_explanation(out: TextIO, translation: Translation, matches: Sequence[M
         if token.token not in _SPECIAL:
             bold = "bold " if token.origin != "model" else "not bold "
             mark = "reverse " if token.searched else "not reverse "
-            output.append(token.token, style=f"not dim {bold}{mark}{colour}")
+            # The first word needs no blank before it.
+            piece = token.token.lstrip() if step == 1 else token.token
+            output.append(piece, style=f"not dim {bold}{mark}{colour}")
     console.print(output)
     for step, colour, texts in chunks:
         shown = " | ".join(texts[:_CHUNKS_SHOWN])

@@ -29,7 +29,6 @@ def command(folder: Path, format_name: str, output: Path | None) -> None:
     nearmt export memory --format jsonl
     """
     manifest = Manifest.load(folder)
-    manifest.check_files(folder)
     with open_output(output) as out, progress_bar("pairs", manifest.pairs) as progress:
         pairs = counted(stored_pairs(folder, manifest), progress)
         altered = WRITERS[format_name](pairs, out, manifest.source_lang, manifest.target_lang)

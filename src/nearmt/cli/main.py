@@ -63,11 +63,11 @@ def cli() -> None:
     into a datastore, `translate` uses that while it translates text or fills in documents.
 
     \b
-    nearmt demo                                                   see it work
-    nearmt inspect memory.tmx                                     what is in a memory
-    nearmt build memory.tmx --out memory                          learn it
-    nearmt translate text.txt --datastore memory                  translate with it
-    nearmt translate app.po --datastore memory --output app.en.po fill in a document
+    nearmt demo                                                    # see it work
+    nearmt inspect memory.tmx                                      # what is in a memory
+    nearmt build memory.tmx --out memory                           # learn it
+    nearmt translate text.txt --datastore memory                   # translate with it
+    nearmt translate app.po --datastore memory --output app.en.po  # fill in a document
 
     `nearmt COMMAND --help` describes a command. Errors are one line on stderr; the exit code is 0 if all
     went well, 2 for wrong usage, 1 for everything else.

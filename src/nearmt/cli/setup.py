@@ -28,7 +28,8 @@ def make_translator(settings: Mapping[str, Any], typed: frozenset[str] = frozens
     folder = settings.get("datastore")
     manifest = Manifest.load(Path(folder)) if folder else None
     name = settings.get("method") or ("chunk" if folder else "plain")
-    # Bad values are refused before anything is loaded.
+    # Bad values are refused before anything is loaded, also those of a file that this method does not use.
+    pick(ChunkConfig, settings)
     method_settings = _method_settings(name, settings, typed)
     search, store = pick(SearchConfig, settings), pick(StoreConfig, settings)
     with waiting("loading the model"):

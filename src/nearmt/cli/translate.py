@@ -36,7 +36,11 @@ _WARNINGS_SHOWN = 10
 @click.option("--format", "format_name", type=click.Choice(list(DOCUMENTS)), help="[default: by the file's suffix]")
 @click.option("--all", "everything", is_flag=True, help="translate what has a translation, too")
 @click.option("--json", "as_json", is_flag=True, help="one JSON object a unit instead of the document")
-@click.option("--explain", is_flag=True, help="show where the words come from")
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="show where the words come from; a document with --output names the pairs in its notes",
+)
 @click.option("--strict", is_flag=True, help="stop at the first unit that cannot be read")
 @config_options(FillConfig)
 @run_options
@@ -89,7 +93,7 @@ def _readable(file: Path, format_name: str) -> Iterator[Path]:
     if str(file) != "-" or format_name in _STREAMED:
         yield file
         return
-    with tempfile.NamedTemporaryFile(prefix="nearmt-", suffix=f".{format_name}") as copy:
+    with tempfile.NamedTemporaryFile(prefix="standard-input-", suffix=f".{format_name}") as copy:
         shutil.copyfileobj(sys.stdin.buffer, copy)
         copy.flush()
         yield Path(copy.name)
@@ -171,18 +175,18 @@ class _Writer:
         if document:
             names = {"machine": "translated", "memory": "exact matches", "copy": "copied", "kept": "left as they were"}
             counts = self._summary.counts
-            warn(", ".join(f"{counts[key]} {name}" for key, name in names.items() if counts[key]) or "no units")
+            warn(", ".join(f"{name}: {counts[key]:,}" for key, name in names.items() if counts[key]) or "no units")
 
 
 def _fields(unit: Unit, filled: FilledUnit | None) -> dict[str, Any]:
-    """A unit as JSON."""
+    """A unit as JSON; source and text with their markup."""
+    source = "".join(part if isinstance(part, str) else part.markup for part in unit.source)
     if filled is None:
-        source = "".join(part if isinstance(part, str) else part.markup for part in unit.source)
-        return {"source": source, "text": unit.target, "origin": "kept"}
+        return {"line": unit.line, "source": source, "text": unit.target, "origin": "kept"}
     fields = dataclasses.asdict(filled.translation)
     if filled.translation.provenance is None:
         del fields["provenance"]
-    fields |= {"text": filled.filling.text, "origin": filled.filling.origin.value}
+    fields |= {"source": source, "text": filled.filling.text, "origin": filled.filling.origin.value}
     if filled.filling.matches:
         fields["matches"] = [dataclasses.asdict(match) for match in filled.filling.matches]
-    return fields
+    return {"line": unit.line, **fields}

@@ -33,7 +33,7 @@ def locate(paths: Iterable[Path], request: Request) -> list[Source]:
     for path in (file for named in paths for file in _expand(named, request)):
         if inner_suffix(path) in READERS:
             found.append(Source(path))
-        elif not _LANGUAGE.fullmatch(inner_suffix(path)) or inner_suffix(path) in _NO_LANGUAGE:
+        elif not _is_language(path):
             raise _unknown(path)
         elif waiting is None:
             waiting = path
@@ -80,11 +80,16 @@ def _belongs(file: Path, request: Request) -> bool:
     suffix = inner_suffix(file)
     if suffix in READERS:
         return True
+    siblings = [other for other in file.parent.iterdir() if _stem(other) == _stem(file) and _is_language(other)]
+    codes = [inner_suffix(other)[1:] for other in siblings]
     wanted = (request.source_lang, request.target_lang)
-    if None in wanted or not any(suffix == f".{code}" for code in wanted):
-        return False
-    siblings = {inner_suffix(other) for other in file.parent.iterdir() if _stem(other) == _stem(file)}
-    return {f".{code}" for code in wanted} <= siblings
+    fitting = [code for code in codes if any(same_language(code, language) for language in wanted)]
+    return _is_language(file) and len(siblings) == len(fitting) == 2
+
+
+def _is_language(path: Path) -> bool:
+    suffix = inner_suffix(path)
+    return bool(_LANGUAGE.fullmatch(suffix)) and suffix not in _NO_LANGUAGE and suffix not in READERS
 
 
 def _stem(path: Path) -> str:

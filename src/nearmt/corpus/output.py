@@ -51,7 +51,15 @@ def text_to(raw: IO[bytes], encoding: Encoding, name: Path | str) -> Iterator[Te
         out.detach()
 
 
-def _packed(path: Path, suffix: str) -> IO[bytes]:
-    if suffix == ".gz":
-        return cast(IO[bytes], gzip.open(path, "wb"))
-    return lzma.open(path, "wb") if suffix == ".xz" else path.open("wb")
+@contextmanager
+def _packed(path: Path, suffix: str) -> Iterator[IO[bytes]]:
+    with path.open("wb") as raw:
+        if suffix == ".gz":
+            # Without name and time: the same content gives the same file.
+            with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
+                yield cast(IO[bytes], packed)
+        elif suffix == ".xz":
+            with lzma.open(raw, "wb") as packed_xz:
+                yield packed_xz
+        else:
+            yield raw

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import shutil
+from collections.abc import Container
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -145,11 +146,12 @@ class Manifest:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DatastoreError(f"{path}: damaged ({type(error).__name__}: {error}); build the store again") from error
 
-    def check_files(self, folder: Path, thorough: bool | None = None) -> None:
-        """Refuse a store whose files are missing, cut short or altered, naming the first."""
-        records = {folder / self.reduction_name: self.reduction_file}
+    def check_files(self, folder: Path, thorough: bool | None = None, only: Container[str] | None = None) -> None:
+        """Refuse a store whose files (or `only` those of some names) are missing, cut short or altered."""
+        records = {folder / self.reduction_name: self.reduction_file} if only is None else {}
         for segment in self.segments:
-            records |= {folder / segment.name / name: record for name, record in segment.files.items()}
+            files = {name: record for name, record in segment.files.items() if only is None or name in only}
+            records |= {folder / segment.name / name: record for name, record in files.items()}
         if thorough is None:
             thorough = sum(record.bytes for record in records.values()) <= VERIFIED_AT_OPENING
         for path, record in records.items():

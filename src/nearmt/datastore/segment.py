@@ -143,15 +143,20 @@ class Segment:
             return _from_json(json.loads(file.readline()))
 
     def pairs(self) -> Iterator[Pair]:
-        with (self.folder / PAIRS).open("rb") as file:
-            for line in file:
-                yield _from_json(json.loads(line))
+        return _read_pairs(self.folder / PAIRS)
+
+
+def _read_pairs(path: Path) -> Iterator[Pair]:
+    with path.open("rb") as file:
+        for line in file:
+            yield _from_json(json.loads(line))
 
 
 def stored_pairs(folder: Path, manifest: Manifest) -> Iterator[Pair]:
-    """All pairs of a datastore, in corpus order."""
+    """All pairs of a datastore, in corpus order. Needs no keys: what else is damaged does not matter."""
+    manifest.check_files(folder, only=(PAIRS,))
     for record in manifest.segments:
-        yield from Segment(folder / record.name, record, manifest.columns).pairs()
+        yield from _read_pairs(folder / record.name / PAIRS)
 
 
 def _map(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -163,7 +168,7 @@ def _map(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
 
 def _to_json(pair: Pair) -> dict[str, Any]:
     fields = {"id": pair.id, "source": pair.source, "target": pair.target, "origin": pair.origin}
-    return {**fields, "metadata": dict(pair.metadata)} if pair.metadata else fields
+    return {**fields, "metadata": dict(sorted(pair.metadata.items()))} if pair.metadata else fields
 
 
 def _from_json(raw: dict[str, Any]) -> Pair:

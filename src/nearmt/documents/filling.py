@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from nearmt.config import Config, option
 from nearmt.contracts import Progress, Translation
 from nearmt.corpus import Filling, FillingOrigin, Match, Segment, Tag, Unit, plain_text
-from nearmt.documents.placeholders import as_tags, as_text, lost, without_placeholders
+from nearmt.documents.placeholders import as_tags, as_text, lost, spaced, without_placeholders
 from nearmt.documents.sentences import sentence_spans, stripped_span
 from nearmt.documents.tags import project
 from nearmt.models.alignment import Link, align
@@ -85,9 +85,9 @@ class Filler:
 
     def _translated(self, units: Sequence[Unit], progress: Progress | None) -> list[FilledUnit]:
         """Translate; where that loses placeholders, do it again with the placeholders taken out and put back."""
-        results = self._segments([unit.source for unit in units], progress)
+        results = self._segments([(unit.source, unit.printf) for unit in units], progress)
         again = [n for n, unit in enumerate(units) if lost(unit.source, results[n].target, unit.printf)]
-        protected = self._segments([as_tags(units[n].source, units[n].printf) for n in again])
+        protected = self._segments([(as_tags(units[n].source, units[n].printf), units[n].printf) for n in again])
         warnings: dict[int, tuple[str, ...]] = {}
         for number, result in zip(again, protected, strict=True):
             unit, target = units[number], as_text(result.target)
@@ -95,24 +95,32 @@ class Filler:
             warnings[number] = _warnings(missing) or ("placeholders were put back by alignment: look at their places",)
             if not missing:
                 results[number] = replace(result, target=target)
-        return [self._machine(result, warnings.get(number, ())) for number, result in enumerate(results)]
+        return [
+            self._machine(unit, result, warnings.get(number, ()))
+            for number, (unit, result) in enumerate(zip(units, results, strict=True))
+        ]
 
-    def _machine(self, result: _Result, warnings: tuple[str, ...]) -> FilledUnit:
-        translation = replace(result.translation, text=plain_text(result.target))
+    def _machine(self, unit: Unit, result: _Result, warnings: tuple[str, ...]) -> FilledUnit:
+        translation = replace(
+            result.translation, source=plain_text(unit.source).strip(), text=plain_text(result.target).strip()
+        )
         filling = Filling(
             result.target, FillingOrigin.MACHINE, score=translation.score, pair_ids=_speakers(translation)
         )
         return FilledUnit(filling, translation, result.warnings + warnings)
 
-    def _segments(self, segments: Sequence[Segment], progress: Progress | None = None) -> list[_Result]:
-        """Segments translated sentence by sentence, with their tags at the aligned places."""
+    def _segments(
+        self, asked: Sequence[tuple[Segment, bool | None]], progress: Progress | None = None
+    ) -> list[_Result]:
+        """Segments (and whether `%s` is a placeholder there) by sentences, with their tags at the aligned places."""
+        segments = [segment for segment, _ in asked]
         texts = [plain_text(segment) for segment in segments]
         spans = [self._spans(text) for text in texts]
         sentences = [text[start:end] for text, cuts in zip(texts, spans, strict=True) for start, end in cuts]
         found = iter(self.translator.translate(sentences, explain=self._explain, progress=progress))
         wholes, translations, places, warnings = [], [], [], []
-        for text, cuts in zip(texts, spans, strict=True):
-            parts = [next(found) for _ in cuts]
+        for text, cuts, (_, printf) in zip(texts, spans, asked, strict=True):
+            parts = [_spaced(next(found), printf) for _ in cuts]
             whole, where = _assembled(text, cuts, parts)
             wholes.append(whole)
             places.append(list(zip(cuts, where, strict=True)))
@@ -183,6 +191,10 @@ def _assembled(text: str, cuts: list[tuple[int, int]], parts: list[Translation])
         pieces += [space, part.text]
         at = end
     return "".join([*pieces, text[at:]]), where
+
+
+def _spaced(part: Translation, printf: bool | None) -> Translation:
+    return replace(part, text=spaced(part.source, part.text, printf))
 
 
 def _moved(link: Link, source: int, target: int) -> Link:

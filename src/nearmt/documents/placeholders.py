@@ -88,3 +88,23 @@ def lost(source: Segment, target: Segment, printf: bool | None = None) -> list[s
     """Placeholders of the source that the target lacks, and with a plus those it has too many of."""
     before, after = placeholders(plain_text(source), printf), placeholders(plain_text(target), printf)
     return [*(before - after), *(f"+{extra}" for extra in after - before)]
+
+
+def spaced(source: str, target: str, printf: bool | None = None) -> str:
+    """The target with blanks between placeholders and words, where the source has no word beside them either."""
+    pattern = _pattern(printf)
+    # (placeholder, side): beside which of them no word stands in the source.
+    free = {(found.group(), side) for found in pattern.finditer(source) for side in (0, 1) if not _word(found, side)}
+
+    def replace(found: re.Match[str]) -> str:
+        before, behind = ((found.group(), side) in free and _word(found, side) for side in (0, 1))
+        return " " * before + found.group() + " " * behind
+
+    return pattern.sub(replace, target)
+
+
+def _word(found: re.Match[str], side: int) -> bool:
+    """Whether a word touches what was found, before (0) or behind (1) it."""
+    start = max(0, found.start() - 1) if side == 0 else found.end()
+    end = found.start() if side == 0 else found.end() + 1
+    return found.string[start:end].isalnum()

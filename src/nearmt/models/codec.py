@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from functools import cached_property
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from nearmt.errors import ModelError
 from nearmt.languages import base_language
 from nearmt.models.languages import UNDETERMINED, english_name, find_tag, language_tags
+
+_BYTE = re.compile(r"<0x([0-7][0-9A-F])>")
 
 
 class TextCodec:
@@ -136,4 +139,7 @@ class TextCodec:
 
 
 def _with_blanks(token: str) -> str:
+    """A piece as text; a byte that SentencePiece fell back to as its character, where it is one."""
+    if byte := _BYTE.fullmatch(str(token)):
+        return chr(int(byte.group(1), 16))
     return str(token).replace("\u2581", " ").replace("</w>", " ")

@@ -33,7 +33,6 @@ def rebuild(path: Path, model: TranslationModel, config: BuildConfig, progress: 
     """Encode the pairs of a store anew with another model. The old store stays until the new one is complete."""
     manifest = Manifest.load(path)
     with writer_lock(path):
-        manifest.check_files(path)
         pairs = stored_pairs(path, manifest)
         return build(
             path, pairs, model, config, overwrite=True, cleaning=manifest.cleaning, allow_empty=True, progress=progress
