@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parent.parent / "docs" / "commands"
 
 def pages() -> dict[str, str]:
     """File name -> content, for the overview and every command."""
-    root = click.Context(cli, info_name="nearmt")
+    root = cli.make_context("nearmt", [], resilient_parsing=True)
     found = {"index.md": _overview(root)}
     for name in COMMANDS:
         command = cli.get_command(root, name)

@@ -52,7 +52,7 @@ def test_a_catalogue_is_filled_in(nearmt: Nearmt, store: Path, tmp_path: Path) -
     path, out = written(tmp_path / "a.po", PO), tmp_path / "b.po"
     result = nearmt("translate", path, "--datastore", store, "--output", out, *FAST)
     assert result.code == 0, result.err
-    assert "1 translated, 1 left as they were" in result.err
+    assert "translated: 1, left as they were: 1" in result.err
     entries = polib.pofile(str(out))
     assert entries[0].msgstr and entries[0].fuzzy and entries[0].occurrences == [("a.c", "1")]
     assert entries[1].msgstr == "engine" and not entries[1].fuzzy
