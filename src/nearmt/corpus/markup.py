@@ -11,7 +11,7 @@ from nearmt.corpus.xml import Node, Stretch
 # Elements whose content is text of the segment. All others hold codes of the original format, if
 # anything; an element that nobody knows is kept whole as well.
 _AROUND_TEXT = {"hi", "g", "mrk", "pc"}
-# Codes that begin or end something. Both ends share what the first of these attributes says that they have.
+# Codes that begin or end something, and what tells which belong together: the first of these attributes that is there.
 _OPENING = {"bpt", "bx", "sc", "sm"}
 _CLOSING = {"ept", "ex", "ec", "em"}
 _SHARED = ("i", "rid", "startRef", "id")
