@@ -95,8 +95,8 @@ def test_a_memory_of_a_packed_tmx(nearmt: Nearmt, tiny_folder: Path, tmp_path: P
     result = nearmt(*build, "--out", tmp_path / "s", "--json")
     assert result.code == 0, result.err
     reading = json.loads(result.out)["reading"]
-    assert reading["pairs"] == 1 and reading["skipped"] == {"other languages": 1}
-    assert "left out: 1 other languages" in result.err
+    assert reading["pairs"] == 1 and reading["skipped"] == {"without both languages": 1}
+    assert "left out: 1 without both languages" in result.err
 
 
 def test_packed_output(nearmt: Nearmt, store: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearmt.contracts import Pair
-from nearmt.corpus.document import Filling, FillingOrigin, Match, Part, Tag
+from nearmt.corpus.document import Filling, FillingOrigin, Match, Part, Tag, text_digest
 from nearmt.corpus.jsonl import jsonl_document, read_jsonl
 from nearmt.corpus.report import Report, Request
 from nearmt.errors import InputError
@@ -184,6 +184,7 @@ class TestDocument:
         assert "Pümpe" in text
         assert entry["nearmt"] == {
             "origin": "machine",
+            "digest": text_digest("The <b>pump."),
             "score": -0.5,
             "pairs": ["p7", "p8"],
             "matches": [{"source": "Die Pumpe", "target": "The pump", "similarity": 0.9, "id": "p7"}],
@@ -212,3 +213,14 @@ class TestDocument:
         assert report.skipped["machine-translated"] == by_machine
         pairs, _ = read(filled, Request(unconfirmed=True))
         assert pairs == [Pair("Die Pumpe.", "The pump.", origin="filled.jsonl")]
+
+
+def test_a_machine_translation_counts_once_somebody_has_changed_it(tmp_path: Path) -> None:
+    path = tmp_path / "m.jsonl"
+    path.write_text('{"source": "Die Pumpe"}\n', encoding="utf-8")
+    (part,) = jsonl_document(path, Request(), Report()).parts
+    filled = part.filled([Filling(("The pomp",), FillingOrigin.MACHINE)])
+    path.write_text(filled, encoding="utf-8")
+    assert list(read_jsonl(path, Request(), Report())) == []
+    path.write_text(filled.replace("The pomp", "The pump"), encoding="utf-8")
+    assert [pair.target for pair in read_jsonl(path, Request(), Report())] == ["The pump"]

@@ -22,6 +22,7 @@ from nearmt.corpus.document import (
     TagKind,
     Unit,
     plain_text,
+    text_digest,
 )
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.tmx import read_tmx, tmx_document
@@ -81,6 +82,10 @@ def with_text(text: str, origin: FillingOrigin = FillingOrigin.MACHINE, *matches
     return lambda _: Filling((text,), origin, score=-0.5, pair_ids=("m:1",), matches=matches)
 
 
+def fill_missing(text: str) -> Choice:
+    return lambda unit: None if unit.target else with_text(text)(unit)
+
+
 def tree(path: Path) -> ElementTree.Element:
     return ElementTree.fromstring(path.read_bytes())
 
@@ -109,7 +114,7 @@ def test_any_two_of_the_languages(
     path = written(tmp_path, tmx(tu("de: deutsch", "en: english", "fr: français")))
     assert pairs(path, Request(*request_)) == expected
     _, report = read(path, Request(*request_))
-    assert report.skipped == ({} if expected else {"other languages": 1}) and report.units == 1
+    assert report.skipped == ({} if expected else {"without both languages": 1}) and report.units == 1
     assert report.languages == {"de": 1, "en": 1, "fr": 1}
 
 
@@ -171,7 +176,7 @@ def test_units_that_lack_something(tmp_path: Path) -> None:
     )
     found, report = read(written(tmp_path, text))
     assert [pair.source for pair in found] == ["a"]
-    assert report.units == 5 and report.skipped == {"other languages": 4} and report.problems == []
+    assert report.units == 5 and report.skipped == {"without both languages": 4} and report.problems == []
     assert pairs(tmp_path / "a.tmx", Request()) == [("a", "b")]
 
 
@@ -299,6 +304,7 @@ def test_a_missing_target_is_put_behind_the_source(tmp_path: Path) -> None:
     assert result == tmx(
         '<tu tuid="1">\n  <tuv xml:lang="fr"><seg>x</seg></tuv>\n  <tuv xml:lang="de"><seg>a</seg></tuv>\n'
         '  <tuv xml:lang="en"><prop type="x-nearmt">nearmt: machine translation, score -0.500, memory pairs m:1</prop>'
+        f'<prop type="x-nearmt-digest">{text_digest("b < c & d")}</prop>'
         '<seg>b &lt; c &amp; d</seg></tuv>\n  <tuv xml:lang="it"><seg>y</seg></tuv>\n</tu>'
     )
 
@@ -322,7 +328,7 @@ def test_a_target_that_is_there_is_replaced(tmp_path: Path) -> None:
 def test_matches_become_properties(tmp_path: Path) -> None:
     match = Match("x & y", "z", 0.754, "m:2", "m.tmx")
     path = filled(written(tmp_path, tmx(tu("de: a"))), with_text("b", FillingOrigin.MACHINE, match))
-    assert [prop.text for prop in tree(path).iter("prop")][1:] == ["75%: x & y -> z"]
+    assert [prop.text for prop in tree(path).iter("prop")][-1] == "75%: x & y -> z"
 
 
 def test_filling_again_leaves_no_traces_of_the_first_time(tmp_path: Path) -> None:
@@ -362,7 +368,7 @@ def test_elements_with_a_prefix_get_neighbours_with_it(tmp_path: Path) -> None:
     assert {element.tag[:7] for element in tree(path).iter()} == {"{urn:t}"}
     assert [seg.text for seg in tree(path).iter("{urn:t}seg")] == ["a", "b"]
     again = filled(path, with_text("c")).read_text()
-    assert again.count("<t:prop") == 1
+    assert again.count("<t:prop") == 2
 
 
 @pytest.mark.parametrize("origin", FillingOrigin)
@@ -470,3 +476,15 @@ def unfilled(root: ElementTree.Element, made: Made, given_: Sequence[Filling | N
             seg.clear()
             seg.tail = tail
     return outline(root, EXACT)
+
+
+def test_a_machine_translation_counts_once_somebody_has_changed_it(tmp_path: Path) -> None:
+    path = filled(written(tmp_path, tmx(tu("de: a", "en-GB: x"), tu("de: b <hi>c</hi>"))), fill_missing("d e"))
+    assert pairs(path) == [("a", "x")]
+    path.write_text(path.read_text().replace("<seg>d e</seg>", "<seg>d f</seg>"))
+    assert pairs(path) == [("a", "x"), ("b c", "d f")]
+
+
+def test_new_texts_are_named_like_the_others_of_the_file(tmp_path: Path) -> None:
+    path = filled(written(tmp_path, tmx(tu("de: a", "en-GB: x"), tu("de: b"))), fill_missing("c"))
+    assert path.read_text().count('xml:lang="en-GB"') == 2

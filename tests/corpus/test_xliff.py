@@ -445,7 +445,7 @@ def test_a_target_behind_the_source(tmp_path: Path) -> None:
     [
         (FillingOrigin.MACHINE, "needs-review-translation", "mt-suggestion"),
         (FillingOrigin.MEMORY, "translated", "exact-match"),
-        (FillingOrigin.COPY, "needs-review-translation", "mt-suggestion"),
+        (FillingOrigin.COPY, "needs-review-translation", "x-copied"),
     ],
 )
 def test_the_state_of_a_target_says_where_it_is_from(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from nearmt.corpus.cleaning import clean, digest
 from nearmt.corpus.encoding import Encoding
 
 
@@ -41,6 +42,11 @@ Segment = tuple[str | Tag, ...]
 def plain_text(segment: Segment) -> str:
     """The words of a segment, without its markup."""
     return "".join(part if isinstance(part, str) else " " * part.blank for part in segment)
+
+
+def text_digest(text: str) -> str:
+    """A short hash of the words, whatever the white space: tells whether somebody has changed them since."""
+    return digest(clean(text)).hex()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nearmt.contracts import Pair
-from nearmt.corpus.document import Document, Filling, FillingOrigin, Fillings, Part, Unit
+from nearmt.corpus.document import Document, Filling, FillingOrigin, Fillings, Part, Unit, text_digest
 from nearmt.corpus.encoding import Encoding
 from nearmt.corpus.lines import numbered_lines, open_bytes, reading, split_end
 from nearmt.corpus.report import Report, Request
@@ -71,8 +71,11 @@ def _facts(filling: Filling) -> dict[str, Any]:
         {"source": match.source, "target": match.target, "similarity": match.similarity, "id": match.pair_id}
         for match in filling.matches
     ]
+    # Tells later whether somebody has changed what the machine wrote.
+    digest = {"digest": text_digest(filling.text)} if filling.origin is FillingOrigin.MACHINE else {}
     return {
         "origin": filling.origin.value,
+        **digest,
         "score": filling.score,
         "pairs": list(filling.pair_ids),
         "matches": matches,
@@ -131,7 +134,9 @@ def _check(entry: dict[str, Any]) -> None:
 def _by_machine(entry: dict[str, Any]) -> bool:
     """Filled in by nearmt and not touched by anybody since."""
     facts = entry.get(_OWN)
-    return isinstance(facts, dict) and facts.get("origin") == FillingOrigin.MACHINE.value
+    if not isinstance(facts, dict) or facts.get("origin") != FillingOrigin.MACHINE.value:
+        return False
+    return facts.get("digest") in (None, text_digest(entry.get("target") or ""))
 
 
 def _pair(entry: dict[str, Any], path: Path) -> Pair:

@@ -51,9 +51,14 @@ def _code(unit: Stretch, node: Node) -> Tag:
     return Tag(markup, blank=bool(kinds & _BREAKS))
 
 
-def escaped(text: str, encoding: str) -> str:
+def carried(text: str) -> str:
+    """What XML can carry of a text."""
+    return _IMPOSSIBLE.sub("", text)
+
+
+def escaped(text: str, encoding: str = "utf-8") -> str:
     """Text as XML content: what the encoding lacks becomes a character reference."""
-    text = _IMPOSSIBLE.sub("", text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = carried(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     # A bare carriage return would be read as a line feed.
     text = text.replace("\r", "&#13;")
     return text.encode(encoding, "xmlcharrefreplace").decode(encoding)

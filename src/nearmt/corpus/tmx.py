@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearmt.contracts import Pair
-from nearmt.corpus.document import MACHINE_NOTE, Document, Fillings, Part, Unit, plain_text
+from nearmt.corpus.document import MACHINE_NOTE, Document, FillingOrigin, Fillings, Part, Unit, plain_text, text_digest
 from nearmt.corpus.encoding import Encoding, decoded, sniff_xml
-from nearmt.corpus.markup import escaped, quoted, reopened, segment_of, space_before, spliced, without, written
+from nearmt.corpus.markup import carried, escaped, quoted, reopened, segment_of, space_before, spliced, without, written
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.xml import Node, Stretch, UnitScanner
 from nearmt.languages import base_language, best_fit, same_language
 
 _KEPT_ATTRIBUTES = ("creationdate", "creationid", "changedate", "changeid")
 _OWN = "x-nearmt"
+_DIGEST = "x-nearmt-digest"
 _ORIGIN = "x-origin"
 
 
@@ -36,8 +37,8 @@ def read_tmx(path: Path, request: Request, report: Report) -> Iterator[Pair]:
         report.languages.update(language for language, _ in variants)
         source, target = _choose(variants, request, _source_lang(unit, header))
         if source is None or target is None:
-            report.skipped["other languages"] += 1
-        elif (_by_machine(source) or _by_machine(target)) and not request.unconfirmed:
+            report.skipped["without both languages"] += 1
+        elif (_by_machine(unit, source) or _by_machine(unit, target)) and not request.unconfirmed:
             report.skipped["machine-translated"] += 1
         else:
             yield _pair(unit, source, target, path, header)
@@ -98,10 +99,16 @@ def _choose(variants: list[tuple[str, Node]], request: Request, named: str | Non
     return source, others[0][1] if others else None
 
 
-def _by_machine(variant: Node) -> bool:
+def _by_machine(unit: Stretch, variant: Node) -> bool:
     """Filled in by nearmt and not touched by anybody since."""
-    notes = [prop.text() for prop in variant.elements("prop") if prop.attributes.get("type") == _OWN]
-    return any(note.startswith(MACHINE_NOTE) for note in notes)
+    notes = {prop.attributes.get("type"): prop.text() for prop in variant.elements("prop")}
+    if not notes.get(_OWN, "").startswith(MACHINE_NOTE):
+        return False
+    return notes.get(_DIGEST) in (None, text_digest(_text(unit, variant)))
+
+
+def _text(unit: Stretch, variant: Node) -> str:
+    return plain_text(segment_of(unit, _segment_node(variant)))
 
 
 def _segment_node(variant: Node) -> Node:
@@ -126,8 +133,8 @@ def _pair(unit: Stretch, source: Node, target: Node, path: Path, header: _Header
         metadata |= {name: node.attributes[name] for name in _KEPT_ATTRIBUTES if name in node.attributes}
     metadata |= {prop.attributes.get("type", "prop"): prop.text() for prop in props}
     return Pair(
-        source=plain_text(segment_of(unit, _segment_node(source))),
-        target=plain_text(segment_of(unit, _segment_node(target))),
+        source=_text(unit, source),
+        target=_text(unit, target),
         id=tuid,
         origin=origin,
         metadata=metadata,
@@ -136,21 +143,24 @@ def _pair(unit: Stretch, source: Node, target: Node, path: Path, header: _Header
 
 def _parts(path: Path, encoding: Encoding, request: Request, report: Report) -> Iterator[Part]:
     header = _Header()
+    code = base_language(request.target_lang or "")
     for stretch in _scan(path, encoding, report):
         if stretch.node is None or not stretch.is_unit:
             header = header if stretch.node is None else _header_of(stretch.node)
             yield Part(stretch.text)
         else:
-            yield _part(stretch, request, header, encoding)
+            # New texts are named as the file names its others: en-GB rather than en.
+            code = best_fit([(language, language) for language, _ in _variants(stretch)], code) or code
+            yield _part(stretch, request, header, encoding, code)
 
 
-def _part(unit: Stretch, request: Request, header: _Header, encoding: Encoding) -> Part:
+def _part(unit: Stretch, request: Request, header: _Header, encoding: Encoding, code: str) -> Part:
     """A unit whose source can be translated; a target that is missing is put behind the source."""
     assert unit.node is not None
     source, target = _choose(_variants(unit), request, _source_lang(unit, header))
     if source is None or (target is None and not request.target_lang):
         return Part(unit.text)
-    there = plain_text(segment_of(unit, _segment_node(target))) if target is not None else ""
+    there = _text(unit, target) if target is not None else ""
     prefix = unit.node.prefix
     found = Unit(segment_of(unit, _segment_node(source)), there, source.line)
 
@@ -159,13 +169,15 @@ def _part(unit: Stretch, request: Request, header: _Header, encoding: Encoding) 
         assert filling is not None
         text = written(filling.target, encoding.name)
         notes = [(_OWN, filling.note)]
+        if filling.origin is FillingOrigin.MACHINE:
+            notes.append((_DIGEST, text_digest(carried(plain_text(filling.target)))))
         notes += [(f"{_OWN}-match", f"{m.percent}: {m.source} -> {m.target}") for m in filling.matches]
         props = [
             f"<{prefix}prop type={quoted(kind, encoding.name)}>{escaped(note, encoding.name)}</{prefix}prop>"
             for kind, note in notes
         ]
         if target is None:
-            language = quoted(base_language(request.target_lang or ""), encoding.name)
+            language = quoted(code, encoding.name)
             seg = f"<{prefix}seg>{text}</{prefix}seg>"
             new = f"{space_before(unit, source)}<{prefix}tuv xml:lang={language}>{''.join(props)}{seg}</{prefix}tuv>"
             return spliced(unit, [(source.end, source.end, new)])

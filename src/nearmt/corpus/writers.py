@@ -12,17 +12,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, count
 from typing import Any, TextIO
-from xml.sax.saxutils import escape, quoteattr
+from xml.sax.saxutils import quoteattr
 
 from nearmt import __version__
 from nearmt.contracts import Pair
 from nearmt.corpus.cleaning import digest
 from nearmt.corpus.lines import one_line
+from nearmt.corpus.markup import carried as carried_by_xml
+from nearmt.corpus.markup import escaped
 
 #: Pairs, where to write them, source language, target language -> number of altered pairs.
 Writer = Callable[[Iterable[Pair], TextIO, str, str], int]
 
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # Metadata that TMX has attributes for.
 _TU_ATTRIBUTES = ("creationdate", "creationid", "changedate", "changeid")
 _LINE_BREAK = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -45,7 +46,7 @@ def write_tmx(pairs: Iterable[Pair], out: TextIO, source_lang: str, target_lang:
     )
     altered = 0
     for pair in pairs:
-        carried = _with_texts(pair, lambda text: _NOT_XML.sub("", text))
+        carried = _with_texts(pair, carried_by_xml)
         altered += carried != pair
         out.write(_translation_unit(carried, *languages))
     out.write("</body>\n</tmx>\n")
@@ -125,16 +126,11 @@ def _translation_unit(pair: Pair, source_lang: str, target_lang: str) -> str:
     return "".join(
         [
             "<tu" + "".join(f" {name}={quoteattr(value)}" for name, value in attributes.items()) + ">\n",
-            *(f"<prop type={quoteattr(name)}>{_xml_text(value)}</prop>\n" for name, value in properties),
-            f"<tuv xml:lang={source_lang}><seg>{_xml_text(pair.source)}</seg></tuv>\n",
-            f"<tuv xml:lang={target_lang}><seg>{_xml_text(pair.target)}</seg></tuv>\n</tu>\n",
+            *(f"<prop type={quoteattr(name)}>{escaped(value, 'utf-8')}</prop>\n" for name, value in properties),
+            f"<tuv xml:lang={source_lang}><seg>{escaped(pair.source, 'utf-8')}</seg></tuv>\n",
+            f"<tuv xml:lang={target_lang}><seg>{escaped(pair.target, 'utf-8')}</seg></tuv>\n</tu>\n",
         ]
     )
-
-
-def _xml_text(text: str) -> str:
-    # XML parsers turn a bare carriage return into a line feed.
-    return escape(text, {"\r": "&#13;"})
 
 
 def _po_string(keyword: str, text: str) -> str:

@@ -23,6 +23,7 @@ Edit = tuple[int, int, str]
 _STATE_1 = {
     FillingOrigin.MACHINE: {"state": "needs-review-translation", "state-qualifier": "mt-suggestion"},
     FillingOrigin.MEMORY: {"state": "translated", "state-qualifier": "exact-match"},
+    FillingOrigin.COPY: {"state": "needs-review-translation", "state-qualifier": "x-copied"},
 }
 _STATE_2 = {
     FillingOrigin.MACHINE: {"state": "initial", "subState": f"{SUB_STATE}:machine-translated"},
@@ -39,11 +40,12 @@ def fill_unit_1(unit: Stretch, entries: list[Entry], fillings: Fillings, encodin
     assert source is not None
     target = unit.node.element("target")
     # Several segments share one target: it is as sure as the least sure of them.
-    sure = all(filling is not None and filling.origin is FillingOrigin.MEMORY for filling in fillings)
-    state = _STATE_1[FillingOrigin.MEMORY if sure else FillingOrigin.MACHINE]
+    origins = {filling.origin for filling in given}
+    origin = origins.pop() if len(origins) == 1 and len(given) == len(fillings) else FillingOrigin.MACHINE
+    sure = origin is FillingOrigin.MEMORY
     prefix = unit.node.prefix
     tag = unit.slice(target.start, target.inner) if target is not None else f"<{prefix}target>"
-    start, end = reopened(with_attributes(tag, state, encoding))
+    start, end = reopened(with_attributes(tag, _STATE_1[origin], encoding))
     content = _content_1(unit, entries, fillings, encoding)
     indent = space_before(unit, source)
     extra = "".join(f'{indent}<{prefix}note from="nearmt">{escaped(f.note, encoding)}</{prefix}note>' for f in given)

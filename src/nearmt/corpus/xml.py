@@ -35,7 +35,7 @@ _OUT_OF_PLACE = {
 _WHOLE_TAG = re.compile(rb"""<(?:[^>"']|"[^"]*"|'[^']*')*>""")
 
 
-@dataclass
+@dataclass(slots=True)
 class Node:
     """An element of a unit; offsets are bytes of the unit's raw text."""
 
@@ -101,6 +101,7 @@ class UnitScanner:
         self._around: list[Node] = []
         self._deeper = 0  # open elements farther in
         self._unit: list[Node] = []  # open elements of the unit at hand
+        self._unit_at = 0  # and its offset
         self._found: list[tuple[int, int, Node, bool, tuple[Node, ...]]] = []
         self._search_from: int | None = None  # set while looking for the next unit after a broken one
         self._start_parser(b"", 0, 0)
@@ -153,7 +154,7 @@ class UnitScanner:
         if isinstance(error, expat.ExpatError):
             line, offset, code = self._parser.ErrorLineNumber, self._parser.ErrorByteIndex, error.code
             reason = "the file ends in the middle" if code in _AT_END else expat.ErrorString(error.code)
-        broken_from = self._unit[0].start if self._unit else max(self._base + offset, self._buffer_at)
+        broken_from = self._unit_at if self._unit else max(self._base + offset, self._buffer_at)
         # Once the way was lost between units, end tags there need not fit any more.
         if self._unit or not (self._resumed and code in _OUT_OF_PLACE):
             self._report.problem(self._path, line + self._base_line, f"broken XML: {reason}")
@@ -184,9 +185,14 @@ class UnitScanner:
             return
         prefix, colon, name = qualified.rpartition(":")
         start = self._base + self._parser.CurrentByteIndex
-        node = Node(name, prefix + colon, attributes, self._base_line + self._parser.CurrentLineNumber, start)
-        node.inner = start + len(self._tag_at(start))
         is_unit = name in self._units
+        # Offsets count from the beginning of the unit, or of the tag outside of units.
+        at = start - self._unit_at if self._unit else 0
+        node = Node(name, prefix + colon, attributes, self._base_line + self._parser.CurrentLineNumber, at)
+        tag = self._tag_at(start)
+        node.inner = at + len(tag)
+        if tag.endswith(b"/>"):
+            node.end = node.inner
         if self._unit and is_unit:
             raise _Broken(f"<{name}> within <{self._unit[0].name}>: an end tag is missing")
         if len(self._unit) >= _DEEPEST:
@@ -195,10 +201,10 @@ class UnitScanner:
             self._unit[-1].children.append(node)
             self._unit.append(node)
         elif is_unit:
-            self._unit = [node]
+            self._unit, self._unit_at = [node], start
         else:
             if name in self._watched:
-                self._found.append((start, node.inner, node, False, tuple(self._around)))
+                self._found.append((start, start + node.inner, node, False, tuple(self._around)))
             if len(self._around) < _DEEPEST:
                 self._around.append(node)
             else:
@@ -214,13 +220,14 @@ class UnitScanner:
         node = self._unit.pop()
         if len(node.children) > 1:
             node.children = _joined(node.children)
-        if self._tag_at(node.start).endswith(b"/>"):
-            node.inner_end = node.end = node.inner
+        if node.end:  # an empty element
+            node.inner_end = node.end
         else:
-            node.inner_end = self._base + self._parser.CurrentByteIndex
-            node.end = node.inner_end + len(self._tag_at(node.inner_end))
+            offset = self._base + self._parser.CurrentByteIndex
+            node.inner_end = offset - self._unit_at
+            node.end = self._buffer.index(b">", offset - self._buffer_at) + 1 + self._buffer_at - self._unit_at
         if not self._unit:
-            self._found.append((node.start, node.end, node, True, tuple(self._around)))
+            self._found.append((self._unit_at, self._unit_at + node.end, node, True, tuple(self._around)))
 
     def _on_text(self, text: str) -> None:
         if self._unit:
@@ -246,7 +253,6 @@ class UnitScanner:
         for start, end, node, is_unit, around in self._found:
             if start > self._buffer_at:
                 yield Stretch(self._cut(start))
-            _shift(node, -start)
             yield Stretch(self._cut(end), node, is_unit, around)
         self._found = []
         settled = self._buffer_at + len(self._buffer) if final else self._settled()
@@ -261,7 +267,7 @@ class UnitScanner:
                 at -= 1
             return self._buffer_at + at
         if self._unit:
-            return self._unit[0].start
+            return self._unit_at
         # The token that expat wants more of; it may put off looking at what it has, and is nowhere then.
         at = self._parser.CurrentByteIndex
         return max(self._base + at, self._buffer_at) if at >= 0 else self._buffer_at
@@ -273,19 +279,6 @@ class UnitScanner:
         self._buffer_at += len(raw)
         self._lines_before += raw.count(b"\n")
         return raw
-
-
-def _shift(node: Node, by: int) -> None:
-    """Make offsets of the document offsets of the unit."""
-    node.start, node.inner, node.inner_end, node.end = (
-        node.start + by,
-        node.inner + by,
-        node.inner_end + by,
-        node.end + by,
-    )
-    for child in node.children:
-        if isinstance(child, Node):
-            _shift(child, by)
 
 
 def _joined(children: list[Node | str]) -> list[Node | str]:
