@@ -120,7 +120,9 @@ def test_plurals_give_the_first_and_the_last_form(
 
 
 @pytest.mark.parametrize(
-    ("suffix", "pack"), [(".po", bytes), (".po.gz", gzip.compress), (".po.xz", lzma.compress)], ids=str
+    ("suffix", "pack"),
+    [(".po", bytes), (".po.gz", gzip.compress), (".po.xz", lzma.compress)],
+    ids=["plain", "gz", "xz"],
 )
 def test_plain_and_compressed(suffix: str, pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
     path = written(tmp_path, pack(CATALOGUE.encode()), "de" + suffix)
@@ -647,7 +649,9 @@ def test_compiled_catalogues_have_the_same_pairs(catalogue: Written, folder: Pat
 
 
 @pytest.mark.parametrize(
-    ("suffix", "pack"), [(".mo", bytes), (".mo.gz", gzip.compress), (".mo.xz", lzma.compress)], ids=str
+    ("suffix", "pack"),
+    [(".mo", bytes), (".mo.gz", gzip.compress), (".mo.xz", lzma.compress)],
+    ids=["plain", "gz", "xz"],
 )
 def test_compiled_and_compressed(suffix: str, pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
     data = compiled(tmp_path, CATALOGUE).read_bytes()
