@@ -220,3 +220,21 @@ def test_without_debugging_even_a_bug_is_one_line(
     monkeypatch.delenv("NEARMT_DEBUG")
     monkeypatch.setattr("nearmt.translator.beam_search", lambda *a, **s: 1 / 0)
     assert_one_line(nearmt("translate", text, "--model", tiny_folder), 1, "unexpected ZeroDivisionError")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('batch-size = "x"', "batch-size = 'x': must be a whole number"),
+        ("batch-size = 0", "batch-size = 0: must be at least 1"),
+        ("datastore = 5", "datastore = 5: must be text"),
+        ('method = "chunks"', "did you mean 'chunk'?"),
+        ('preset = "best"', "preset = 'best': must be one of"),
+        ('lambda = "viel"', "lambda = 'viel': must be a number"),
+    ],
+)
+def test_bad_values_of_a_file(nearmt: Nearmt, tmp_path: Path, text: Path, line: str, message: str) -> None:
+    """Also for settings that the method at hand does not use."""
+    path = tmp_path / "settings.toml"
+    path.write_text(line + "\n", encoding="utf-8")
+    assert_one_line(nearmt("translate", text, "--config", path), 2, message)

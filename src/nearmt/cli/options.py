@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from nearmt.cli.manual import ManualOption
-from nearmt.config import Config, read_toml
+from nearmt.config import Config, option, read_toml
 from nearmt.decoding import SearchConfig
 from nearmt.documents import FillConfig
 from nearmt.errors import ConfigError, did_you_mean
@@ -21,11 +21,22 @@ from nearmt.store import StoreConfig
 Command = TypeVar("Command", bound=Callable[..., Any])
 AnyConfig = TypeVar("AnyConfig", bound=Config)
 
-#: Settings of a run that are not part of a config object.
-RUN_SETTINGS = ("datastore", "method", "preset", "batch-size")
-CONFIGS: tuple[type[Config], ...] = (ChunkConfig, SearchConfig, ModelConfig, StoreConfig)
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig(Config):
+    """What is used to translate."""
+
+    datastore: str | None = option(None, "the datastore to retrieve from")
+    method: str | None = option(None, "[default: chunk with a datastore, else plain]", choices=METHODS)
+    preset: str | None = option(None, "a strategy of the paper, for method chunk", choices=tuple(PRESETS))
+    batch_size: int = option(8, "sentences translated together", low=1)
+
+
+CONFIGS: tuple[type[Config], ...] = (RunConfig, ChunkConfig, SearchConfig, ModelConfig, StoreConfig)
 #: Settings that only some commands have, and that a configuration file may hold all the same.
 OTHER_CONFIGS: tuple[type[Config], ...] = (FillConfig,)
+#: Settings that shells complete as paths.
+_PATHS = {"datastore": click.Path(), "model": click.Path()}
 
 
 def config_options(*configs: type[Config]) -> Callable[[Command], Command]:
@@ -46,7 +57,7 @@ def _option(config: type[Config], name: str, field: dataclasses.Field[Any]) -> C
     text = field.metadata["help"] + shown
     section = (config.__doc__ or "").split("\n")[0].rstrip(".")
     choices = field.metadata["choices"]
-    value_type = None if kind is bool else click.Choice(choices) if choices else kind
+    value_type = None if kind is bool else click.Choice(choices) if choices else _PATHS.get(name, kind)
     return click.option(
         f"--{name}/--no-{name}" if kind is bool else f"--{name}",
         name.replace("-", "_"),
@@ -60,33 +71,25 @@ def _option(config: type[Config], name: str, field: dataclasses.Field[Any]) -> C
 
 def run_options(command: Command) -> Command:
     """Everything that describes how to translate."""
-    options = [
-        click.option("--datastore", type=click.Path(path_type=Path), help="the datastore to retrieve from"),
-        click.option("--method", type=click.Choice(METHODS), help="[default: chunk with a datastore, else plain]"),
-        click.option("--preset", type=click.Choice(list(PRESETS)), help="a strategy of the paper, for method chunk"),
-        click.option("--batch-size", type=int, help="sentences translated together [default: 8]"),
-        click.option(
-            "--config",
-            "config_file",
-            type=click.Path(path_type=Path),
-            help="TOML file with any of these settings, by their names without dashes in front; the command line wins",
-        ),
-        config_options(*CONFIGS),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+    from_file = click.option(
+        "--config",
+        "config_file",
+        type=click.Path(path_type=Path),
+        help="TOML file with any of these settings, by their names without dashes in front; the command line wins",
+    )
+    return from_file(config_options(*CONFIGS)(command))
 
 
 def gather(options: Mapping[str, Any], config_file: Path | None) -> dict[str, Any]:
     """All settings that were given, by public name: the file's, overruled by the command line's."""
-    known = [*RUN_SETTINGS, *(name for config in CONFIGS + OTHER_CONFIGS for name in config.public_fields())]
+    known = [name for config in CONFIGS + OTHER_CONFIGS for name in config.public_fields()]
     settings: dict[str, Any] = {}
     if config_file is not None:
         settings = read_toml(config_file)
         for name in settings:
             if name not in known:
                 raise ConfigError(f"{config_file}: unknown setting '{name}'{did_you_mean(name, known)}")
+        pick(RunConfig, settings)
     given = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
     return settings | given
 

@@ -59,8 +59,6 @@ def _method_settings(name: str, settings: Mapping[str, Any], typed: frozenset[st
     if name != "plain" and not settings.get("datastore"):
         raise ConfigError(f"method '{name}' needs a datastore: give --datastore DIR (`nearmt build` makes one)")
     preset = settings.get("preset")
-    if preset is not None and preset not in PRESETS:
-        raise ConfigError(f"preset = {preset!r}: must be one of {', '.join(PRESETS)}")
     chosen = {**(PRESETS[preset] if preset and name == "chunk" else {}), **settings}
     picked = {setting: value for setting, value in chosen.items() if setting in known}
     if name != "plain":

@@ -277,7 +277,8 @@ def _spaced(source: _Source, marks: list[_Mark], target: str, offset: int) -> li
     before, behind = target[max(offset - 1, 0) : offset], target[offset : offset + 1]
     # Beside a mark in the source, it only must not stick to a word.
     beside_mark = source.text[marks[alone[-1]].offset : marks[alone[-1]].offset + 1].strip()
-    if behind.isalnum() if beside_mark else behind and not behind.isspace() and behind not in _CLOSING:
+    sticks = behind.isalnum() if beside_mark else behind.strip() and behind not in _CLOSING
+    if sticks:
         parts.insert(alone[-1] + 1, " ")
     if before and not before.isspace() and before not in _OPENING:
         parts.insert(alone[0], " ")
