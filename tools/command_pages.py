@@ -59,7 +59,8 @@ def _description(title: str, context: click.Context) -> list[str]:
 def _row(option: click.Option, context: click.Context) -> str:
     record = option.get_help_record(context)
     assert record is not None and record[1], f"{option.name} has no help text"
-    name, text = (cell.replace("|", "\\|") for cell in record)
+    # A bar would end the cell, and not all readers of Markdown take it escaped.
+    name, text = (cell.replace("|", ", ") for cell in record)
     return f"| `{name}` | {text} |"
 
 
