@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 from nearmt.contracts import Pair
 from nearmt.models import ModelConfig, TranslationModel, load_model
 from nearmt.store import Datastore
 from tests.tiny import WORDS, tiny_marian_folder
+
+# How long an example takes depends on what else the machine does, and says nothing about the code.
+settings.register_profile("nearmt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("nearmt")
 
 # Tiny models do not gain from threads, and lose much when tests share the cores.
 torch.set_num_threads(1)

@@ -561,3 +561,14 @@ def test_a_damaged_file_is_named_when_a_store_is_opened(tiny_store: Datastore, t
 def test_a_mask_of_the_wrong_size_is_refused(tiny_store: Datastore) -> None:
     with pytest.raises(ConfigError, match=f"the mask has 3 places, the datastore {len(tiny_store)} entries"):
         tiny_store.search(some_queries(tiny_store, 1), 4, torch.ones(3, dtype=torch.bool))
+
+
+def test_one_build_at_a_time(tiny: TranslationModel, tmp_path: Path) -> None:
+    """A second one would write into the files of the first."""
+
+    def pairs() -> Iterator[Pair]:
+        with pytest.raises(DatastoreError, match="another process is writing to it"):
+            Datastore.build(tmp_path / "store", make_pairs(3), tiny)
+        yield from make_pairs(5)
+
+    assert len(list(Datastore.build(tmp_path / "store", pairs(), tiny).pairs())) == 5

@@ -21,6 +21,7 @@ from nearmt import __version__
 from nearmt.config import Config, option
 from nearmt.contracts import Pair, Progress
 from nearmt.datastore import Manifest, Segment, SegmentRecord, SegmentWriter
+from nearmt.datastore.files import writer_lock
 from nearmt.datastore.ids import with_ids
 from nearmt.datastore.manifest import FileRecord, reduction_name
 from nearmt.errors import DatastoreError, OutputError, writing
@@ -63,16 +64,19 @@ def build(
     # Streams of files know how they were cleaned; other pairs come as they are.
     if cleaning is None:
         cleaning = str(getattr(pairs, "signature", ""))
-    pairs = with_ids(pairs, {})
-    reduction, pairs = _reduction_for(model, pairs, config)
-    writer = SegmentWriter(work / "segment-000001", build_settings(model, reduction))
-    write_pairs(writer, pairs, model, reduction, progress)
-    if not writer.pairs and not allow_empty:
-        shutil.rmtree(work)
-        raise DatastoreError("the corpus has no pairs: nothing to build from")
-    record = index_segment(work, writer.seal(), reduction.columns, config.index)
-    manifest = seal(work, model, reduction, [record] if record.pairs else [], cleaning)
-    _put_in_place(work, path)
+    with writing(work):
+        work.mkdir(parents=True, exist_ok=True)
+    with writer_lock(work):
+        pairs = with_ids(pairs, {})
+        reduction, pairs = _reduction_for(model, pairs, config)
+        writer = SegmentWriter(work / "segment-000001", build_settings(model, reduction))
+        write_pairs(writer, pairs, model, reduction, progress)
+        if not writer.pairs and not allow_empty:
+            shutil.rmtree(work)
+            raise DatastoreError("the corpus has no pairs: nothing to build from")
+        record = index_segment(work, writer.seal(), reduction.columns, config.index)
+        manifest = seal(work, model, reduction, [record] if record.pairs else [], cleaning)
+        _put_in_place(work, path)
     return manifest
 
 
