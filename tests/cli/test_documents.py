@@ -71,6 +71,16 @@ def test_tags_stay_in_an_xliff(nearmt: Nearmt, store: Path, tmp_path: Path) -> N
     assert 'state-qualifier="mt-suggestion"' in result.out and '<target state="final">valve</target>' in result.out
 
 
+def test_a_target_that_is_still_the_source_is_filled_in(nearmt: Nearmt, store: Path, tmp_path: Path) -> None:
+    """Tools put the source there, with the state new."""
+    new = '<source>ventil</source><target state="new">ventil</target>'
+    path = written(
+        tmp_path / "a.xlf", XLIFF.replace('<source>ventil</source><target state="final">valve</target>', new)
+    )
+    result = nearmt("translate", path, "--datastore", store, *FAST)
+    assert "translated: 2" in result.err and 'state="new"' not in result.out
+
+
 def test_a_document_of_other_languages_is_refused(nearmt: Nearmt, store: Path, tmp_path: Path) -> None:
     path = written(tmp_path / "a.xlf", XLIFF.replace('source-language="de"', 'source-language="fr"'))
     result = nearmt("translate", path, "--datastore", store, *FAST)

@@ -716,7 +716,9 @@ def test_any_document_is_read(tmp_path_factory: pytest.TempPathFactory, made: Ma
     expected = [entry for entry in made.entries if entry.translate]
     found = units(path)
     assert [plain_text(unit.source) for unit in found] == [entry.source for entry in expected]
-    assert [unit.target for unit in found] == [entry.target or "" for entry in expected]
+    # What the state calls new is not translated yet, whatever stands there.
+    there = ["" if entry.state == "new" else entry.target or "" for entry in expected]
+    assert [unit.target for unit in found] == there
 
 
 @given(DOCUMENTS, st.data())

@@ -144,7 +144,7 @@ def _part(unit: Stretch, encoding: Encoding) -> Part:
     units = tuple(
         Unit(
             source=segment_of(unit, entry.source),
-            target=plain_text(segment_of(unit, entry.target)) if entry.target is not None else "",
+            target=plain_text(segment_of(unit, entry.target)) if entry.target and entry.is_translated else "",
             line=entry.source.line,
         )
         for entry in entries

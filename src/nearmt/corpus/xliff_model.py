@@ -8,6 +8,7 @@ from nearmt.corpus.xml import Node
 
 #: States behind which somebody stands.
 _CONFIRMED_1 = {"final", "signed-off", "translated"}
+_UNTRANSLATED_1 = {"new", "needs-translation"}
 _CONFIRMED_2 = {"translated", "reviewed", "final"}
 #: `subState` of a segment that nearmt filled in.
 SUB_STATE = "nearmt"
@@ -25,6 +26,11 @@ class Entry:
     key: str = ""
     #: XLIFF 2: the element that holds both.
     holder: Node | None = None
+
+    @property
+    def is_translated(self) -> bool:
+        """Tools put the source into targets that nobody has translated yet, and say so in the state."""
+        return self.state not in _UNTRANSLATED_1
 
 
 def entries_1(unit: Node) -> list[Entry]:
