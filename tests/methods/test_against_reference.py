@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nearmt.contracts import MethodState, Step
 from nearmt.methods import PRESETS, ChunkConfig, ChunkMethod, KnnConfig, KnnMethod, PlainMethod
-from nearmt.methods.chunk import ChunkState
+from nearmt.methods.retrieving import RetrievingState
 from nearmt.models import TranslationModel
 from nearmt.retrieval.source import EntrySource
 from nearmt.store import Datastore
@@ -163,7 +163,7 @@ def assert_agree(moments: list[Moment], ours: Iterator[Tensor], expected: Iterat
 
 def check_chunk(
     store: MemoryStore, moments: list[Moment], settings: dict[str, Any]
-) -> tuple[ChunkState, ReferenceChunk]:
+) -> tuple[RetrievingState, ReferenceChunk]:
     method = ChunkMethod(store, ChunkConfig.from_mapping({**BASE, **settings}))
     state = method.begin(LENGTHS, STEPS, trace=False)
     reference = ReferenceChunk(corpus_of(store), reference_settings(method.config), LENGTHS, STEPS)
@@ -305,22 +305,22 @@ def test_named_strategies_are_combinations_of_the_options() -> None:
 @pytest.mark.parametrize("mistake", ["rows stay in order", "only the first time"])
 def test_a_forgotten_reorder_is_noticed(name: str, mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows fan out as they should; after that they no longer follow the beam (as in the released code)."""
-    reorder = ChunkState.reorder
+    reorder = RetrievingState.reorder
     calls: list[Tensor] = []
 
-    def mistaken(state: ChunkState, row_B: Tensor) -> None:
+    def mistaken(state: RetrievingState, row_B: Tensor) -> None:
         calls.append(row_B)
         if mistake == "rows stay in order":
             reorder(state, row_B.sort().values)
         elif len(calls) == 1:
             reorder(state, row_B)
 
-    monkeypatch.setattr(ChunkState, "reorder", mistaken)
+    monkeypatch.setattr(RetrievingState, "reorder", mistaken)
     with pytest.raises(AssertionError, match="Mismatched elements"):
         check_chunk(large_store(0), make_moments(0), STRATEGIES[name])
 
 
 @pytest.mark.parametrize("name", ["source/last/keep", "source/all/remove", "batch/last/keep", "batch/all/remove"])
 def test_shared_caches_need_no_reorder(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ChunkState, "reorder", lambda state, row_B: None)
+    monkeypatch.setattr(RetrievingState, "reorder", lambda state, row_B: None)
     check_chunk(large_store(0), make_moments(0), STRATEGIES[name])

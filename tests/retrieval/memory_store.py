@@ -49,6 +49,9 @@ class MemoryStore:
         """What stands for entry -1 is arbitrary: here the last entry's token, so that giving it weight shows."""
         return self.token_N[entry] if len(self) else torch.zeros_like(entry)
 
+    def weights(self, entry: Tensor) -> Tensor | None:
+        return None
+
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         return self.key_ND[entry_M, :columns]
 

@@ -14,7 +14,7 @@ from nearmt.config import Config, option, read_toml
 from nearmt.decoding import SearchConfig
 from nearmt.documents import FillConfig
 from nearmt.errors import ConfigError, did_you_mean
-from nearmt.methods import METHODS, PRESETS, ChunkConfig
+from nearmt.methods import METHOD_CONFIGS, METHODS, PRESETS
 from nearmt.models import ModelConfig
 from nearmt.store import StoreConfig
 
@@ -32,26 +32,34 @@ class RunConfig(Config):
     batch_size: int = option(8, "sentences translated together", low=1)
 
 
-CONFIGS: tuple[type[Config], ...] = (RunConfig, ChunkConfig, SearchConfig, ModelConfig, StoreConfig)
+CONFIGS: tuple[type[Config], ...] = (RunConfig, *METHOD_CONFIGS.values(), SearchConfig, ModelConfig, StoreConfig)
 #: Settings that only some commands have, and that a configuration file may hold all the same.
 OTHER_CONFIGS: tuple[type[Config], ...] = (FillConfig,)
 #: Settings that shells complete as paths.
 _PATHS = {"datastore": click.Path(), "model": click.Path()}
 
 
-def config_options(*configs: type[Config]) -> Callable[[Command], Command]:
-    """One option for every field; left out it is None, so that a configuration file can speak."""
+def config_options(*configs: type[Config], several: frozenset[str] = frozenset()) -> Callable[[Command], Command]:
+    """One option for every field; left out it is None, so that a configuration file can speak.
+
+    Methods share settings: a name that several configs have is one option. Those in `several` may be given more than
+    once, and are tuples.
+    """
+    fields = {name: (config, field) for config in reversed(configs) for name, field in config.public_fields().items()}
 
     def decorate(command: Command) -> Command:
         for config in reversed(configs):
             for name, field in reversed(config.public_fields().items()):
-                command = _option(config, name, field)(command)
+                if fields[name] == (config, field):
+                    command = _option(config, name, field, name in several)(command)
         return command
 
     return decorate
 
 
-def _option(config: type[Config], name: str, field: dataclasses.Field[Any]) -> Callable[[Command], Command]:
+def _option(
+    config: type[Config], name: str, field: dataclasses.Field[Any], several: bool
+) -> Callable[[Command], Command]:
     kind = config.value_type(field)
     shown = "" if field.default is None or kind is bool else f" [default: {field.default}]"
     text = field.metadata["help"] + shown
@@ -64,12 +72,13 @@ def _option(config: type[Config], name: str, field: dataclasses.Field[Any]) -> C
         cls=ManualOption,
         section=section,
         default=None,
+        multiple=several,
         type=value_type,
         help=text,
     )
 
 
-def run_options(command: Command) -> Command:
+def run_options(command: Command, several: frozenset[str] = frozenset()) -> Command:
     """Everything that describes how to translate."""
     from_file = click.option(
         "--config",
@@ -77,7 +86,7 @@ def run_options(command: Command) -> Command:
         type=click.Path(path_type=Path),
         help="TOML file with any of these settings, by their names without dashes in front; the command line wins",
     )
-    return from_file(config_options(*CONFIGS)(command))
+    return from_file(config_options(*CONFIGS, several=several)(command))
 
 
 def gather(options: Mapping[str, Any], config_file: Path | None) -> dict[str, Any]:

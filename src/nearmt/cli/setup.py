@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,35 +12,74 @@ from nearmt.cli.options import pick
 from nearmt.datastore import Manifest
 from nearmt.decoding import SearchConfig
 from nearmt.errors import ConfigError
-from nearmt.methods import PRESETS, ChunkConfig, KnnConfig
-from nearmt.models import ModelConfig, load_model
+from nearmt.methods import METHOD_CONFIGS, PRESETS
+from nearmt.models import ModelConfig, TranslationModel, load_model
 from nearmt.store import Datastore, StoreConfig
 from nearmt.translator import Translator
 
-_METHOD_SETTINGS = {
-    "plain": frozenset[str](),
-    "knn": frozenset(KnnConfig.public_fields()),
-    "chunk": frozenset(ChunkConfig.public_fields()),
-}
+
+@dataclass(frozen=True)
+class Plan:
+    """A system whose settings have been checked, and of which nothing has been loaded yet."""
+
+    method: str
+    method_settings: dict[str, Any]
+    model: ModelConfig
+    #: None where the method needs none.
+    datastore: str | None
+    store: StoreConfig
+    search: SearchConfig
+    batch_size: int
+
+
+class Loader:
+    """Makes translators; what several of them share is loaded once."""
+
+    def __init__(self) -> None:
+        self._models: dict[ModelConfig, TranslationModel] = {}
+        self._datastores: dict[tuple[str, str, str], Datastore] = {}
+
+    def translator(self, plan: Plan) -> Translator:
+        if plan.model not in self._models:
+            with waiting("loading the model"):
+                self._models[plan.model] = load_model(plan.model)
+        model = self._models[plan.model]
+        datastore = self._datastore(plan, str(model.seq2seq.device)) if plan.datastore else None
+        return Translator(model, datastore, plan.method, plan.method_settings, plan.search, plan.batch_size)
+
+    def _datastore(self, plan: Plan, model_device: str) -> Datastore:
+        assert plan.datastore is not None
+        key = (plan.datastore, plan.store.search, plan.store.search_device or model_device)
+        if key not in self._datastores:
+            with waiting("opening the datastore"):
+                folder, search, device = key
+                self._datastores[key] = Datastore.open(folder, search=search, device=device)
+        return self._datastores[key]
 
 
 def make_translator(settings: Mapping[str, Any], typed: frozenset[str] = frozenset()) -> Translator:
     """Load what the settings name. `typed` are settings that must not be ignored: the command line's."""
+    return Loader().translator(make_plan(settings, typed))
+
+
+def make_plan(settings: Mapping[str, Any], typed: frozenset[str] = frozenset()) -> Plan:
+    """Check what the settings name, as far as that is possible without loading it."""
     folder = settings.get("datastore")
     manifest = Manifest.load(Path(folder)) if folder else None
     name = settings.get("method") or ("chunk" if folder else "plain")
     # Bad values are refused before anything is loaded, also those of a file that this method does not use.
-    pick(ChunkConfig, settings)
+    for config in METHOD_CONFIGS.values():
+        pick(config, settings)
     method_settings = _method_settings(name, settings, typed)
-    search, store = pick(SearchConfig, settings), pick(StoreConfig, settings)
-    with waiting("loading the model"):
-        model = load_model(pick(ModelConfig, {**_model_of(manifest), **settings}))
-    datastore = None
-    if folder and name != "plain":
-        device = store.search_device or str(model.seq2seq.device)
-        with waiting("opening the datastore"):
-            datastore = Datastore.open(folder, search=store.search, device=device)
-    return Translator(model, datastore, name, method_settings, search, settings.get("batch-size", 8))
+    return Plan(
+        method=name,
+        method_settings=method_settings,
+        model=pick(ModelConfig, {**_model_of(manifest), **settings}),
+        datastore=folder if name != "plain" else None,
+        store=pick(StoreConfig, settings),
+        search=pick(SearchConfig, settings),
+        batch_size=settings.get("batch-size", 8),
+    )
 
 
 def _model_of(manifest: Manifest | None) -> dict[str, Any]:
@@ -51,8 +91,9 @@ def _model_of(manifest: Manifest | None) -> dict[str, Any]:
 
 
 def _method_settings(name: str, settings: Mapping[str, Any], typed: frozenset[str]) -> dict[str, Any]:
-    known = _METHOD_SETTINGS.get(name, frozenset())
-    for setting in sorted(typed & _METHOD_SETTINGS["chunk"] - known):
+    known = METHOD_CONFIGS[name].public_fields()
+    of_any = {setting for config in METHOD_CONFIGS.values() for setting in config.public_fields()}
+    for setting in sorted(typed & of_any - set(known)):
         raise ConfigError(f"method '{name}' has no setting '{setting}'")
     if "preset" in typed and name != "chunk":
         raise ConfigError(f"method '{name}' has no presets; they are strategies of method 'chunk'")
@@ -61,6 +102,5 @@ def _method_settings(name: str, settings: Mapping[str, Any], typed: frozenset[st
     preset = settings.get("preset")
     chosen = {**(PRESETS[preset] if preset and name == "chunk" else {}), **settings}
     picked = {setting: value for setting, value in chosen.items() if setting in known}
-    if name != "plain":
-        (ChunkConfig if name == "chunk" else KnnConfig).from_mapping(picked)
+    METHOD_CONFIGS[name].from_mapping(picked)
     return picked

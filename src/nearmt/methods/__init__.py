@@ -5,20 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from nearmt.config import Config
 from nearmt.contracts import Method
 from nearmt.errors import ConfigError
 from nearmt.methods.chunk import PRESETS, ChunkConfig, ChunkMethod
+from nearmt.methods.efficient import EfficientConfig, EfficientMethod
 from nearmt.methods.knn import KnnConfig, KnnMethod
-from nearmt.methods.plain import PlainMethod
+from nearmt.methods.plain import PlainConfig, PlainMethod
 from nearmt.retrieval.source import EntrySource
 
-METHODS = ("plain", "knn", "chunk")
+#: The settings of each method.
+METHOD_CONFIGS: dict[str, type[Config]] = {
+    "plain": PlainConfig,
+    "knn": KnnConfig,
+    "efficient": EfficientConfig,
+    "chunk": ChunkConfig,
+}
+METHODS = tuple(METHOD_CONFIGS)
 
 __all__ = [
     "METHODS",
+    "METHOD_CONFIGS",
     "PRESETS",
     "ChunkConfig",
     "ChunkMethod",
+    "EfficientConfig",
+    "EfficientMethod",
     "KnnConfig",
     "KnnMethod",
     "PlainMethod",
@@ -29,6 +41,8 @@ __all__ = [
 def make_method(name: str, store: EntrySource | None, settings: Mapping[str, Any] | None = None) -> Method:
     """A method by name, with settings by their public names (`lambda`, `cache-lambda`, ...)."""
     settings = settings or {}
+    if name not in METHODS:
+        raise ConfigError(f"method = {name!r}: must be one of {', '.join(METHODS)}")
     if name == "plain":
         if settings:
             raise ConfigError(f"method 'plain' has no setting '{next(iter(settings))}'")
@@ -37,6 +51,6 @@ def make_method(name: str, store: EntrySource | None, settings: Mapping[str, Any
         raise ConfigError(f"method '{name}' needs a datastore: give --datastore DIR (or build one with `nearmt build`)")
     if name == "knn":
         return KnnMethod(store, KnnConfig.from_mapping(settings))
-    if name == "chunk":
-        return ChunkMethod(store, ChunkConfig.from_mapping(settings))
-    raise ConfigError(f"method = {name!r}: must be one of {', '.join(METHODS)}")
+    if name == "efficient":
+        return EfficientMethod(store, EfficientConfig.from_mapping(settings))
+    return ChunkMethod(store, ChunkConfig.from_mapping(settings))

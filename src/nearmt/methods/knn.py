@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-import torch
-from torch import Tensor
-
 from nearmt.config import Config, option
-from nearmt.contracts import Evidence, Origin, Step
-from nearmt.methods.evidence import add_evidence, mixed_log_probs, no_evidence
+from nearmt.methods.mixing import FixedMixer
+from nearmt.methods.retrieving import RetrievingMethod
+from nearmt.retrieval.retriever import EveryStep, Retriever
 from nearmt.retrieval.source import EntrySource
 from nearmt.store.calibrate import TEMPERATURE_SHARE
 
@@ -49,42 +47,19 @@ def resolve(config: AnyKnnConfig, store: EntrySource) -> AnyKnnConfig:
     return replace(config, weight=weight, temperature=temperature)
 
 
-class KnnState:
-    """Counts searches and, if asked to, keeps the evidence of every step."""
-
-    def __init__(self, method: KnnMethod, sentences: int, trace: bool) -> None:
-        self._method = method
-        self.searches = [0] * sentences
-        self.evidence: list[Evidence] | None = [] if trace else None
-
-    def log_probs(self, step: Step) -> Tensor:
-        config, store = self._method.config, self._method.store
-        evidence = no_evidence(len(step.sources), config.k, step.logits_BV.device)
-        row_B = torch.arange(len(step.sources), device=step.logits_BV.device)
-        found = store.search(store.query(step.hidden_BH), config.k)
-        assert config.temperature is not None and config.weight is not None
-        add_evidence(evidence, row_B, Origin.SEARCH, found, store, config.temperature, config.weight)
-        for source in set(step.sources):
-            self.searches[source] += 1
-        if self.evidence is not None:
-            self.evidence.append(evidence)
-        return mixed_log_probs(step, evidence)
-
-    def reorder(self, row_B: Tensor) -> None:
-        pass
-
-
-class KnnMethod:
+class KnnMethod(RetrievingMethod):
     """Equation 3 at every step."""
 
-    shares_batch = False
+    name = "knn"
 
     def __init__(self, store: EntrySource, config: KnnConfig | None = None) -> None:
-        self.store = store
         self.config = resolve(config or KnnConfig(), store)
+        assert self.config.weight is not None and self.config.temperature is not None
+        weight, temperature = self.config.weight, self.config.temperature
+        super().__init__(store, FixedMixer(weight, temperature, weight, temperature))
 
-    def begin(self, source_lengths: Sequence[int], max_steps: int, trace: bool) -> KnnState:
-        return KnnState(self, len(source_lengths), trace)
+    def retriever(self, source_lengths: Sequence[int], max_steps: int) -> Retriever:
+        return EveryStep(self.store, self.config.k, len(source_lengths))
 
-    def signature(self) -> str:
-        return f"method:knn|datastore:{self.store.identity}|{self.config.signature()}"
+    def settings(self) -> str:
+        return self.config.signature()

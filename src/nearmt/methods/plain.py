@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from nearmt.config import Config
 from nearmt.contracts import Step
+
+
+@dataclass(frozen=True)
+class PlainConfig(Config):
+    """There is nothing to set."""
 
 
 class PlainState:

@@ -9,12 +9,18 @@ from nearmt.contracts import Evidence
 from nearmt.timing import timed
 
 
-def neighbour_weights(distance_BK: Tensor, temperature: float) -> Tensor:
-    """Each neighbour's share of p_kNN: exp(-d_j / T) / sum_i exp(-d_i / T), equation 2.
+def neighbour_weights(
+    distance_BK: Tensor, temperature: float | Tensor, multiplicity_BK: Tensor | None = None
+) -> Tensor:
+    """Each neighbour's share of p_kNN: n_j exp(-d_j / T) / sum_i n_i exp(-d_i / T), equation 2.
 
-    A neighbour at infinite distance does not exist; a row without any has only zeros.
+    n is 1 unless a neighbour stands for several entries. A neighbour at infinite distance does not
+    exist; a row without any has only zeros.
     """
-    weight_BK = torch.softmax(-distance_BK / temperature, dim=-1)
+    score_BK = -distance_BK / temperature
+    if multiplicity_BK is not None:
+        score_BK = score_BK + multiplicity_BK.log()
+    weight_BK = torch.softmax(score_BK, dim=-1)
     return torch.where(torch.isinf(distance_BK), 0.0, weight_BK)
 
 

@@ -41,6 +41,9 @@ class EntrySource(Protocol):
     def tokens(self, entry: Tensor) -> Tensor:
         """Target tokens of entries, any shape."""
 
+    def weights(self, entry: Tensor) -> Tensor | None:
+        """How many entries each of these stands for, any shape; None where all stand for themselves."""
+
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         """The first columns of the entries' keys, [M, columns]."""
 

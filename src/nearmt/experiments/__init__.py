@@ -1,0 +1,1 @@
+"""Every table and ablation of the paper, one function each."""

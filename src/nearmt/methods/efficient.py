@@ -1,0 +1,59 @@
+"""Efficient kNN-MT (Martins et al. 2022): kNN-MT that re-uses what near queries found.
+
+Its other two parts are properties of the store and serve every method: keys reduced by PCA, and
+greedy merging (`nearmt prune`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from nearmt.config import option
+from nearmt.methods.knn import KnnConfig, resolve
+from nearmt.methods.mixing import FixedMixer
+from nearmt.methods.retrieving import RetrievingMethod
+from nearmt.retrieval.retriever import Retriever
+from nearmt.retrieval.reuse import Reusing
+from nearmt.retrieval.source import EntrySource
+
+#: How near a query must be, in units of the store's typical distance (not squared).
+REUSE_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class EfficientConfig(KnnConfig):
+    """How neighbours are retrieved and mixed in."""
+
+    reuse_distance: float | None = option(
+        None,
+        "queries this near (not squared) re-use what one of them found (default: from the store)",
+        low=0,
+    )
+    reuse_scope: str = option("batch", "whose earlier queries count", choices=("source", "batch"))
+
+
+class EfficientMethod(RetrievingMethod):
+    """Equation 3 at every step, with neighbours of this query or of one that was much like it."""
+
+    name = "efficient"
+
+    def __init__(self, store: EntrySource, config: EfficientConfig | None = None) -> None:
+        self.config = resolve(config or EfficientConfig(), store)
+        if self.config.reuse_distance is None:
+            self.config = replace(self.config, reuse_distance=REUSE_SHARE * store.search_scale**0.5)
+        assert self.config.weight is not None and self.config.temperature is not None
+        # A distribution that is re-used keeps the squared distances of its search, so the same T fits.
+        weight, temperature = self.config.weight, self.config.temperature
+        super().__init__(store, FixedMixer(weight, temperature, weight, temperature))
+
+    @property
+    def shares_batch(self) -> bool:  # type: ignore[override]
+        return self.config.reuse_scope == "batch"
+
+    def retriever(self, source_lengths: Sequence[int], max_steps: int) -> Retriever:
+        assert self.config.reuse_distance is not None
+        return Reusing(self.store, self.config.k, self.config.reuse_distance, self.shares_batch, len(source_lengths))
+
+    def settings(self) -> str:
+        return self.config.signature()

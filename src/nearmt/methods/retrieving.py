@@ -1,0 +1,62 @@
+"""What all methods that retrieve have in common: a retriever finds neighbours, a mixer weighs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from nearmt.contracts import Evidence, Step
+from nearmt.methods.mixing import Mixer
+from nearmt.retrieval.distribution import mix
+from nearmt.retrieval.retriever import Retriever
+from nearmt.retrieval.source import EntrySource
+
+
+class RetrievingState:
+    """One request: step in, log-probabilities out; keeps the evidence of every step if asked to."""
+
+    def __init__(self, store: EntrySource, retriever: Retriever, mixer: Mixer, trace: bool) -> None:
+        self._store, self._retriever, self._mixer = store, retriever, mixer
+        self.evidence: list[Evidence] | None = [] if trace else None
+
+    @property
+    def searches(self) -> list[int]:
+        return self._retriever.searches
+
+    def log_probs(self, step: Step) -> Tensor:
+        """log p(y_t | y_<t, x) of equation 3."""
+        found = self._retriever.retrieve(self._store.query(step.hidden_BH), step.time, step.sources)
+        log_prob_BV = torch.log_softmax(step.logits_BV, dim=-1)
+        evidence = self._mixer.evidence(found, self._store, log_prob_BV)
+        if self.evidence is not None:
+            self.evidence.append(evidence)
+        return mix(log_prob_BV, evidence)
+
+    def reorder(self, row_B: Tensor) -> None:
+        self._retriever.reorder(row_B)
+
+
+class RetrievingMethod:
+    """A store and a mixer; subclasses say how to retrieve."""
+
+    name: str
+    shares_batch = False
+
+    def __init__(self, store: EntrySource, mixer: Mixer) -> None:
+        self.store, self.mixer = store, mixer
+
+    def retriever(self, source_lengths: Sequence[int], max_steps: int) -> Retriever:
+        """A retriever for a request of sentences with these |x|."""
+        raise NotImplementedError
+
+    def settings(self) -> str:
+        """Everything that can change the result, beside the store."""
+        raise NotImplementedError
+
+    def begin(self, source_lengths: Sequence[int], max_steps: int, trace: bool) -> RetrievingState:
+        return RetrievingState(self.store, self.retriever(source_lengths, max_steps), self.mixer, trace)
+
+    def signature(self) -> str:
+        return f"method:{self.name}|datastore:{self.store.identity}|{self.settings()}"

@@ -1,0 +1,68 @@
+"""Efficient kNN-MT's cache (Martins et al. 2022): a query near an earlier one re-uses what that one found."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nearmt.contracts import Neighbours, Origin
+from nearmt.retrieval.retriever import Retrieved
+from nearmt.retrieval.source import EntrySource
+from nearmt.timing import timed
+
+
+class Reusing:
+    """Searches only for queries that are far from all earlier queries of the same sentence or batch.
+
+    The neighbours and distances of the earlier query are taken as they are: its distribution is re-used.
+    """
+
+    def __init__(self, store: EntrySource, k: int, reuse_distance: float, whole_batch: bool, sentences: int) -> None:
+        self._store, self._k, self._limit = store, k, reuse_distance
+        self._whole_batch = whole_batch
+        self.searches = [0] * sentences
+        self._query_MD: Tensor | None = None
+        self._owner_M = torch.zeros(0, dtype=torch.long)
+        self._found = Neighbours(torch.zeros(0), torch.zeros(0))
+
+    def retrieve(self, query_BD: Tensor, time: int, sources: list[int]) -> Retrieved:
+        device = query_BD.device
+        owner_B = torch.tensor([0 if self._whole_batch else source for source in sources], device=device)
+        found = Retrieved.nothing(len(sources), self._k, device)
+        near_B, place_B = self._nearest(query_BD, owner_B)
+        if self._query_MD is not None:
+            known = Neighbours(self._found.entry_BK[place_B[near_B]], self._found.distance_BK[place_B[near_B]])
+            found.put(near_B.nonzero()[:, 0], Origin.CACHE, known)
+        due_R = (~near_B).nonzero()[:, 0]
+        if len(due_R):
+            fresh = self._store.search(query_BD[due_R], self._k)
+            found.put(due_R, Origin.SEARCH, fresh)
+            self._remember(query_BD[due_R], owner_B[due_R], fresh)
+            for source in {sources[row] for row in due_R.tolist()}:
+                self.searches[source] += 1
+        return found
+
+    def reorder(self, row_B: Tensor) -> None:
+        pass  # queries belong to sentences or to the batch, never to a row
+
+    def _nearest(self, query_BD: Tensor, owner_B: Tensor) -> tuple[Tensor, Tensor]:
+        """Whether an earlier query is near enough, and the nearest one, for each row."""
+        if self._query_MD is None:
+            none_B = torch.zeros(len(query_BD), dtype=torch.bool, device=query_BD.device)
+            return none_B, none_B.long()
+        with timed("cache/search"):
+            distance_BM = torch.cdist(query_BD, self._query_MD, compute_mode="donot_use_mm_for_euclid_dist")
+            distance_BM.masked_fill_(owner_B[:, None] != self._owner_M, torch.inf)
+            nearest = distance_BM.min(dim=1)
+            return nearest.values <= self._limit, nearest.indices
+
+    def _remember(self, query_RD: Tensor, owner_R: Tensor, fresh: Neighbours) -> None:
+        if self._query_MD is None:
+            self._query_MD, self._owner_M, self._found = query_RD, owner_R, fresh
+            return
+        self._query_MD = torch.cat([self._query_MD, query_RD])
+        self._owner_M = torch.cat([self._owner_M, owner_R])
+        self._found = Neighbours(
+            torch.cat([self._found.entry_BK, fresh.entry_BK]),
+            torch.cat([self._found.distance_BK, fresh.distance_BK]),
+        )
