@@ -24,7 +24,9 @@ from nearmt.decoding import SearchConfig
 from nearmt.documents import FillConfig
 from nearmt.methods import ChunkConfig
 from nearmt.models import ModelConfig, TranslationModel
-from nearmt.store import BuildConfig, StoreConfig
+from nearmt.store import BuildConfig, PruneConfig, StoreConfig
+from nearmt.training.grid import GridConfig
+from nearmt.training.loop import FinetuneConfig
 from tests.docs_runner import DOCS, ROOT, SAMPLES, Block, blocks, run_line
 from tools.command_pages import pages
 
@@ -34,14 +36,20 @@ COMMAND_PAGES = sorted((DOCS / "commands").glob("*.md"))
 WITH_EXAMPLES = [path for path in COMMAND_PAGES if path.name != "index.md"]
 CONFIGS: list[type[Config]] = [
     *(ChunkConfig, SearchConfig, ModelConfig, StoreConfig),
-    *(FillConfig, BuildConfig, CleaningConfig),
+    *(FillConfig, BuildConfig, CleaningConfig, PruneConfig),
+    *(FinetuneConfig, GridConfig),
 ]
+#: Settings that share names with others (`--schedule`): the section of a page that has their table.
+SECTIONS: dict[type[Config], str] = {FinetuneConfig: "Fine-tuned", GridConfig: "Fine-tuned"}
 ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.NearmtError)]
 #: Lines that are not run, and why.
 SKIPPED = {
     "nearmt demo": "takes a minute; tests/cli/test_commands.py runs it",
     "nearmt reindex memory --index IVF1024,SQ8": "wants a store of many thousand entries; the cookbook has a small one",
     "nearmt reindex memory --model Helsinki-NLP/opus-mt-de-en": "a model of the hub",
+    "nearmt evaluate --test test.tsv --datastore corpus --comet comet/bin/comet-score": "COMET is not part of nearmt",
+    "nearmt finetune train.tsv --dev dev.tsv --out tuned --grid paper --shard 1/4": "hours without a GPU",
+    "nearmt finetune train.tsv --dev dev.tsv --out tuned --grid paper": "hours without a GPU",
     "nearmt completion bash >> ~/.bashrc": "writes to the home folder",
     "nearmt completion zsh >> ~/.zshrc": "writes to the home folder",
     "nearmt completion fish > ~/.config/fish/completions/nearmt.fish": "writes to the home folder",
@@ -88,7 +96,7 @@ def test_every_option_is_described(name: str) -> None:
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)
 def test_every_setting_is_explained_with_its_default(config: type[Config]) -> None:
     """In a row of a table: option first, default last."""
-    lines = [line for page in HAND_WRITTEN for line in page.read_text(encoding="utf-8").splitlines()]
+    lines = _lines_about(config)
     for name, field in config.public_fields().items():
         rows = [line.strip("| ").split(" | ") for line in lines if line.startswith(f"| `--{name}` |")]
         assert rows, f"--{name} is in no table of a hand-written page"
@@ -99,6 +107,17 @@ def test_every_setting_is_explained_with_its_default(config: type[Config]) -> No
                 assert row[-1] == ("on" if field.default else "off"), row
             else:
                 assert row[-1] == f"`{field.default}`", row
+
+
+def _lines_about(config: type[Config]) -> list[str]:
+    """Of its own section, or of all hand-written pages but those sections."""
+    text = "\n".join(page.read_text(encoding="utf-8") for page in HAND_WRITTEN)
+    pattern = r"^## (?:{})\n.*?(?=^##? |\Z)"
+    if config in SECTIONS:
+        found = re.findall(pattern.format(SECTIONS[config]), text, flags=re.DOTALL | re.MULTILINE)
+        return "\n".join(found).splitlines()
+    apart = pattern.format("|".join(set(SECTIONS.values())))
+    return re.sub(apart, "", text, flags=re.DOTALL | re.MULTILINE).splitlines()
 
 
 @pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
@@ -158,7 +177,7 @@ def test_settings_are_used_on_their_page() -> None:
     shown = [(page, block) for page in HAND_WRITTEN for block in blocks(page) if block.language == "toml"]
     assert shown
     for page, block in shown:
-        assert any(f"--config {block.file_name} " in f"{line} " for line in commands_of(page)), block.file_name
+        assert any(f"config {block.file_name} " in f"{line} " for line in commands_of(page)), block.file_name
 
 
 # What runs.

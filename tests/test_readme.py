@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nearmt.demo import HELD_OUT, MEMORY
-from tools.results_table import with_table
+from tools.results_table import PAGES, with_tables
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -65,5 +65,8 @@ def test_make_targets() -> None:
         assert f"\n{target}:" in makefile
 
 
-def test_table_is_that_of_the_result_files() -> None:
-    assert with_table(README) == README
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_tables_are_those_of_the_result_files(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert "<!-- results" in text
+    assert with_tables(text, PAGES[page]) == text, "run tools/results_table.py --write"

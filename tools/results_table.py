@@ -1,66 +1,108 @@
-"""The README's table of results, from the JSON files in benchmarks/results.
+"""The tables of results in README.md and docs/experiments.md, from the JSON files in benchmarks/results.
 
-python tools/results_table.py          prints the table
-python tools/results_table.py --write  puts it into README.md between its markers
+python tools/results_table.py          prints them
+python tools/results_table.py --write  puts them between their markers
+
+A file is the report of an experiment (`nearmt experiment NAME` writes OUT/NAME.json); its name may say more than the
+experiment's. Between `<!-- results NAME: begin -->` and `end` stand the tables of all reports of that experiment.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+from nearmt.experiments.tables import METRICS, difference_table, metric_table
+
 ROOT = Path(__file__).parent.parent
-BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
-NAMES = {"base": "base model", "knn": "kNN-MT", "chunk": "chunk (nearmt's default)", "paper": "chunk, `--preset paper`"}
+RESULTS = ROOT / "benchmarks" / "results"
+#: Page -> whether it shows the short form: BLEU only.
+PAGES = {ROOT / "README.md": True, ROOT / "docs" / "experiments.md": False}
+_MARKED = re.compile(r"(<!-- results(?: ([a-z-]+))?: begin -->\n).*?(<!-- results(?: [a-z-]+)?: end -->)", re.DOTALL)
+_NAMES = {"base": "base model", "knn": "kNN-MT", "chunk": "chunk (nearmt's default)", "paper": "chunk, `--preset paper`"}
 
 
-def table() -> str:
-    """One row a system and result file."""
+def reports(experiment: str, folder: Path = RESULTS) -> list[tuple[Path, dict[str, Any]]]:
+    """The reports of an experiment, by file name."""
+    found = [(path, json.loads(path.read_text(encoding="utf-8"))) for path in sorted(folder.glob("*.json"))]
+    return [(path, report) for path, report in found if report.get("experiment") == experiment]
+
+
+def tables(experiment: str, short: bool, folder: Path = RESULTS) -> str:
+    """All tables of an experiment as Markdown."""
+    parts = []
+    for path, report in reports(experiment, folder):
+        parts.append(_caption(path, report, short))
+        for metric in report["metrics"]:
+            table = metric_table(report, metric) if metric == "bleu" or not short else None
+            if table:
+                parts += [table] if short else [f"{METRICS[metric][0]}:", table]
+            if table and metric == "bleu":
+                parts += [found] if (found := difference_table(report)) else []
+    return "\n\n".join(parts) or "*(not measured yet)*"
+
+
+def _caption(path: Path, report: dict[str, Any], short: bool) -> str:
+    machines = dict.fromkeys(f"{run['machine']['device']}, {run['machine']['precision']}" for run in report["runs"])
+    commits = ", ".join(dict.fromkeys(run["commit"] for run in report["runs"]))
+    file = f"[{path.name}](benchmarks/results/{path.name})" if short else f"`benchmarks/results/{path.name}`"
+    return f"{report['title']}: {'; '.join(machines)}; {report['date'][:10]}, commit {commits}; {file}"
+
+
+def old_table() -> str | None:
+    """One row a system and file, of files that are older than the experiments."""
     rows = [
         "| domain | test lines | system | BLEU | chrF | searches a sentence | speed / base | file |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for path in sorted((ROOT / "benchmarks" / "results").glob("*.json")):
+    for path in sorted(RESULTS.glob("*.json")):
         result = json.loads(path.read_text(encoding="utf-8"))
-        base = result["systems"]["base"]
-        for name, system in result["systems"].items():
-            rows.append(_row(path, result, name, system, base))
-    return "\n".join(rows)
+        for name, system in result.get("systems", {}).items():
+            rows.append(_old_row(path, result, name, system))
+    return "\n".join(rows) if len(rows) > 2 else None
 
 
-def _row(path: Path, result: dict[str, Any], name: str, system: dict[str, Any], base: dict[str, Any]) -> str:
-    speed = system["tokens_per_second"] / base["tokens_per_second"]
-    counts = result["speeds_count"]
+def _old_row(path: Path, result: dict[str, Any], name: str, system: dict[str, Any]) -> str:
+    speed = system["tokens_per_second"] / result["systems"]["base"]["tokens_per_second"]
     cells = [
         result["domain"],
         f"{system['sentences']:,}",
-        NAMES[name],
+        _NAMES[name],
         f"{system['bleu']:.1f}",
         f"{system['chrf']:.1f}",
         f"{system['searches_per_sentence']:.1f}",
-        f"{speed:.2f}" if counts else "",
+        f"{speed:.2f}" if result["speeds_count"] else "",
         f"[{path.stem}](benchmarks/results/{path.name})",
     ]
     return "| " + " | ".join(cells) + " |"
 
 
-def with_table(readme: str) -> str:
-    """The README with the present table between its markers."""
-    before, rest = readme.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+def with_tables(text: str, short: bool) -> str:
+    """A page with the present tables between its markers; a marker without a name is that of `main`."""
+
+    def filled(found: re.Match[str]) -> str:
+        if found[2] is None and (old := old_table()):
+            content = f"{old}\n\n{tables('main', short)}" if reports("main") else old
+        else:
+            content = tables(found[2] or "main", short)
+        return f"{found[1]}{content}\n{found[3]}"
+
+    return _MARKED.sub(filled, text)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true")
-    path = ROOT / "README.md"
-    if parser.parse_args().write:
-        path.write_text(with_table(path.read_text(encoding="utf-8")), encoding="utf-8")
-    else:
-        print(table())
+    write = parser.parse_args().write
+    for path, short in PAGES.items():
+        page = with_tables(path.read_text(encoding="utf-8"), short)
+        if write:
+            path.write_text(page, encoding="utf-8")
+        else:
+            print("\n\n".join(found[0] for found in _MARKED.finditer(page)))
 
 
 if __name__ == "__main__":

@@ -136,6 +136,8 @@ class Translation:
     tokens: int = 0
     #: Steps at which the datastore was searched.
     searches: int = 0
+    #: Decoding steps until the beam was done: somewhat more than tokens.
+    steps: int = 0
     #: The length bound was reached before the end of the sentence.
     truncated: bool = False
     #: How many pieces the source was split into to fit the model.

@@ -144,6 +144,7 @@ class Translator:
             score=hypothesis.score,
             tokens=len(hypothesis.tokens),
             searches=searches,
+            steps=hypothesis.steps,
             truncated=hypothesis.truncated,
             provenance=provenance,
         )
@@ -162,6 +163,7 @@ def joined(source: str, parts: Sequence[Translation]) -> Translation:
         score=sum(part.score for part in parts) / len(parts),
         tokens=sum(part.tokens for part in parts),
         searches=sum(part.searches for part in parts),
+        steps=sum(part.steps for part in parts),
         truncated=any(part.truncated for part in parts),
         pieces=sum(part.pieces for part in parts),
         provenance=provenance,

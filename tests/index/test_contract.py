@@ -17,7 +17,7 @@ from torch import Tensor
 from nearmt.contracts import Index, Pair
 from nearmt.datastore import Segment, SegmentWriter
 from nearmt.errors import ConfigError, DatastoreError, MissingPackageError
-from nearmt.index import ExactIndex, TorchIndex
+from nearmt.index import ExactIndex, SubsetIndex, TorchIndex
 from nearmt.index.faiss import SMALL, FaissIndex, _inner, default_factory
 from nearmt.store.entries import Entries
 from nearmt.store.search import Searcher
@@ -44,10 +44,17 @@ def faiss_at_full_effort(factory: str) -> Callable[[np.ndarray], Index]:
     return build
 
 
+def shuffled_subset(key_ND: np.ndarray) -> Index:
+    """All entries, but under other numbers inside."""
+    kept_N = torch.randperm(len(key_ND), generator=torch.Generator().manual_seed(0))
+    return SubsetIndex(TorchIndex(torch.from_numpy(key_ND)[kept_N]), kept_N)
+
+
 EXACT: dict[str, Callable[[np.ndarray], Index]] = {
     "exact": ExactIndex,
     "torch": lambda key_ND: TorchIndex(torch.from_numpy(key_ND)),
     "Flat": faiss_at_full_effort("Flat"),
+    "subset": shuffled_subset,
 }
 # np: without the polysemous training of FAISS, which takes 20 s and serves no search of ours.
 APPROXIMATE = {name: faiss_at_full_effort(name) for name in ("IVF16,SQ8", "IVF16,PQ8np", "HNSW32")}

@@ -12,9 +12,8 @@ from nearmt.cli.console import counted, explain_run, progress_bar, waiting, warn
 from nearmt.cli.info import describe, print_info
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
-from nearmt.cli.reading import reading_options, warn_about
+from nearmt.cli.reading import check_not_empty, reading_options, warn_about
 from nearmt.corpus import CleaningConfig, PairStream, Request
-from nearmt.errors import InputError
 from nearmt.models import ModelConfig, load_model
 from nearmt.store import BuildConfig
 from nearmt.store.build import build, check_free
@@ -81,10 +80,5 @@ def _count(pairs: PairStream) -> int:
     with progress_bar("reading") as progress:
         for _ in counted(pairs, progress):
             pass
-    report = pairs.report
-    if not report.pairs and report.problems:
-        raise InputError(f"no pairs could be read: {report.problems[0]}")
-    if not report.pairs:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in (report.skipped + report.dropped).items())
-        raise InputError(f"no pairs to build from{': ' + reasons if reasons else ''} (see `nearmt inspect`)")
-    return report.pairs
+    check_not_empty(pairs.report, "build from")
+    return pairs.report.pairs

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import os
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from nearmt.cli.console import open_output, progress_bar
+from nearmt.cli.console import open_output, progress_bar, waiting, warn
+from nearmt.cli.evaluation_tables import print_rows
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import gather, run_options
-from nearmt.cli.setup import make_translator
+from nearmt.cli.options import run_options
+from nearmt.cli.setup import Loader
+from nearmt.cli.systems import Wanted, check_baseline, wanted_systems
+from nearmt.contracts import Pair
 from nearmt.corpus import read_pairs
-from nearmt.evaluation import Evaluation, evaluate
+from nearmt.corpus.lines import COMPRESSED, one_line
+from nearmt.errors import ConfigError, MissingPackageError, NearmtError, OutputError
+from nearmt.evaluation import Comet, System, evaluate, evaluate_file, find_comet, side_by_side
+from nearmt.evaluation.comet import MODEL as COMET_MODEL
+from nearmt.evaluation.report import Row
+from nearmt.translator import Translator
+
+#: Names the program of COMET where `--comet` does not.
+COMET_VARIABLE = "NEARMT_COMET"
 
 
 @click.command(cls=ManualCommand)
@@ -26,49 +39,177 @@ from nearmt.evaluation import Evaluation, evaluate
     help="pairs to translate and compare with; give it twice for two aligned files",
 )
 @click.option("--limit", type=click.IntRange(min=1), help="use only the first pairs")
-@click.option("--output", type=click.Path(path_type=Path), help="write the translations here")
+@click.option(
+    "--compare-config",
+    "other_configs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="TOML file of a further system, named after the file; may be given several times",
+)
+@click.option(
+    "--hypotheses",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="translations of another system, one a line; may be given several times",
+)
+@click.option("--baseline", help="the system that the others are compared with [default: the first]")
+@click.option(
+    "--comet",
+    "comet_command",
+    metavar="COMMAND",
+    help=f"also score with COMET: the path of its comet-score [default: the variable {COMET_VARIABLE}]",
+)
+@click.option("--comet-model", default=COMET_MODEL, help=f"model that COMET uses [default: {COMET_MODEL}]")
+@click.option(
+    "--output", type=click.Path(path_type=Path), help="write the translations here; of several systems a file each"
+)
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
-@run_options
+@click.option("--markdown", "as_markdown", is_flag=True, help="print a Markdown table")
+@partial(run_options, several=frozenset({"method"}))
 def command(
     test: tuple[Path, ...],
     limit: int | None,
+    other_configs: tuple[Path, ...],
+    hypotheses: tuple[Path, ...],
+    baseline: str | None,
+    comet_command: str | None,
+    comet_model: str,
     output: Path | None,
     as_json: bool,
+    as_markdown: bool,
     config_file: Path | None,
+    method: tuple[str, ...] | None,
     **options: Any,
 ) -> None:
-    """Translate a test set and score it with BLEU and chrF (sacrebleu).
+    """Translate a test set and score it with BLEU, chrF and TER (sacrebleu), and with COMET if it is there.
 
     The test set is a file of pairs in any format of `nearmt build`. Exact matches are not taken from the
     memory here: what is measured is the translation. Tokens a second are those of the best translations,
     end of sentence included, over the time of translating, loading excluded.
 
+    Several systems stand side by side if --method is given several times, or with --compare-config and
+    --hypotheses. Each is compared with the first by paired bootstrap resampling. Of several systems,
+    --output out.txt writes out.NAME.txt each; if it is a folder, NAME.txt in there.
+
     \b
     nearmt evaluate --test test.tsv --datastore memory --method chunk --json
+    nearmt evaluate --test test.tsv --datastore memory --method plain --method knn --method chunk
     """
+    if as_json and as_markdown:
+        raise ConfigError("--json and --markdown cannot both be printed: choose one")
     read_pairs(*test)  # a missing file or an unknown format is found before the model is loaded
-    typed = frozenset(name.replace("_", "-") for name, value in options.items() if value is not None)
-    translator = make_translator(gather(options, config_file), typed)
-    source_lang, target_lang = translator.model.language_pair
-    pairs = list(read_pairs(*test, source_lang=source_lang, target_lang=target_lang, limit=limit))
-    with progress_bar("sentences") as progress:
+    comet = _find_comet(comet_command, comet_model)
+    wanted = wanted_systems(options, method or (), config_file, other_configs, hypotheses)
+    baseline = check_baseline(baseline, wanted)
+    outputs = _output_paths(output, wanted, [*test, *hypotheses])
+    languages = (options.get("source_lang"), options.get("target_lang"))
+    systems, pairs = _measure(wanted, test, limit, languages, outputs)
+    failure: NearmtError | KeyboardInterrupt | None = None
+    if comet is not None:
+        try:
+            systems = _with_comet(comet, systems, pairs)
+        except (NearmtError, KeyboardInterrupt) as error:
+            failure = error
+    if len(systems) > 1:
+        with waiting("paired bootstrap resampling"):
+            rows = side_by_side(systems, [pair.target for pair in pairs], baseline)
+    else:
+        rows = [Row(systems[0])]
+    print_rows(rows, baseline, as_json, as_markdown)
+    if comet is None and not as_json and not as_markdown:
+        warn(f"COMET was not run: --comet or the variable {COMET_VARIABLE} give the path of its comet-score")
+    if failure is not None:  # after everything else has been printed: it is not lost
+        if comet_command or isinstance(failure, KeyboardInterrupt):
+            raise failure
+        warn(str(failure))
+
+
+def _find_comet(command: str | None, model: str) -> Comet | None:
+    """Asked for by the option it must be there; by the environment, a line says that it is not."""
+    if command is not None:
+        return find_comet(command, model) if command else None
+    if default := os.environ.get(COMET_VARIABLE):
+        try:
+            return find_comet(default, model)
+        except (ConfigError, MissingPackageError) as error:
+            warn(f"{COMET_VARIABLE}: {error}; going on without COMET")
+    return None
+
+
+def _output_paths(output: Path | None, wanted: Sequence[Wanted], read: Sequence[Path]) -> dict[str, Path]:
+    """Where the translations of each system go: names that can be written, and none of the files that are read."""
+    names = [system.name for system in wanted if system.plan is not None]
+    if output is None or not names:
+        return {}
+    if len(wanted) == 1 or str(output) == "-":
+        paths = dict.fromkeys(names, output)
+    elif output.is_dir():
+        paths = {name: output / f"{name}.txt" for name in names}
+    else:
+        suffixes = output.suffixes[-2:] if output.suffix.lower() in COMPRESSED else output.suffixes[-1:]
+        stem = output.name.removesuffix("".join(suffixes))
+        paths = {name: output.with_name(f"{stem}.{name}{''.join(suffixes)}") for name in names}
+    for path in paths.values():
+        if str(path) != "-" and not path.parent.is_dir():
+            raise OutputError(f"{path}: cannot be written (there is no folder {path.parent})")
+        if path.exists() and any(other.exists() and path.samefile(other) for other in read):
+            raise ConfigError(f"{path}: is a file that is read; name another --output")
+    return paths
+
+
+def _measure(
+    wanted: Sequence[Wanted],
+    test: tuple[Path, ...],
+    limit: int | None,
+    languages: tuple[str | None, str | None],
+    outputs: dict[str, Path],
+) -> tuple[list[System], list[Pair]]:
+    """Translate and score every system; files are looked at before anything is translated."""
+    loader = Loader()
+    first = next((loader.translator(system.plan) for system in wanted if system.plan is not None), None)
+    source_lang, target_lang = first.model.language_pair if first else languages
+    # Files of translations belong to the whole test set: then all of it is counted.
+    whole = any(system.file is not None for system in wanted)
+    read_limit = None if whole else limit
+    pairs = list(read_pairs(*test, source_lang=source_lang, target_lang=target_lang, limit=read_limit))
+    counted, pairs = len(pairs), pairs[:limit]
+    lines = {system.name: system.first_lines(counted, limit) for system in wanted if system.file is not None}
+    systems = []
+    for system in wanted:
+        if system.plan is not None:
+            translator = loader.translator(system.plan)
+            _check_languages(translator, system.name, (source_lang, target_lang))
+            systems.append(_translated(translator, system.name, pairs, outputs.get(system.name)))
+        elif system.file is not None:
+            found = lines[system.name]
+            result = evaluate_file(system.file.name, found, [pair.target for pair in pairs])
+            systems.append(System(system.name, result, found))
+    return systems, pairs
+
+
+def _check_languages(translator: Translator, name: str, languages: tuple[str | None, str | None]) -> None:
+    if translator.model.language_pair != languages:
+        found = " to ".join(translator.model.language_pair)
+        raise ConfigError(f"system '{name}' translates {found}, the first system {languages[0]} to {languages[1]}")
+
+
+def _translated(translator: Translator, name: str, pairs: list[Pair], output: Path | None) -> System:
+    with progress_bar(name) as progress:
         result, translations = evaluate(translator, pairs, progress)
+    texts = [one_line(translation.text) for translation in translations]
     if output is not None:
         with open_output(output) as file:
-            file.writelines(translation.text + "\n" for translation in translations)
-    if as_json:
-        click.echo(json.dumps(dataclasses.asdict(result)))
-    else:
-        print_evaluation(result)
+            file.writelines(text + "\n" for text in texts)
+    return System(name, result, texts)
 
 
-def print_evaluation(result: Evaluation) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, show_header=False)
-    table.add_column()
-    table.add_column(overflow="fold")
-    for name, value in dataclasses.asdict(result).items():
-        table.add_row(f"[bold]{name.replace('_', ' ')}", "none" if value is None else str(value))
-    Console().print(table)
+def _with_comet(comet: Comet, systems: list[System], pairs: list[Pair]) -> list[System]:
+    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    with waiting("COMET"):
+        scores = comet.scores(sources, references, [system.outputs for system in systems])
+    return [
+        dataclasses.replace(
+            system, result=dataclasses.replace(system.result, comet=round(score, 4), comet_model=comet.model)
+        )
+        for system, score in zip(systems, scores, strict=True)
+    ]

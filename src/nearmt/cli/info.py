@@ -36,6 +36,7 @@ def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
         "identity": manifest.identity,
         "pairs": manifest.pairs,
         "entries": manifest.entries,
+        "kept_entries": manifest.kept,
         "too_long": sum(segment.too_long for segment in manifest.segments),
         "segments": len(manifest.segments),
         "model": manifest.model,
@@ -59,13 +60,18 @@ def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
 
 
 def print_info(folder: Path, manifest: Manifest) -> None:
+    print_fields(describe(folder, manifest))
+
+
+def print_fields(fields: dict[str, Any]) -> None:
+    """A table of names and values for people."""
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, show_header=False)
     table.add_column()
     table.add_column(overflow="fold")
-    for name, value in describe(folder, manifest).items():
+    for name, value in fields.items():
         shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
         table.add_row(f"[bold]{name.replace('_', ' ')}", shown if value is not None else "none")
     Console().print(table)

@@ -95,6 +95,8 @@ def gather(options: Mapping[str, Any], config_file: Path | None) -> dict[str, An
     settings: dict[str, Any] = {}
     if config_file is not None:
         settings = read_toml(config_file)
+        if isinstance(settings.get("tuning"), dict):  # what `nearmt tune` noted beside the settings it found
+            del settings["tuning"]
         for name in settings:
             if name not in known:
                 raise ConfigError(f"{config_file}: unknown setting '{name}'{did_you_mean(name, known)}")

@@ -10,6 +10,7 @@ import click
 from nearmt.cli.console import explain_run, warn
 from nearmt.cli.options import config_options
 from nearmt.corpus import CleaningConfig, Report
+from nearmt.errors import InputError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -41,3 +42,12 @@ def warn_about(report: Report) -> None:
     hidden = report.problem_count - _PROBLEMS_SHOWN
     if hidden > 0:
         warn(f"and {hidden:,} more that could not be read (--verbose shows them, --strict stops at the first)")
+
+
+def check_not_empty(report: Report, purpose: str) -> None:
+    """Files that were read to their end and held no pair: say why."""
+    if not report.pairs and report.problems:
+        raise InputError(f"no pairs could be read: {report.problems[0]}")
+    if not report.pairs:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in (report.skipped + report.dropped).items())
+        raise InputError(f"no pairs to {purpose}{': ' + reasons if reasons else ''} (see `nearmt inspect`)")

@@ -66,7 +66,7 @@ def make_plan(settings: Mapping[str, Any], typed: frozenset[str] = frozenset()) 
     """Check what the settings name, as far as that is possible without loading it."""
     folder = settings.get("datastore")
     manifest = Manifest.load(Path(folder)) if folder else None
-    name = settings.get("method") or ("chunk" if folder else "plain")
+    name = method_name(settings)
     # Bad values are refused before anything is loaded, also those of a file that this method does not use.
     for config in METHOD_CONFIGS.values():
         pick(config, settings)
@@ -80,6 +80,10 @@ def make_plan(settings: Mapping[str, Any], typed: frozenset[str] = frozenset()) 
         search=pick(SearchConfig, settings),
         batch_size=settings.get("batch-size", 8),
     )
+
+
+def method_name(settings: Mapping[str, Any]) -> str:
+    return settings.get("method") or ("chunk" if settings.get("datastore") else "plain")
 
 
 def _model_of(manifest: Manifest | None) -> dict[str, Any]:

@@ -63,8 +63,18 @@ class SegmentRecord:
     #: Pairs that are longer than the model's positions: kept as text, without entries.
     too_long: int
     files: dict[str, FileRecord]
-    #: How it is searched: exactly, or by a FAISS index that is described here.
+    #: How it is searched: exactly, or by a FAISS index that is described here; and how it was pruned, if it was.
     index: dict[str, Any] = field(default_factory=lambda: {"kind": "exact"})
+
+    @property
+    def pruned(self) -> dict[str, Any] | None:
+        """The file of weights, the kept entries and how they were chosen; None for a segment that is whole."""
+        return self.index.get("pruned")
+
+    @property
+    def kept(self) -> int:
+        """Entries that can be found."""
+        return int(self.pruned["kept"]) if self.pruned else self.entries
 
 
 @dataclass(frozen=True)
@@ -98,8 +108,13 @@ class Manifest:
         return sum(segment.entries for segment in self.segments)
 
     @property
+    def kept(self) -> int:
+        """Entries that can be found: all, unless the store is pruned."""
+        return sum(segment.kept for segment in self.segments)
+
+    @property
     def identity(self) -> str:
-        """Changes whenever keys, tokens or pairs do; not when only the index does."""
+        """Changes whenever keys, tokens, pairs or the weights of a pruned store do; not when only the index does."""
         digest = hashlib.sha256(self.reduction.encode())
         for segment in self.segments:
             for name, file in sorted(segment.files.items()):

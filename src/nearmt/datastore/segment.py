@@ -5,6 +5,7 @@ token.i32       [N]     target token of each entry
 end.i64         [P]     entries up to the end of each pair
 pairs.jsonl             the pairs themselves
 pair_start.i64  [P]     where each pair begins in pairs.jsonl
+weight-*.i32    [N]     of a pruned segment: how many entries each stands for, 0 if it was merged into another
 
 Entry n's chunk is `token[n : min(n + c, end of its pair)]` and its states are the same slice of the
 keys: no table of chunks, no pointers, no padding.
@@ -136,6 +137,19 @@ class Segment:
         self.token_N = _map(folder / TOKEN, "<i4", (record.entries,))
         self.end_P = _map(folder / END, "<i8", (record.pairs,))
         self._start_P = _map(folder / PAIR_START, "<i8", (record.pairs,))
+        #: None unless it is pruned.
+        self.weight_N = _map(folder / record.pruned["file"], "<i4", (record.entries,)) if record.pruned else None
+
+    @property
+    def kept_M(self) -> np.ndarray | None:
+        """The entries that an index holds; None stands for all."""
+        return None if self.weight_N is None else np.flatnonzero(self.weight_N)
+
+    @property
+    def searched_key_MD(self) -> np.ndarray:
+        """The keys that an index holds; of a pruned segment they are a copy."""
+        kept_M = self.kept_M
+        return self.key_ND if kept_M is None else self.key_ND[kept_M]
 
     def pair(self, number: int) -> Pair:
         with (self.folder / PAIRS).open("rb") as file:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 
@@ -31,6 +31,7 @@ class Hypothesis:
     score: float  # sum of log-probabilities / length ** length penalty
     truncated: bool  # ended by the length bound, not by the model
     trace: tuple[StepTrace, ...] = ()
+    steps: int = 0  # of its sentence until the beam was done, which may be after this hypothesis had ended
 
 
 @dataclass
@@ -42,6 +43,7 @@ class SentenceBeam:
     limit: int  # most tokens, the forced first one included
     eos_ids: list[int]
     finished: list[Hypothesis] = field(default_factory=list)
+    steps: int = 0
     done: bool = False
 
     def advance(
@@ -52,6 +54,7 @@ class SentenceBeam:
         `length` counts the tokens of a candidate. Only the first `size` candidates may finish; the
         others are there so that enough remain to go on.
         """
+        self.steps += 1
         at_limit = length >= self.limit
         norm = length**self.length_penalty
         running = []
@@ -75,4 +78,4 @@ class SentenceBeam:
 
     @property
     def best(self) -> Hypothesis:
-        return self.finished[0]
+        return replace(self.finished[0], steps=self.steps)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from nearmt.config import option
 from nearmt.errors import ConfigError
-from nearmt.methods.knn import KnnConfig, resolve
-from nearmt.methods.mixing import FixedMixer
+from nearmt.methods.adaptive import load_adaptive
+from nearmt.methods.knn import KnnConfig, resolve, settings_signature
+from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.retrieval.chunked import Chunked, ChunkPlan
 from nearmt.retrieval.neighbour_cache import DUPLICATES, RETENTIONS, SCOPES, CacheConfig
@@ -67,9 +69,11 @@ class ChunkConfig(KnnConfig):
 def resolve_cache(config: ChunkConfig, store: EntrySource) -> ChunkConfig:
     """The settings with lambda', T' and the columns filled in from what the store knows of itself."""
     weight, temperature = config.cache_weight, config.cache_temperature
-    if weight is None:
+    if config.adaptive is not None:
+        weight = temperature = None
+    elif weight is None:
         weight = round(max(0.0, (config.weight or 0.0) - CACHE_DISCOUNT), 2)
-    if temperature is None:
+    if temperature is None and config.adaptive is None:
         temperature = CACHE_TEMPERATURE_SHARE * store.cache_scale
     columns, gather = config.cache_columns or store.cache_columns, config.gather or config.k
     return replace(config, cache_weight=weight, cache_temperature=temperature, cache_columns=columns, gather=gather)
@@ -93,10 +97,12 @@ class ChunkMethod(RetrievingMethod):
         return Chunked(self.store, self._plan, source_lengths, max_steps)
 
     def settings(self) -> str:
-        return self.config.signature()
+        return settings_signature(self.config, self.mixer)
 
 
-def _mixer(config: ChunkConfig) -> FixedMixer:
+def _mixer(config: ChunkConfig) -> Mixer:
+    if config.adaptive is not None:
+        return load_adaptive(Path(config.adaptive), config.k, needs_cache=True)
     assert config.weight is not None and config.temperature is not None
     assert config.cache_weight is not None and config.cache_temperature is not None
     # Chunks that are read in order keep the distances of their search, and so its temperature.

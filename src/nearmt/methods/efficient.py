@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nearmt.config import option
-from nearmt.methods.knn import KnnConfig, resolve
-from nearmt.methods.mixing import FixedMixer
+from nearmt.methods.knn import KnnConfig, resolve, search_mixer, settings_signature
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.retrieval.retriever import Retriever
 from nearmt.retrieval.reuse import Reusing
@@ -42,10 +41,8 @@ class EfficientMethod(RetrievingMethod):
         self.config = resolve(config or EfficientConfig(), store)
         if self.config.reuse_distance is None:
             self.config = replace(self.config, reuse_distance=REUSE_SHARE * store.search_scale**0.5)
-        assert self.config.weight is not None and self.config.temperature is not None
-        # A distribution that is re-used keeps the squared distances of its search, so the same T fits.
-        weight, temperature = self.config.weight, self.config.temperature
-        super().__init__(store, FixedMixer(weight, temperature, weight, temperature))
+        # A distribution that is re-used keeps the squared distances of its search: the same mixer fits.
+        super().__init__(store, search_mixer(self.config))
 
     @property
     def shares_batch(self) -> bool:  # type: ignore[override]
@@ -56,4 +53,4 @@ class EfficientMethod(RetrievingMethod):
         return Reusing(self.store, self.config.k, self.config.reuse_distance, self.shares_batch, len(source_lengths))
 
     def settings(self) -> str:
-        return self.config.signature()
+        return settings_signature(self.config, self.mixer)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeVar
 
 from nearmt.config import Config, option
-from nearmt.methods.mixing import FixedMixer
+from nearmt.methods.adaptive import AdaptiveMixer, load_adaptive
+from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.retrieval.retriever import EveryStep, Retriever
 from nearmt.retrieval.source import EntrySource
@@ -32,12 +34,18 @@ class KnnConfig(Config):
         None, "softmax temperature T at search steps, on squared distances (default: from the store)", low=1e-6
     )
 
+    adaptive: str | None = option(
+        None, "network that weighs the neighbours in place of lambda and T (`nearmt train-adaptive` makes one)"
+    )
+
 
 AnyKnnConfig = TypeVar("AnyKnnConfig", bound=KnnConfig)
 
 
 def resolve(config: AnyKnnConfig, store: EntrySource) -> AnyKnnConfig:
-    """The settings with lambda and T filled in from what the store knows of itself."""
+    """The settings with lambda and T filled in from what the store knows of itself; a network needs neither."""
+    if config.adaptive is not None:
+        return replace(config, weight=None, temperature=None)
     weight, temperature = config.weight, config.temperature
     if weight is None:
         likely = store.likely_weight
@@ -47,6 +55,21 @@ def resolve(config: AnyKnnConfig, store: EntrySource) -> AnyKnnConfig:
     return replace(config, weight=weight, temperature=temperature)
 
 
+def search_mixer(config: KnnConfig) -> Mixer:
+    """A mixer for methods whose neighbours all come from searches."""
+    if config.adaptive is not None:
+        return load_adaptive(Path(config.adaptive), config.k, needs_cache=False)
+    assert config.weight is not None and config.temperature is not None
+    return FixedMixer(config.weight, config.temperature, config.weight, config.temperature)
+
+
+def settings_signature(config: KnnConfig, mixer: Mixer) -> str:
+    """The settings; of a network not its place but its content."""
+    if isinstance(mixer, AdaptiveMixer):
+        config = replace(config, adaptive=mixer.identity)
+    return config.signature()
+
+
 class KnnMethod(RetrievingMethod):
     """Equation 3 at every step."""
 
@@ -54,12 +77,10 @@ class KnnMethod(RetrievingMethod):
 
     def __init__(self, store: EntrySource, config: KnnConfig | None = None) -> None:
         self.config = resolve(config or KnnConfig(), store)
-        assert self.config.weight is not None and self.config.temperature is not None
-        weight, temperature = self.config.weight, self.config.temperature
-        super().__init__(store, FixedMixer(weight, temperature, weight, temperature))
+        super().__init__(store, search_mixer(self.config))
 
     def retriever(self, source_lengths: Sequence[int], max_steps: int) -> Retriever:
         return EveryStep(self.store, self.config.k, len(source_lengths))
 
     def settings(self) -> str:
-        return self.config.signature()
+        return settings_signature(self.config, self.mixer)

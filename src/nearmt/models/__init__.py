@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,9 +30,12 @@ __all__ = [
     "ModelConfig",
     "Seq2SeqModel",
     "TextCodec",
+    "TrainableModel",
     "TranslationModel",
     "export_embedded",
     "load_model",
+    "load_trainable",
+    "resolve_device",
     "split_to_fit",
 ]
 
@@ -68,15 +72,50 @@ class TranslationModel:
         return self.seq2seq.key_layer
 
 
+@dataclass(frozen=True)
+class TrainableModel:
+    """A model whose weights may change, and the same weights as a model that translates."""
+
+    weights: PreTrainedModel
+    tokenizer: Any
+    #: Its fingerprint is that of the weights as they were loaded.
+    translation: TranslationModel
+
+    def save(self, folder: Path) -> None:
+        """Write an ordinary Hugging Face folder: weights, settings of model and generation, tokenizer."""
+        from safetensors import SafetensorError
+
+        try:
+            self.weights.save_pretrained(folder)
+        except SafetensorError as error:  # its own kind for a full disk, with the system's number in the text
+            raise OSError(errno.ENOSPC if "os error 28" in str(error) else errno.EIO, str(error)) from error
+        self.tokenizer.save_pretrained(folder)
+
+
 def load_model(config: ModelConfig | None = None) -> TranslationModel:
     """Load a model by its embedded name, its folder, or its hub id."""
     config = config or ModelConfig()
     with timed("model/load"):
-        return _loaded(config, _resolve_device(config.device))
+        return _bound(*_load(config.model), config, resolve_device(config.device))
 
 
-def _loaded(config: ModelConfig, device: str) -> TranslationModel:
+def load_trainable(config: ModelConfig) -> TrainableModel:
+    """Load a model in fp32 with the weights that its makers trained open to training."""
+    if config.precision != "fp32":
+        raise ConfigError(f"precision = {config.precision!r}: weights are trained in fp32; leave --precision out")
+    device = resolve_device(config.device)
     model, tokenizer = _load(config.model)
+    for module in model.modules():  # positions that are computed, not learned, stay as they are
+        if "Sinusoidal" in type(module).__name__:
+            module.requires_grad_(False)
+    learned = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    translation = _bound(model, tokenizer, config, device)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name in learned)
+    return TrainableModel(model, tokenizer, translation)
+
+
+def _bound(model: PreTrainedModel, tokenizer: Any, config: ModelConfig, device: str) -> TranslationModel:
     family_of(model)
     codec = TextCodec(tokenizer, model.config, config.model, config.source_lang, config.target_lang)
     _bind_target_language(model, tokenizer, codec)
@@ -122,7 +161,8 @@ def _bind_target_language(model: PreTrainedModel, tokenizer: Any, codec: TextCod
         model.generation_config.forced_bos_token_id = codec.target_tag_id
 
 
-def _resolve_device(device: str) -> str:
+def resolve_device(device: str) -> str:
+    """The device that a setting means; one that is not there is refused."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:

@@ -54,6 +54,9 @@ class Seq2SeqModel:
         self, model: PreTrainedModel, *, key_layer: str = "output", precision: str = "fp32", device: str = "cpu"
     ) -> None:
         self.device = torch.device(device)
+        if self.device.type == "cuda":
+            # cuDNN plans its attention anew for every shape, and every step of a search has another one.
+            torch.backends.cuda.enable_cudnn_sdp(False)
         self.family: Family = family_of(model)
         self.key_layer, self.precision = key_layer, precision
         model.eval().requires_grad_(False)
@@ -121,16 +124,25 @@ class Seq2SeqModel:
             return [key_BTH[b, first : first + len(target)].float() for b, target in enumerate(targets)]
 
     @torch.inference_mode()
+    def teach(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[tuple[Tensor, Tensor]]:
+        """Keys [T, H] as `force_decode` gives them, and the log-probabilities of all tokens there [T, V], a pair."""
+        with timed("model/teach"):
+            inputs = self._forced_inputs(sources, targets)
+            output, key_BTH = self._probe.run(lambda: self._model(**inputs))
+            first = len(self.prompt) - 1
+            spans = [slice(first, first + len(target)) for target in targets]
+            return [
+                (key_BTH[b, span].float(), output.logits[b, span].float().log_softmax(dim=-1))
+                for b, span in enumerate(spans)
+            ]
+
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
         """The model's log-probability of every target token, [T] a pair."""
-        with timed("model/score"):
-            logits_BTV = self._model(**self._forced_inputs(sources, targets)).logits
-            scores = []
-            for logits_TV, target in zip(logits_BTV[:, len(self.prompt) - 1 :], targets, strict=True):
-                token_T1 = torch.tensor(target, device=self.device)[:, None]
-                log_prob_TV = logits_TV[: len(target)].float().log_softmax(dim=-1)
-                scores.append(log_prob_TV.gather(1, token_T1)[:, 0])
-            return scores
+        scores = []
+        for (_, log_prob_TV), target in zip(self.teach(sources, targets), targets, strict=True):
+            token_T1 = torch.tensor(target, device=self.device)[:, None]
+            scores.append(log_prob_TV.gather(1, token_T1)[:, 0])
+        return scores
 
     @torch.inference_mode()
     def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:

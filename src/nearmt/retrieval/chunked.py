@@ -27,7 +27,7 @@ class ChunkPlan:
     varying_chunk: bool
     #: Chunks that a search brings into the cache; the k nearest make the distribution of its own step.
     gather: int
-    #: Search also where the nearest cache entry of the best hypothesis is farther than this.
+    #: A row also searches where its nearest cache entry is farther than this.
     search_beyond: float | None
     in_order: bool
     cache: CacheConfig
@@ -56,9 +56,9 @@ class Chunked:
         if rest:
             recalled = self._recall(query_BD, rest, sources)
             found.put(torch.tensor(rest, device=query_BD.device), Origin.CACHE, recalled)
-            far = self._far(recalled, [sources[row] for row in rest])
+            far = self._far(recalled, rest)
             if far:
-                self._search(found, query_BD, [row for row in rest if sources[row] in far], time, sources)
+                self._search(found, query_BD, far, time, sources)
         return found
 
     def reorder(self, row_B: Tensor) -> None:
@@ -106,9 +106,9 @@ class Chunked:
             query_RE = query_BD[row_R, : self._plan.cache.columns]
             return self._cache.recall(rows, [sources[row] for row in rows], query_RE, self._plan.k)
 
-    def _far(self, recalled: Neighbours, own: list[int]) -> set[int]:
-        """Sentences whose best hypothesis (the first of their rows) finds nothing near in the cache."""
+    def _far(self, recalled: Neighbours, rows: list[int]) -> list[int]:
+        """Those of the rows that find nothing near in the cache."""
         if self._plan.search_beyond is None:
-            return set()
-        far_R = (recalled.distance_BK[:, 0] > self._plan.search_beyond).tolist()
-        return {source for row, source in enumerate(own) if far_R[row] and (row == 0 or own[row - 1] != source)}
+            return []
+        is_far = (recalled.distance_BK[:, 0] > self._plan.search_beyond).tolist()
+        return [row for row, far in zip(rows, is_far, strict=True) if far]

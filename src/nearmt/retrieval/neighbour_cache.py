@@ -46,8 +46,7 @@ class NeighbourCache:
 
     def remember(self, rows: list[int], sources: list[int], entry_RX: Tensor) -> None:
         """Take in the chunk entries that these rows retrieved (-1: none)."""
-        holders = list(dict.fromkeys(self._holders(rows, sources)))
-        new_GX = entry_RX.reshape(len(holders), -1)
+        holders, new_GX = _by_holder(self._holders(rows, sources), entry_RX)
         if self._config.retention == "all":
             new_GX = torch.cat([self._held_UM[holders], new_GX], dim=1)
         new_GM = _compact(new_GX, self._config.duplicates == "remove")
@@ -85,7 +84,7 @@ class NeighbourCache:
             self._held_UM, self._key_UME = self._held_UM[row_B], self._key_UME[row_B]
 
     def _holders(self, rows: list[int], sources: list[int]) -> list[int]:
-        """Who holds what each row retrieves. Rows of one holder stand together and are equally many."""
+        """Who holds what each row retrieves. Rows of one holder stand together; those that read are equally many."""
         return rows if self._config.scope == "hypothesis" else sources
 
     def _caches(self, rows: list[int], sources: list[int]) -> tuple[Tensor, Tensor]:
@@ -106,6 +105,19 @@ class NeighbourCache:
             ordered_1M = ordered_1M.masked_fill(_repeats(ordered_1M), -1)
             entry_1M = torch.full_like(entry_1M, -1).scatter(1, place_1M, ordered_1M)
         return entry_1M, self._key_UME.view(1, -1, self._config.columns)
+
+
+def _by_holder(holder_of_row: list[int], entry_RX: Tensor) -> tuple[list[int], Tensor]:
+    """The holders, and what the rows of each retrieved, side by side [G, X']; -1 fills up."""
+    holders = list(dict.fromkeys(holder_of_row))
+    rows_each = len(holder_of_row) // len(holders)
+    if all(holder_of_row.count(holder) == rows_each for holder in holders):
+        return holders, entry_RX.reshape(len(holders), -1)
+    place = {holder: number for number, holder in enumerate(holders)}
+    ranks = [holder_of_row[:row].count(holder) for row, holder in enumerate(holder_of_row)]
+    entry_GRX = entry_RX.new_full((len(holders), max(ranks) + 1, entry_RX.shape[1]), -1)
+    entry_GRX[[place[holder] for holder in holder_of_row], ranks] = entry_RX
+    return holders, entry_GRX.flatten(1)
 
 
 def _compact(entry_GX: Tensor, unique: bool) -> Tensor:

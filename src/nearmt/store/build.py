@@ -142,9 +142,10 @@ def update(
 ) -> Manifest:
     """Measure the store as it is now and replace its manifest; what needs the model stays without one."""
     segments = [Segment(folder / record.name, record, reduction.columns) for record in records]
-    recalls = [(r.index["recall"], r.entries) for r in records if "recall" in r.index]
+    recalls = [(r.index["recall"], r.kept) for r in records if "recall" in r.index]
     recall = sum(r * n for r, n in recalls) / sum(n for _, n in recalls) if recalls else None
-    calibration = calibrate(segments, reduction, cache_columns_of(reduction))
+    device = None if model is None else model.seq2seq.device
+    calibration = calibrate(segments, reduction, cache_columns_of(reduction), device)
     weight = manifest.calibration.likely_weight
     if model is not None:
         weight = likely_weight(model, segments, reduction.columns, calibration.search_scale)

@@ -26,22 +26,27 @@ _FEWEST_PAIRS = 20
 _EM_STEPS = 60
 
 
-def calibrate(segments: list[Segment], reduction: Reduction, cache_columns: int) -> Calibration:
-    """Distances of a sample of entries to their nearest in other sentences, by exact search."""
-    entries = Entries(segments, torch.device("cpu"))
+def calibrate(
+    segments: list[Segment], reduction: Reduction, cache_columns: int, device: torch.device | None = None
+) -> Calibration:
+    """Distances of a sample of entries to their nearest in other sentences, by exact search of those that are kept."""
+    entries = Entries(segments, device or torch.device("cpu"))
     fallback = _from_variance(reduction, cache_columns)
     if not len(entries):
         return fallback
-    sample_Q = sample(len(entries), QUERIES)
+    sample_Q = sample(entries.kept, QUERIES).to(entries.device)
+    if entries.kept_N is not None:
+        sample_Q = entries.kept_N.nonzero().flatten()[sample_Q]
     query_QD = entries.keys(sample_Q, reduction.columns)
     exact = [TorchIndex(key_ND) for key_ND in entries.keys_by_segment]
     searcher = Searcher(entries, list[Index](exact), reduction.columns)
-    found = _of_other_sentences(entries, sample_Q, searcher.search(query_QD, NEIGHBOURS + _OWN_SENTENCE))
+    found = searcher.search(query_QD, NEIGHBOURS + _OWN_SENTENCE, entries.kept_N)
+    found = _of_other_sentences(entries, sample_Q, found)
     there_QK = ~torch.isinf(found.distance_BK)
     squared = found.distance_BK[there_QK]
     if not len(squared):
         return fallback
-    own_QK = torch.arange(len(sample_Q))[:, None].expand_as(there_QK)[there_QK]
+    own_QK = torch.arange(len(sample_Q), device=entries.device)[:, None].expand_as(there_QK)[there_QK]
     cache_key_XE = entries.keys(found.entry_BK[there_QK], cache_columns)
     distance_X = (cache_key_XE - query_QD[own_QK, :cache_columns]).square().sum(dim=1).sqrt()
     # A store of repetitions has distances of zero, which are no unit for a temperature.
@@ -60,14 +65,14 @@ def likely_weight(model: TranslationModel, segments: list[Segment], columns: int
     model does not, the larger the weight: it tells a domain that is strange to the model from one
     that is not.
     """
-    entries = Entries(segments, torch.device("cpu"))
+    entries = Entries(segments, model.seq2seq.device)
     numbers = [n for n in sample(entries.pair_count, _SCORED_PAIRS, seed=1).tolist() if len(entries.of_pair(n))]
     if len(numbers) < _FEWEST_PAIRS:
         return None
     indexes = [open_index(s, key, "auto") for s, key in zip(segments, entries.keys_by_segment, strict=True)]
     searcher = Searcher(entries, indexes, columns)
     temperature = TEMPERATURE_SHARE * search_scale
-    neighbour_X = torch.cat([_neighbours_say(entries, searcher, n, columns, temperature) for n in numbers])
+    neighbour_X = torch.cat([_neighbours_say(entries, searcher, n, columns, temperature).cpu() for n in numbers])
     model_parts = []
     for start in range(0, len(numbers), _SCORED_TOGETHER):
         batch = numbers[start : start + _SCORED_TOGETHER]
@@ -83,8 +88,12 @@ def _neighbours_say(entries: Entries, searcher: Searcher, number: int, columns: 
     found = searcher.search(entries.keys(entry_T, columns), NEIGHBOURS + _OWN_SENTENCE)
     found = _of_other_sentences(entries, entry_T, found)
     says_TK = entries.tokens(found.entry_BK) == entries.tokens(entry_T)[:, None]
+    score_TK = -found.distance_BK / temperature
+    stands_for_TK = entries.weights(found.entry_BK)
+    if stands_for_TK is not None:
+        score_TK = score_TK + stands_for_TK.log()
     # A token without neighbours has no weights, not undefined ones.
-    weight_TK = torch.softmax(-found.distance_BK / temperature, dim=1).nan_to_num(0.0)
+    weight_TK = torch.softmax(score_TK, dim=1).nan_to_num(0.0)
     return (weight_TK * says_TK).sum(dim=1)
 
 

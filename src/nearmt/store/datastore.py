@@ -147,6 +147,12 @@ class Datastore:
         for segment in self._segments:
             yield from segment.pairs()
 
+    def pair_lengths(self) -> Tensor:
+        """How many entries each pair has, [P], in corpus order."""
+        zero = torch.zeros(1, dtype=torch.long)
+        lengths = [torch.diff(torch.from_numpy(segment.end_P), prepend=zero) for segment in self._segments]
+        return torch.cat([zero[:0], *lengths])
+
     def pair_of(self, entry: int) -> Pair:
         """The pair that an entry comes from."""
         number = self._entries.pair_numbers(torch.tensor([entry], device=self.device))
@@ -201,6 +207,10 @@ class Datastore:
 
     def tokens(self, entry: Tensor) -> Tensor:
         return self._entries.tokens(entry.to(self.device)).to(entry.device)
+
+    def weights(self, entry: Tensor) -> Tensor | None:
+        weight = self._entries.weights(entry.to(self.device))
+        return None if weight is None else weight.to(entry.device)
 
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         return self._entries.keys(entry_M.to(self.device), columns).to(entry_M.device)

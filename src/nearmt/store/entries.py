@@ -22,6 +22,21 @@ class Entries:
         self._token_N = _join(tokens, torch.int32).to(device)
         ends = [torch.from_numpy(segment.end_P) + start for segment, start in zip(segments, self.offsets, strict=False)]
         self._end_P = _join(ends, torch.long).to(device)
+        self._weight_N = self._read_weights()
+        #: Which entries can be found; None stands for all.
+        self.kept_N = None if self._weight_N is None else self._weight_N > 0
+        #: How many these are.
+        self.kept = len(self) if self.kept_N is None else int(self.kept_N.sum())
+
+    def _read_weights(self) -> Tensor | None:
+        """The weights of a pruned store; entries of segments that are whole stand for themselves."""
+        if all(segment.weight_N is None for segment in self._segments):
+            return None
+        weight_N = torch.ones(len(self))
+        for segment, start in zip(self._segments, self.offsets, strict=False):
+            if segment.weight_N is not None:
+                weight_N[start : start + len(segment.weight_N)] = torch.from_numpy(segment.weight_N)
+        return weight_N.to(self.device)
 
     def __len__(self) -> int:
         return int(self.offsets[-1])
@@ -31,6 +46,15 @@ class Entries:
         if not len(self):
             return torch.zeros_like(entry)
         return self._token_N[entry.clamp(min=0)].long()
+
+    def weights(self, entry: Tensor) -> Tensor | None:
+        """How many entries each stands for: 0 for one that was merged into another (1 for entry -1).
+
+        None where the store is not pruned.
+        """
+        if self._weight_N is None:
+            return None
+        return torch.where(entry < 0, 1.0, self._weight_N[entry.clamp(min=0)])
 
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         """fp32 keys [M, columns]."""

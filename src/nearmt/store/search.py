@@ -23,19 +23,27 @@ class Searcher:
     columns: int
 
     def search(self, query_BD: Tensor, k: int, allowed_N: Tensor | None = None) -> Neighbours:
-        """Exactly k entries that are allowed, fewer only where fewer exist (-1 and inf fill up)."""
+        """Exactly k entries that are allowed and not pruned, fewer only where fewer exist (-1 and inf fill up)."""
         with timed("index/search"):
-            live = len(self.entries) if allowed_N is None else int(allowed_N.sum())
+            live_N = self._live(allowed_N)
+            live = self.entries.kept if allowed_N is None or live_N is None else int(live_N.sum())
             found = self._measure(query_BD, k, self._nominate(self.indexes, query_BD, k, allowed_N))
             # An approximate index may miss entries in its lists or behind the mask: ask an exact one.
             short_B = (found.entry_BK >= 0).sum(dim=1) < min(k, live)
             if bool(short_B.any()):
                 exact: list[Index] = [TorchIndex(key_ND) for key_ND in self.entries.keys_by_segment]
-                again = self._nominate(exact, query_BD[short_B], k, allowed_N)
+                again = self._nominate(exact, query_BD[short_B], k, live_N)
                 complete = self._measure(query_BD[short_B], k, again)
                 found.entry_BK[short_B] = complete.entry_BK
                 found.distance_BK[short_B] = complete.distance_BK
             return found
+
+    def _live(self, allowed_N: Tensor | None) -> Tensor | None:
+        """The allowed entries without pruned ones; None stands for all."""
+        kept_N = self.entries.kept_N
+        if allowed_N is None or kept_N is None:
+            return kept_N if allowed_N is None else allowed_N
+        return allowed_N & kept_N.to(allowed_N.device)
 
     def _nominate(self, indexes: list[Index], query_BD: Tensor, k: int, allowed_N: Tensor | None) -> Tensor:
         """Candidates of all segments, [B, at least k], under the store's numbering."""

@@ -1,0 +1,60 @@
+"""What `nearmt evaluate` prints: JSON, Markdown or tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Literal
+
+import click
+
+from nearmt.evaluation.report import Row, markdown, signatures, table
+
+#: Of the table of several systems at least: numbers that are cut off are of no use.
+_WIDTH = 110
+
+
+def print_rows(rows: list[Row], baseline: str, as_json: bool, as_markdown: bool) -> None:
+    """One system or several, in the form that was asked for."""
+    if as_markdown:
+        click.echo(markdown(rows))
+    elif as_json and len(rows) == 1:
+        click.echo(json.dumps(dataclasses.asdict(rows[0].system.result)))
+    elif as_json:
+        click.echo(json.dumps({"baseline": baseline, "systems": [row.as_dict() for row in rows]}, ensure_ascii=False))
+    elif len(rows) == 1:
+        _print_one(rows[0])
+    else:
+        _print_several(rows)
+
+
+def _print_one(row: Row) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    values = dataclasses.asdict(row.system.result)
+    shown = Table(box=None, show_header=False)
+    shown.add_column()
+    shown.add_column(overflow="fold")
+    # Numbers first: signatures are long.
+    for name in sorted(values, key=lambda name: name.endswith("signature")):
+        shown.add_row(f"[bold]{name.replace('_', ' ')}", "none" if values[name] is None else str(values[name]))
+    Console().print(shown)
+
+
+def _print_several(rows: list[Row]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(width=max(Console().width, _WIDTH))
+    headings, *cells = table(rows)
+    shown = Table(box=None, padding=(0, 1, 0, 0))
+    for heading in headings:
+        justify: Literal["left", "right"] = "left" if heading == "system" else "right"
+        shown.add_column(heading.replace(" ", "\n"), justify=justify, no_wrap=True)
+    for row in cells:
+        shown.add_row(*map(escape, row))
+    console.print(shown)
+    for name, signature in signatures(rows).items():
+        console.print(f"[bold]{escape(name)}[/] {escape(signature)}", highlight=False, soft_wrap=True)

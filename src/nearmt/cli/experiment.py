@@ -1,0 +1,112 @@
+"""nearmt experiment"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nearmt.cli.console import progress_bar, warn
+from nearmt.cli.explain import print_explanation
+from nearmt.cli.manual import ManualCommand
+from nearmt.cli.options import config_options, pick
+from nearmt.decoding import SearchConfig
+from nearmt.errors import writing
+from nearmt.evaluation import find_comet
+from nearmt.experiments import (
+    EXPERIMENTS,
+    Cell,
+    Experiment,
+    ExperimentConfig,
+    Setup,
+    Workshop,
+    Written,
+    run_tasks,
+    tasks_of,
+    write_report,
+)
+from nearmt.experiments.examples import read_examples
+from nearmt.experiments.tables import markdown
+from nearmt.models import ModelConfig
+from nearmt.store import StoreConfig
+
+ALL = "all"
+
+
+@click.command(cls=ManualCommand)
+@click.argument("name", type=click.Choice([*EXPERIMENTS, ALL]))
+@click.option("--data", required=True, type=click.Path(path_type=Path), help="folder with a folder for each domain")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="folder of all that is made and found")
+@click.option("--report", "only_report", is_flag=True, help="only write the reports of what is there, without a model")
+@config_options(ExperimentConfig, ModelConfig, StoreConfig, SearchConfig)
+def command(name: str, data: Path, out: Path, only_report: bool, **options: Any) -> None:
+    """Measure the systems of the paper, and what its ablations vary, on the texts of one or more domains.
+
+    Each row of the table is measured once on each domain and kept in OUT with everything it needs: datastores,
+    tuned settings, trained models. An interrupted run goes on where it was; several processes can share an OUT.
+    The results are OUT/NAME.json, OUT/NAME.md and OUT/NAME.svg. `all` runs every experiment.
+
+    \b
+    nearmt experiment main --data data --out results
+    nearmt experiment strategies --data data --out results --domains koran --tune none
+    nearmt experiment main --data data --out results --report
+    """
+    settings = {key.replace("_", "-"): found for key, found in options.items() if found is not None}
+    config = pick(ExperimentConfig, settings)
+    parts = pick(ModelConfig, settings), pick(StoreConfig, settings), pick(SearchConfig, settings)
+    if config.comet is not None:
+        find_comet(config.comet)
+    workshop = Workshop(Setup(data, out, config, *parts), progress_bar)
+    chosen = list(EXPERIMENTS.values()) if name == ALL else [EXPERIMENTS[name]]
+    if only_report:
+        _report_all(workshop, chosen, name)
+        return
+    wanted = [(experiment, tasks_of(workshop, experiment)) for experiment in chosen]
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+    line = _command_line(name, settings)
+    for experiment, tasks in wanted:
+        run_tasks(workshop, tasks, line, _say)
+        _show(workshop, experiment, write_report(workshop, experiment))
+
+
+def _report_all(workshop: Workshop, chosen: list[Experiment], name: str) -> None:
+    for experiment in chosen:
+        if name != ALL or workshop.shelf.cells(experiment.name):
+            _show(workshop, experiment, write_report(workshop, experiment))
+
+
+def _say(cell: Cell) -> None:
+    """A line for every cell when it is done: runs take hours."""
+    found = cell.evaluation
+    speed = f"  {found['tokens_per_second']:.0f} tokens/s" if cell.speeds_count and "tokens_per_second" in found else ""
+    score = f"  BLEU {found['bleu']:.2f}  chrF {found['chrf']:.2f}" if "bleu" in found else ""
+    click.echo(f"{cell.experiment} {cell.domain} {cell.row}{score}{speed}", err=True)
+
+
+def _show(workshop: Workshop, experiment: Experiment, written: Written) -> None:
+    if experiment.measure is None:
+        click.echo(markdown(written.report) + "\n")
+    else:
+        for cell in workshop.shelf.cells(experiment.name):
+            for translation, _ in read_examples(workshop.shelf, cell):
+                print_explanation(sys.stdout, translation)
+    for note in written.notes:
+        warn(note)
+    warn(f"written to {workshop.setup.out}: {', '.join(written.files)}")
+
+
+def _command_line(name: str, settings: dict[str, Any]) -> str:
+    """What was typed, with names instead of this machine's paths."""
+    words = ["nearmt", "experiment", name, "--data", "DATA", "--out", "OUT"]
+    for option, value in settings.items():
+        if option in ("commit", "comet"):  # the one is noted by itself, the other is a path
+            continue
+        if isinstance(value, bool):
+            words.append(f"--{option}" if value else f"--no-{option}")
+        else:
+            words += [f"--{option}", Path(value).name if option == "model" else str(value)]
+    return shlex.join(words)

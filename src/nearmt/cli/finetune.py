@@ -1,0 +1,186 @@
+"""nearmt finetune"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nearmt.cli.console import counted, explain_run, progress_bar, waiting, warn
+from nearmt.cli.manual import ManualCommand
+from nearmt.cli.options import config_options, pick
+from nearmt.cli.reading import check_not_empty, reading_options, warn_about
+from nearmt.contracts import Pair
+from nearmt.corpus import CleaningConfig, PairStream, Request
+from nearmt.errors import ConfigError
+from nearmt.models import ModelConfig, load_trainable
+from nearmt.training.finetune import FinetuneResult, check_free, finetune
+from nearmt.training.grid import GridConfig, GridResult, finetune_grid
+from nearmt.training.loop import Epoch, FinetuneConfig
+
+
+@click.command(cls=ManualCommand)
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--dev",
+    required=True,
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="pairs to judge by, kept apart from FILES; give it twice for two aligned files",
+)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="folder of the new model")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@config_options(FinetuneConfig, GridConfig)
+@reading_options
+@config_options(ModelConfig)
+def command(
+    files: tuple[Path, ...],
+    dev: tuple[Path, ...],
+    out: Path,
+    as_json: bool,
+    limit: int | None,
+    strict: bool,
+    unconfirmed: bool,
+    **options: Any,
+) -> None:
+    """Train a model on a memory, for comparison with looking things up in it.
+
+    FILES are memories as in `nearmt build`. The model that is started from stays as it is; the new one is an
+    ordinary model folder, for `--model` and for other tools. Of all epochs the one with the lowest loss on
+    --dev is kept, and epoch 0 is the model as it was. Training wants a GPU.
+
+    With --grid every point that is finished is kept in the folder OUT.grid: the same command goes on after an
+    interruption. Several processes can share a grid: each with its own --shard, and a last call without.
+
+    \b
+    nearmt finetune memory.tmx --dev test.tsv --out tuned --epochs 1
+    nearmt finetune train.tsv --dev dev.tsv --out tuned --grid paper --shard 1/4
+    nearmt finetune train.tsv --dev dev.tsv --out tuned --grid paper
+    """
+    settings = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    config, grid = pick(FinetuneConfig, settings), pick(GridConfig, settings)
+    model = pick(ModelConfig, settings)
+    if grid.grid is None and (grid.shard or "select" in settings):
+        raise ConfigError("--shard and --select belong to a grid: give --grid paper")
+    check_free(out)
+    request = Request(model.source_lang, model.target_lang)
+    for paths in (files, dev):  # missing files and unknown formats are found before the model is loaded
+        PairStream(list(paths), request)
+    with waiting("loading the model"):
+        trainable = load_trainable(model)
+    request = Request(*trainable.translation.language_pair, unconfirmed)
+    cleaning = pick(CleaningConfig, settings)
+    pairs = _read(PairStream(list(files), request, cleaning, limit=limit, strict=strict), "train on")
+    dev_pairs = _read(PairStream(list(dev), request, strict=True), "judge by")
+    explain_run(f"cleaning {cleaning.signature()}")
+    if grid.grid is None:
+        with progress_bar("updates") as progress:
+            result = finetune(trainable, pairs, dev_pairs, out, config, progress=progress, on_epoch=_tell_epoch)
+        _print_result(out, result, as_json)
+    else:
+        del trainable  # every point starts from the model as it is stored
+        with progress_bar("updates") as progress:
+            results = finetune_grid(model, pairs, dev_pairs, out, config, grid, progress=progress, on_point=_tell_point)
+        _print_grid(out, results, as_json)
+
+
+def _read(stream: PairStream, purpose: str) -> list[Pair]:
+    with progress_bar("reading") as progress:
+        pairs = list(counted(stream, progress))
+    check_not_empty(stream.report, purpose)
+    warn_about(stream.report)
+    return pairs
+
+
+def _tell_epoch(epoch: Epoch) -> None:
+    explain_run(
+        f"epoch {epoch.number}: train loss {_shown(epoch.train_loss)}, dev loss {_shown(epoch.dev_loss)}, "
+        f"{epoch.seconds:.1f} s"
+    )
+
+
+def _tell_point(result: FinetuneResult) -> None:
+    explain_run(
+        f"{_point(result)}: dev loss {_shown(result.dev_loss)}, dev BLEU {_shown(result.dev_bleu, 2)}, "
+        f"{result.seconds:.1f} s"
+    )
+
+
+def _print_result(out: Path, result: FinetuneResult, as_json: bool) -> None:
+    _warn_of(result)
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(result)))
+        return
+    rows = [
+        (
+            f"{epoch.number}{' *' if epoch.number == result.best_epoch else ''}",
+            _shown(epoch.train_loss),
+            _shown(epoch.dev_loss),
+            f"{epoch.learning_rate:.3g}",
+            f"{epoch.seconds:.1f}",
+        )
+        for epoch in result.history
+    ]
+    _print_table(("epoch", "train loss", "dev loss", "learning rate", "seconds"), rows)
+    bleu = f", dev BLEU {result.dev_bleu} on {result.dev_bleu_sentences} sentences" if result.dev_bleu_sentences else ""
+    click.echo(f"epoch {result.best_epoch} written to {out}{bleu}")
+
+
+def _print_grid(out: Path, results: GridResult, as_json: bool) -> None:
+    for result in results.points:
+        _warn_of(result)
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(results)))
+        return
+    rows = [
+        (
+            f"{_point(result)}{' *' if results.best == result else ''}",
+            str(result.best_epoch),
+            _shown(result.dev_loss),
+            _shown(result.dev_bleu, 2),
+            f"{result.seconds:.1f}",
+        )
+        for result in results.points
+    ]
+    _print_table(("point", "epoch", "dev loss", "dev BLEU", "seconds"), rows)
+    if results.best:
+        click.echo(f"{_point(results.best)} written to {out}")
+    else:
+        click.echo(
+            f"{len(results.points)} of {results.total} points are finished; a call without --shard picks the best"
+        )
+
+
+def _warn_of(result: FinetuneResult) -> None:
+    if result.too_long:
+        warn(f"{result.too_long} pairs are longer than the model's positions: not trained on")
+    if result.stopped == "diverged":
+        warn(f"{_point(result)}: the loss was no longer a number; a smaller --learning-rate may help")
+    if result.best_epoch == 0:
+        warn(f"{_point(result)}: no epoch has a lower dev loss than the model as it was, which is kept")
+
+
+def _point(result: FinetuneResult) -> str:
+    settings = result.settings
+    warmup = "with" if settings["warmup"] else "without"
+    return f"{settings['learning-rate']:g} {settings['schedule']} {warmup} warm-up"
+
+
+def _shown(value: float | None, digits: int = 4) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def _print_table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None)
+    for place, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if place else "left")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)

@@ -1,0 +1,150 @@
+"""nearmt tune"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nearmt.cli.console import progress_bar, warn
+from nearmt.cli.manual import ManualCommand
+from nearmt.cli.options import config_options, gather, pick, run_options
+from nearmt.cli.setup import make_translator
+from nearmt.contracts import Pair
+from nearmt.corpus import read_pairs
+from nearmt.decoding import SearchConfig
+from nearmt.errors import ConfigError, OutputError
+from nearmt.methods import METHOD_CONFIGS, PRESETS
+from nearmt.translator import Translator
+from nearmt.tuning import TuneConfig, Tuned, tune, write_config
+
+_TRIALS_SHOWN = 8
+
+
+@click.command(cls=ManualCommand)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--dev",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="pairs to tune on [default: a part of the memory]; give it twice for two aligned files",
+)
+@click.option("--limit", type=click.IntRange(min=1), help="use only the first pairs of the dev set")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("tuned.toml"),
+    show_default=True,
+    help="the configuration file to write; every trial is kept beside it, in OUT.trials.jsonl",
+)
+@click.option("--overwrite", is_flag=True, help="begin anew where there are trials of another run")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@config_options(TuneConfig)
+@run_options
+def command(
+    folder: Path,
+    dev: tuple[Path, ...],
+    limit: int | None,
+    out: Path,
+    overwrite: bool,
+    as_json: bool,
+    config_file: Path | None,
+    **options: Any,
+) -> None:
+    """Find the settings of a method that suit a datastore.
+
+    The dev set is translated with many settings, and those that score best are written as a configuration
+    file for `translate --config` and `evaluate --config`. Without --dev, part of the memory serves: its pairs
+    are held out, so that no search finds them or their copies.
+
+    Settings that are given, on the command line or with --config, stay as they are; the others are tuned.
+    A run that was interrupted goes on where it was when the same command is given again.
+
+    \b
+    nearmt tune memory --dev test.tsv --budget 4
+    nearmt tune memory --dev test.tsv --method knn --tune lambda --strategy grid --budget 7 --out knn.toml
+    """
+    given = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    config = pick(TuneConfig, given)
+    of_run = {name: value for name, value in options.items() if name.replace("_", "-") not in config.public_fields()}
+    settings = {**gather(of_run, config_file), "datastore": str(folder)}
+    if settings.get("method") == "plain":
+        raise ConfigError("method 'plain' has nothing to tune; use knn, efficient or chunk")
+    record = out.with_name(out.name + ".trials.jsonl")
+    _check_output(out, record, overwrite)
+    if dev:
+        read_pairs(*dev)  # a missing file or an unknown format is found before the model is loaded
+    translator = make_translator(settings, frozenset(given) - set(config.public_fields()))
+    assert translator.datastore is not None
+    name = settings.get("method") or "chunk"
+    with progress_bar("sentences") as progress:
+        tuned = tune(
+            translator.model,
+            translator.datastore,
+            name,
+            _dev_pairs(translator, dev, limit),
+            config if limit is None else dataclasses.replace(config, held_out=min(limit, config.held_out)),
+            _fixed(name, settings),
+            record,
+            progress,
+            translator.batch_size,
+            translator.search,
+            overwrite=overwrite,
+        )
+    write_config(out, tuned, {n: v for n, v in settings.items() if n in SearchConfig.public_fields()})
+    if as_json:
+        click.echo(json.dumps({"out": str(out), "method": tuned.method, "settings": tuned.settings, **tuned.facts()}))
+    else:
+        _print(tuned)
+        warn(f"{out}: written; use it with --config {out}")
+
+
+# The datastore is the argument; a second way to name it would only confuse.
+command.params = [parameter for parameter in command.params if parameter.name != "datastore"]
+
+
+def _check_output(out: Path, record: Path, overwrite: bool) -> None:
+    """What cannot be written should not become known after hours."""
+    if out.is_dir():
+        raise OutputError(f"{out}: is a folder; name a file")
+    if out.exists() and not record.exists() and not overwrite:
+        raise OutputError(f"{out}: exists, and not from an unfinished run; give another --out, or --overwrite")
+
+
+def _dev_pairs(translator: Translator, dev: tuple[Path, ...], limit: int | None) -> list[Pair] | None:
+    if not dev:
+        return None
+    source_lang, target_lang = translator.model.language_pair
+    return list(read_pairs(*dev, source_lang=source_lang, target_lang=target_lang, limit=limit))
+
+
+def _fixed(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the method that were given, a preset's included."""
+    chosen = {**PRESETS.get(settings.get("preset") or "", {}), **settings}
+    return {name: chosen[name] for name in METHOD_CONFIGS[method].public_fields() if name in chosen}
+
+
+def _print(tuned: Tuned) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    names = list(tuned.trials[0].settings)
+    table = Table(box=None)
+    for heading in (*names, tuned.metric, ""):
+        table.add_column(heading, justify="right" if heading else "left")
+    full = [trial for trial in tuned.trials if trial.share == 1]
+    defaults = full[0].settings
+    ranked = sorted(full, key=lambda trial: trial.score, reverse=True)
+    best = [trial for trial in ranked if trial.settings == {name: tuned.settings[name] for name in names}]
+    rest = [trial for trial in ranked if trial not in best and trial.settings != defaults]
+    for trial in [*best, *rest[: _TRIALS_SHOWN - 1]]:
+        note = "tuned" if trial in best else ""
+        table.add_row(*(str(trial.settings[name]) for name in names), f"{trial.score:.2f}", note)
+    table.add_row(*(str(defaults[name]) for name in names), f"{tuned.default_score:.2f}", "defaults")
+    if tuned.base_score is not None:
+        table.add_row(*("" for _ in names), f"{tuned.base_score:.2f}", "the model alone")
+    Console().print(table)

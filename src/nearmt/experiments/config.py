@@ -1,0 +1,51 @@
+"""What can be chosen for an experiment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nearmt.config import Config, option
+
+#: What each row's settings come from.
+TUNINGS = ("none", "smart", "grid")
+#: How the fine-tuned model of a domain is found.
+FINE_TUNINGS = ("paper", "grid", "none")
+
+
+@dataclass(frozen=True)
+class ExperimentConfig(Config):
+    """What is measured."""
+
+    domains: str | None = option(None, "folders of the data, joined by commas (default: all that have train and test)")
+    rows: str | None = option(None, "rows of the table, joined by commas (default: all)")
+    limit: int | None = option(None, "use only the first lines of a test set", low=1)
+    tune: str = option("smart", "settings of each row on its own, on the dev set: a search, the grid", choices=TUNINGS)
+    tune_budget: int = option(36, "translations of the dev set that tuning a row may take", low=1)
+    dev_limit: int = option(500, "dev lines that are translated to choose by", low=1)
+    batch_size: int = option(8, "sentences translated together", low=1)
+    tune_batch_size: int | None = option(
+        None,
+        "the same while tuning, where results do not depend on it (default: 64 on a GPU, else --batch-size)",
+        low=1,
+    )
+    fine_tune: str = option(
+        "paper", "the paper's choice for a domain, the best of its grid, none", choices=FINE_TUNINGS
+    )
+    fine_tune_epochs: int = option(20, "most epochs of fine-tuning", low=1)
+    adaptive_updates: int = option(5000, "most updates of an adaptive network", low=1)
+    comet: str | None = option(None, "also score with COMET: the path of its comet-score")
+    examples: int = option(5, "sentences shown by the experiment examples", low=1)
+    side_by_side: bool = option(False, "other work runs on this machine: speeds do not count and are not shown")
+    commit: str | None = option(None, "of the code, where git cannot be asked")
+
+    @property
+    def domain_names(self) -> list[str]:
+        return _names(self.domains)
+
+    @property
+    def row_names(self) -> list[str]:
+        return _names(self.rows)
+
+
+def _names(joined: str | None) -> list[str]:
+    return [name.strip() for name in (joined or "").split(",") if name.strip()]

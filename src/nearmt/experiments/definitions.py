@@ -1,0 +1,140 @@
+"""Every table and ablation of the paper, one function each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from nearmt.experiments.data import GENERAL
+from nearmt.experiments.examples import explain, write_examples
+from nearmt.experiments.rows import Experiment, Row
+from nearmt.methods import PRESETS
+
+BASE = Row("base", "Base MT")
+FINE_TUNED = Row("fine-tuned", "Fine-tuned", fine_tuned=True)
+KNN = Row("knn", "kNN-MT", "knn")
+EFFICIENT = Row("efficient", "Efficient kNN-MT", "efficient", pruned=True)
+CHUNK = Row("chunk", "Chunk-based kNN-MT (nearmt)", "chunk")
+PAPER = Row("paper", "Chunk-based kNN-MT (paper's cache)", "chunk", dict(PRESETS["paper"]))
+ADAPTIVE_KNN = Row("adaptive-knn", "Adaptive kNN-MT", "knn", adaptive=True)
+ADAPTIVE_CHUNK = Row("adaptive-chunk", "Adaptive chunk-based kNN-MT", "chunk", adaptive=True)
+
+QUALITY = ("bleu", "chrf", "ter", "comet")
+SPEED = ("tokens_per_second",)
+
+
+def main() -> Experiment:
+    """Table 1: all systems on all domains."""
+    rows = (BASE, FINE_TUNED, KNN, EFFICIENT, CHUNK, PAPER, ADAPTIVE_KNN, ADAPTIVE_CHUNK)
+    metrics = (*QUALITY, *SPEED, "searches_per_sentence")
+    return Experiment("main", "All systems", rows, metrics, reference="knn")
+
+
+def strategies() -> Experiment:
+    """Table 3: what a cache holds and who shares it, with c = i = 6."""
+    steps = {"chunk": 6, "schedule": "every:6"}
+    labels = {
+        "in-order": "Maintain order",
+        "single-chunk": "Single chunk",
+        "beam-batch": "Beam-batch-level",
+        "sentence": "Sentence-level",
+    }
+    rows = [Row(f"{preset}-6", label, "chunk", {**PRESETS[preset], **steps}) for preset, label in labels.items()]
+    own = Row("every-6", "Source-level, no duplicates (nearmt)", "chunk", steps)
+    return Experiment(
+        "strategies", "Strategies, c = 6, i = 6", (*rows, own), ("bleu", "chrf", *SPEED), reference="sentence-6"
+    )
+
+
+def schedules() -> Experiment:
+    """Tables 4 and 5: when to search, with c = i or c = i_max."""
+    rows = [*(every(steps) for steps in (6, 8)), *(geometric(longest) for longest in (8, 16, 32))]
+    metrics = ("bleu", "chrf", *SPEED, "average_interval", "searches_per_sentence")
+    return Experiment("schedules", "When to search", tuple(rows), metrics, reference="geometric-16")
+
+
+def every(steps: int) -> Row:
+    settings = {"chunk": steps, "schedule": f"every:{steps}"}
+    return Row(f"every-{steps}", f"i = {steps}", "chunk", settings)
+
+
+def geometric(longest: int) -> Row:
+    settings = {"chunk": longest, "schedule": f"geometric:2:{longest}"}
+    row = Row(f"geometric-{longest}", f"GP (i_max = {longest})", "chunk", settings)
+    # These are the defaults: what is tuned for chunk serves here.
+    return replace(row, settings={}, tuned_as="chunk") if longest == 16 else row
+
+
+def chunk_size() -> Experiment:
+    """Appendix A: chunks of one length, or as long as the interval that follows."""
+    fixed = replace(geometric(16), name="fixed", label="c = i_max")
+    varying = Row("varying", "c_k = i_k", "chunk", {"varying-chunk": True})
+    return Experiment("chunk-size", "Length of chunks", (fixed, varying), ("bleu", "chrf", *SPEED), reference="fixed")
+
+
+def neighbours() -> Experiment:
+    """Appendix B: how many chunks a search brings."""
+    rows = [Row(f"k-{k}", f"k = {k}", "chunk", {"k": k}) for k in (2, 4, 8, 16)]
+    rows[2] = replace(rows[2], settings={}, tuned_as="chunk")
+    return Experiment("neighbours", "Neighbours", tuple(rows), ("bleu", "chrf", *SPEED), reference="k-8")
+
+
+def speed() -> Experiment:
+    """Figure 3: tokens a second by batch size, searching on the CPU and where the model runs."""
+    rows = []
+    for batch_size in (1, 8, 16):
+        rows.append(replace(BASE, name=f"base-b{batch_size}", batch_size=batch_size))
+        for row in (KNN, EFFICIENT, CHUNK):
+            for device in ("cpu", "model"):
+                rows.append(_timed(row, batch_size, device))
+    rows = [replace(row, label=f"{row.label}, batch {row.batch_size}") for row in rows]
+    return Experiment("speed", "Speed", tuple(rows), (*SPEED, "bleu"), borrows=False)
+
+
+def _timed(row: Row, batch_size: int, device: str) -> Row:
+    label = f"{row.label}, search on {'the CPU' if device == 'cpu' else 'its device'}"
+    name = f"{row.name}-b{batch_size}-{device}"
+    return replace(
+        row, name=name, label=label, tuned_as=row.name, tune=False, batch_size=batch_size, search_device=device
+    )
+
+
+def languages() -> Experiment:
+    """Appendix C: other languages, with a multilingual model."""
+    return Experiment("languages", "Languages", (BASE, KNN, CHUNK, PAPER), (*QUALITY, *SPEED), reference="knn")
+
+
+def off_domain() -> Experiment:
+    """What the memory of a domain does to general text."""
+    rows = (BASE, KNN, CHUNK, ADAPTIVE_KNN, ADAPTIVE_CHUNK)
+    return Experiment("off-domain", "General text", rows, QUALITY, reference="base", tested_on=GENERAL)
+
+
+def examples() -> Experiment:
+    """The paper's appendix of examples: what was retrieved at which step, and what became of it."""
+    row = replace(CHUNK, name="example", tuned_as="chunk", tune=False, batch_size=1)
+    return Experiment(
+        "examples",
+        "Examples",
+        (row,),
+        (),
+        beams=1,
+        few=True,
+        borrows=False,
+        measure=explain,
+        write=write_examples,
+    )
+
+
+_FUNCTIONS: tuple[Callable[[], Experiment], ...] = (
+    main,
+    strategies,
+    schedules,
+    chunk_size,
+    neighbours,
+    speed,
+    languages,
+    off_domain,
+    examples,
+)
+EXPERIMENTS: dict[str, Experiment] = {made.name: made for made in (function() for function in _FUNCTIONS)}

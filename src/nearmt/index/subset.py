@@ -1,0 +1,24 @@
+"""An index of some of the entries, seen as one of all."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nearmt.contracts import Index
+
+
+class SubsetIndex:
+    """Translates between the numbers of all entries and those of an index that holds only some of them."""
+
+    def __init__(self, inner: Index, kept_M: Tensor) -> None:
+        """`inner` holds the entries `kept_M`, in this order."""
+        self._inner, self._kept_M = inner, kept_M
+
+    def nominate(self, query_BD: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
+        if not len(self._kept_M):
+            return torch.full((len(query_BD), count), -1, device=query_BD.device)
+        allowed_M = None if allowed_N is None else allowed_N[self._kept_M.to(allowed_N.device)]
+        inner_BX = self._inner.nominate(query_BD, count, allowed_M)
+        kept_M = self._kept_M.to(inner_BX.device)
+        return torch.where(inner_BX >= 0, kept_M[inner_BX.clamp(min=0)], -1)

@@ -1,0 +1,175 @@
+"""Adaptive kNN-MT (Zheng et al. 2021): a small network decides how many neighbours to believe, and how much.
+
+From the distances of the K nearest neighbours and the number of different tokens among the first 1..K of
+them it gives a distribution over r in {0, 1, 2, 4, ..., K}; p = w_0 p_NMT + sum over r of w_r p_kNN(r), where
+p_kNN(r) is equation 2 over the r nearest. With `confidence` it also sees how likely the model thinks the
+neighbours' tokens, as later systems do: it then knows when the model needs no help.
+
+Searches and the neighbours' cache measure distances differently, so each has a head of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nearmt.contracts import Evidence, Origin
+from nearmt.errors import ConfigError, InputError, writing
+from nearmt.methods.mixing import multiplicity
+from nearmt.retrieval.retriever import Retrieved
+from nearmt.retrieval.source import EntrySource
+
+HIDDEN = 32
+# Distances in typical distances; farther neighbours, and places without one, look alike.
+_FARTHEST = 8.0
+# Log-probabilities below this look alike.
+_UNLIKELIEST = -12.0
+
+
+@dataclass(frozen=True)
+class HeadShape:
+    """What a head needs to be rebuilt."""
+
+    k: int
+    confidence: bool
+    scale: float  # the typical distance of a nearest neighbour: the unit of its inputs
+
+
+def subset_sizes(k: int) -> list[int]:
+    """The numbers of neighbours to choose from beside 0: 1, 2, 4, ... and K itself."""
+    sizes = [1]
+    while sizes[-1] * 2 < k:
+        sizes.append(sizes[-1] * 2)
+    return sizes if sizes[-1] == k else [*sizes, k]
+
+
+class Head(nn.Module):
+    """2K inputs (3K + 1 with confidence), one hidden layer, a weight for every subset size and for none."""
+
+    def __init__(self, shape: HeadShape, temperature: float) -> None:
+        super().__init__()
+        self.shape = shape
+        inputs = 2 * shape.k + (shape.k + 1 if shape.confidence else 0)
+        self.hidden = nn.Linear(inputs, HIDDEN)
+        self.output = nn.Linear(HIDDEN, 1 + len(subset_sizes(shape.k)))
+        self.log_temperature = nn.Parameter(torch.tensor(temperature).log())
+
+    def forward(
+        self, distance_BK: Tensor, token_BK: Tensor, spoken_BK: Tensor, surest_B: Tensor, count_BK: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The weight w_0 of the model [B] and what each neighbour weighs [B, K]; together they sum to 1.
+
+        `spoken_BK` is the model's log-probability of each neighbour's token, `surest_B` that of its best.
+        """
+        feature_BF = self._features(distance_BK, token_BK, spoken_BK, surest_B)
+        weight_BR = torch.softmax(self.output(torch.tanh(self.hidden(feature_BF))), dim=-1)
+        score_BK = -distance_BK / self.log_temperature.exp()
+        if count_BK is not None:
+            score_BK = score_BK + count_BK.log()
+        # A place without a neighbour takes no part; the first place always has one (or the row is not used).
+        score_BK = score_BK.masked_fill(torch.isinf(distance_BK), -1e9)
+        total_BK = torch.zeros_like(score_BK)
+        for number, size in enumerate(subset_sizes(self.shape.k), 1):
+            share_BS = torch.softmax(score_BK[:, :size], dim=-1) * weight_BR[:, number : number + 1]
+            total_BK = total_BK + nn.functional.pad(share_BS, (0, self.shape.k - size))
+        return weight_BR[:, 0], total_BK
+
+    def _features(self, distance_BK: Tensor, token_BK: Tensor, spoken_BK: Tensor, surest_B: Tensor) -> Tensor:
+        near_BK = (distance_BK / self.shape.scale).clamp(max=_FARTHEST)
+        there_BK = ~torch.isinf(distance_BK)
+        features = [near_BK, distinct_counts(token_BK, there_BK) / self.shape.k]
+        if self.shape.confidence:
+            spoken_BK = torch.where(there_BK, spoken_BK, _UNLIKELIEST).clamp(min=_UNLIKELIEST)
+            features += [spoken_BK / -_UNLIKELIEST, surest_B.clamp(min=_UNLIKELIEST)[:, None] / -_UNLIKELIEST]
+        return torch.cat(features, dim=1)
+
+
+def distinct_counts(token_BK: Tensor, there_BK: Tensor) -> Tensor:
+    """How many different tokens stand among the first 1, 2, ..., K neighbours, [B, K]."""
+    same_BKK = (token_BK[:, :, None] == token_BK[:, None, :]) & there_BK[:, None, :]
+    earlier_KK = torch.ones(token_BK.shape[1], token_BK.shape[1], device=token_BK.device).tril(-1).bool()
+    is_new_BK = there_BK & ~(same_BKK & earlier_KK).any(dim=2)
+    return is_new_BK.cumsum(dim=1).float()
+
+
+class AdaptiveMixer:
+    """Lets the heads weigh what was retrieved. Without a head for the cache, one head serves all steps."""
+
+    def __init__(self, heads: dict[str, Head], identity: str = "") -> None:
+        self.heads, self.identity = heads, identity
+        self.boost = 0.0
+
+    @torch.inference_mode()
+    def evidence(self, found: Retrieved, store: EntrySource, log_prob_BV: Tensor) -> Evidence:
+        token_BK = store.tokens(found.entry_BK)
+        spoken_BK, surest_B = log_prob_BV.gather(1, token_BK), log_prob_BV.max(dim=1).values
+        inputs = (found.distance_BK, token_BK, spoken_BK, surest_B, multiplicity(found, store))
+        model_B, weight_BK = self._head("search", log_prob_BV.device)(*inputs)
+        if "cache" in self.heads:
+            recalled_B = found.origin_B == int(Origin.CACHE)
+            cache_model_B, cache_weight_BK = self._head("cache", log_prob_BV.device)(*inputs)
+            model_B = torch.where(recalled_B, cache_model_B, model_B)
+            weight_BK = torch.where(recalled_B[:, None], cache_weight_BK, weight_BK)
+        if self.boost:
+            odds_B = (1.0 - model_B) * torch.tensor(self.boost).exp()
+            model_B = model_B / (model_B + odds_B)
+        present_B = found.origin_B != int(Origin.MODEL)
+        share_B = torch.where(present_B, 1.0 - model_B, 0.0)
+        weight_BK = torch.where(found.entry_BK >= 0, weight_BK, 0.0)
+        total_B1 = weight_BK.sum(dim=1, keepdim=True)
+        return Evidence(
+            origin_B=found.origin_B,
+            entry_BK=found.entry_BK,
+            token_BK=token_BK,
+            weight_BK=weight_BK / total_B1.clamp(min=1e-9),
+            share_B=torch.where(total_B1[:, 0] > 0, share_B, 0.0),
+        )
+
+    def _head(self, name: str, device: torch.device) -> Head:
+        head = self.heads[name]
+        if head.log_temperature.device != device:
+            self.heads[name] = head = head.to(device)
+        return head
+
+
+def save_adaptive(path: Path, heads: dict[str, Head], about: dict[str, Any]) -> None:
+    """The heads as a safetensors file; `about` says where they come from."""
+    from safetensors.torch import save_file
+
+    tensors = {
+        f"{name}.{key}": t.detach().cpu() for name, head in heads.items() for key, t in head.state_dict().items()
+    }
+    shapes = {name: asdict(head.shape) for name, head in heads.items()}
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file(tensors, path, {"nearmt": json.dumps({"heads": shapes, **about})})
+
+
+def load_adaptive(path: Path, k: int, needs_cache: bool) -> AdaptiveMixer:
+    """A trained network; refused where it does not fit the method."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:
+            shapes = json.loads(file.metadata()["nearmt"])["heads"]
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+        heads = {name: Head(HeadShape(**shape), 1.0) for name, shape in shapes.items()}
+        for name, head in heads.items():
+            head.load_state_dict({key.partition(".")[2]: t for key, t in tensors.items() if key.startswith(f"{name}.")})
+            head.eval().requires_grad_(False)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise InputError(f"{path}: not a network made by `nearmt train-adaptive`") from error
+    trained_k = heads["search"].shape.k
+    if trained_k != k:
+        raise ConfigError(f"{path}: was trained for {trained_k} neighbours, not for {k}; give --k {trained_k}")
+    if needs_cache and "cache" not in heads:
+        raise ConfigError(f"{path}: was trained without a cache; train one with `nearmt train-adaptive --method chunk`")
+    return AdaptiveMixer(heads, hashlib.sha256(path.read_bytes()).hexdigest()[:12])

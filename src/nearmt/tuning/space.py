@@ -1,0 +1,147 @@
+"""The values that are tried for each setting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from nearmt.errors import ConfigError, did_you_mean
+from nearmt.retrieval.source import EntrySource
+
+Value: TypeAlias = float | int | str
+#: Settings by their public names.
+Point: TypeAlias = dict[str, Value]
+
+RANGES = ("store", "paper")
+#: Tuned unless something else is asked for, in this order: what the cache needs depends on lambda and T.
+MAIN = ("lambda", "temperature", "cache-lambda", "cache-temperature", "reuse-distance")
+
+_WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+#: T in units of the store's search scale, T' in units of its cache scale.
+_TEMPERATURES = (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
+_CACHE_TEMPERATURES = (0.1, 0.15, 0.2, 0.3, 0.45, 0.7, 1.0)
+#: In units of the method's own default.
+_REUSE = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0)
+_COUNTS: dict[str, tuple[Value, ...]] = {
+    "k": (2, 4, 8, 16, 32),
+    "chunk": (4, 8, 16, 32),
+    "gather": (8, 16, 32, 64),
+    # From many searches to few.
+    "schedule": ("every:2", "geometric:2:8", "geometric:2:16", "geometric:2:32"),
+}
+#: The grid of the paper's appendix; its temperatures fit its own model.
+_PAPER: dict[str, tuple[Value, ...]] = {
+    "lambda": (0.5, 0.6, 0.7, 0.8),
+    "cache-lambda": (0.4, 0.5, 0.6),
+    "cache-temperature": (1.0, 2.0, 3.0),
+}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One setting: its default and the values to try, in order."""
+
+    name: str
+    values: tuple[Value, ...]
+    default: Value
+
+    def place(self, value: Value) -> float:
+        """Where a value stands among the others; in between if it is none of them."""
+        if value in self.values:
+            return float(self.values.index(value))
+        if isinstance(value, str):
+            return -1.0
+        numbers = [number for number in self.values if not isinstance(number, str)]
+        below = sum(number < value for number in numbers)
+        if below in (0, len(numbers)):
+            return below - 0.5
+        low, high = numbers[below - 1], numbers[below]
+        return below - 1 + (value - low) / (high - low)
+
+    def distance(self, value: Value) -> float:
+        """How many steps a value is from the default."""
+        if isinstance(value, str):
+            return float(value != self.default)
+        return abs(self.place(value) - self.place(self.default))
+
+    def others(self, value: Value, reach: int | None = None) -> list[Value]:
+        """The values beside this one: all, or up to `reach` on either side.
+
+        The nearest come first, but those less than half a step away last: they would tell little.
+        """
+        here = self.place(value)
+        steps = {other: abs(self.place(other) - here) for other in self.values}
+        ranked = sorted(self.values, key=lambda other: (steps[other] < 0.5, steps[other], self.place(other)))
+        below = [other for other in ranked if self.place(other) < here][:reach]
+        above = [other for other in ranked if self.place(other) > here][:reach]
+        return [other for other in ranked if other in below or other in above]
+
+    def refined(self) -> Axis:
+        """With a value more between any two, where there is something between them."""
+        values = [self.values[0]]
+        for low, high in zip(self.values, self.values[1:], strict=False):
+            middle = [significant((low + high) / 2)] if isinstance(low, float) and isinstance(high, float) else []
+            values += [*middle, high]
+        return replace(self, values=tuple(values))
+
+
+def significant(value: float) -> float:
+    """Rounded to four digits: more say nothing, and somebody will read them."""
+    return float(f"{value:.4g}")
+
+
+def names_to_tune(
+    asked: str | None, defaults: Mapping[str, object], fixed: Mapping[str, object], ranges: str
+) -> list[str]:
+    """Which settings of a method are tuned. `defaults` are all its settings, `fixed` those that were given."""
+    able = [name for name in (*MAIN, *_COUNTS) if name in defaults and defaults[name] is not None]
+    if defaults.get("recall") == "in-order" and "cache-temperature" in able:
+        able.remove("cache-temperature")  # chunks in order keep T
+    if not able:
+        raise ConfigError("this method has nothing to tune; use knn, efficient or chunk")
+    if asked is None:
+        usual = [name for name in able if name in (_PAPER if ranges == "paper" else MAIN)]
+        return _free(usual or able, fixed)
+    if asked == "all":
+        return _free(able, fixed)
+    named = [name.strip() for name in asked.split(",") if name.strip()]
+    for name in named:
+        if name not in able:
+            known = f"this method can tune {', '.join(able)}, or all"
+            raise ConfigError(f"tune = '{asked}': '{name}' cannot be tuned{did_you_mean(name, able)}; {known}")
+        if name in fixed:
+            raise ConfigError(f"'{name}' is given and to be tuned; leave it out of one of the two")
+    if not named:
+        raise ConfigError(f"tune = {asked!r}: name settings, for example lambda,temperature")
+    return [name for name in able if name in named]
+
+
+def _free(names: Sequence[str], fixed: Mapping[str, object]) -> list[str]:
+    free = [name for name in names if name not in fixed]
+    if not free:
+        raise ConfigError(f"{', '.join(names)}: all given, so there is nothing to tune; leave some out, or name others")
+    return free
+
+
+def make_axes(names: Sequence[str], ranges: str, store: EntrySource, defaults: Mapping[str, Value]) -> list[Axis]:
+    """The axes of these settings; `defaults` are the method's own, derived from the store."""
+    return [Axis(name, _values(name, ranges, store, defaults), defaults[name]) for name in names]
+
+
+def _values(name: str, ranges: str, store: EntrySource, defaults: Mapping[str, Value]) -> tuple[Value, ...]:
+    if ranges == "paper" and name in _PAPER:
+        return _PAPER[name]
+    if name in _COUNTS:
+        return _COUNTS[name]
+    if name == "temperature":
+        return _scaled(_TEMPERATURES, store.search_scale)
+    if name == "cache-temperature":
+        return _scaled(_CACHE_TEMPERATURES, store.cache_scale)
+    if name == "reuse-distance":
+        return _scaled(_REUSE, float(defaults[name]))
+    return _WEIGHTS
+
+
+def _scaled(shares: Sequence[float], unit: float) -> tuple[Value, ...]:
+    return tuple(significant(share * unit) for share in shares)
