@@ -22,6 +22,7 @@ from nearmt.corpus import CleaningConfig, read_pairs
 from nearmt.corpus.formats import READERS
 from nearmt.decoding import SearchConfig
 from nearmt.documents import FillConfig
+from nearmt.experiments import ExperimentConfig
 from nearmt.methods import ChunkConfig
 from nearmt.models import ModelConfig, TranslationModel
 from nearmt.store import BuildConfig, PruneConfig, StoreConfig
@@ -38,9 +39,11 @@ CONFIGS: list[type[Config]] = [
     *(ChunkConfig, SearchConfig, ModelConfig, StoreConfig),
     *(FillConfig, BuildConfig, CleaningConfig, PruneConfig),
     *(FinetuneConfig, GridConfig),
+    ExperimentConfig,
 ]
 #: Settings that share names with others (`--schedule`): the section of a page that has their table.
 SECTIONS: dict[type[Config], str] = {FinetuneConfig: "Fine-tuned", GridConfig: "Fine-tuned"}
+SECTIONS[ExperimentConfig] = "Options of an experiment"
 ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.NearmtError)]
 #: Lines that are not run, and why.
 SKIPPED = {
@@ -50,12 +53,14 @@ SKIPPED = {
     "nearmt evaluate --test test.tsv --datastore corpus --comet comet/bin/comet-score": "COMET is not part of nearmt",
     "nearmt finetune train.tsv --dev dev.tsv --out tuned --grid paper --shard 1/4": "hours without a GPU",
     "nearmt finetune train.tsv --dev dev.tsv --out tuned --grid paper": "hours without a GPU",
+    "nearmt experiment main --data data --out results": "hours without a GPU; the page on experiments has a small one",
+    "nearmt experiment strategies --data data --out results --domains koran --tune none": "data that is not ours",
     "nearmt completion bash >> ~/.bashrc": "writes to the home folder",
     "nearmt completion zsh >> ~/.zshrc": "writes to the home folder",
     "nearmt completion fish > ~/.config/fish/completions/nearmt.fish": "writes to the home folder",
 }
 #: Modules that load models.
-LOADERS = ["models", "translator", "cli.build", "cli.demo", "cli.reindex", "cli.setup"]
+LOADERS = ["models", "translator", "experiments.workshop", "cli.build", "cli.demo", "cli.reindex", "cli.setup"]
 
 
 def name_of(page: Path) -> str:

@@ -22,7 +22,12 @@ RESULTS = ROOT / "benchmarks" / "results"
 #: Page -> whether it shows the short form: BLEU only.
 PAGES = {ROOT / "README.md": True, ROOT / "docs" / "experiments.md": False}
 _MARKED = re.compile(r"(<!-- results(?: ([a-z-]+))?: begin -->\n).*?(<!-- results(?: [a-z-]+)?: end -->)", re.DOTALL)
-_NAMES = {"base": "base model", "knn": "kNN-MT", "chunk": "chunk (nearmt's default)", "paper": "chunk, `--preset paper`"}
+_NAMES = {
+    "base": "base model",
+    "knn": "kNN-MT",
+    "chunk": "chunk (nearmt's default)",
+    "paper": "chunk, `--preset paper`",
+}
 
 
 def reports(experiment: str, folder: Path = RESULTS) -> list[tuple[Path, dict[str, Any]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import tomllib
 import types
 import typing
@@ -46,7 +47,7 @@ class Config:
     @classmethod
     def value_type(cls, field: dataclasses.Field[Any]) -> type:
         """The type of a field without its `| None`."""
-        hint = typing.get_type_hints(cls)[field.name]
+        hint = _type_hints(cls)[field.name]
         if isinstance(hint, types.UnionType):
             hint = next(part for part in hint.__args__ if part is not type(None))
         return typing.cast(type, hint)
@@ -67,6 +68,12 @@ class Config:
     def signature(self) -> str:
         """All settings in a fixed order, `name:value` joined by `|`."""
         return "|".join(f"{name}:{_show(value)}" for name, value in self.public_values().items())
+
+
+@functools.cache
+def _type_hints(config: type[Config]) -> dict[str, Any]:
+    """Resolving hints takes milliseconds, and every setting of every object is checked."""
+    return typing.get_type_hints(config)
 
 
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}

@@ -85,8 +85,10 @@ class Method(Protocol):
     def shares_batch(self) -> bool:
         """Whether a sentence's result depends on what is translated beside it."""
 
-    def begin(self, source_lengths: Sequence[int], max_steps: int, trace: bool) -> MethodState:
-        """Start a request of some sentences."""
+    def begin(
+        self, source_lengths: Sequence[int], max_steps: int, trace: bool, sources: Sequence[Sequence[int]] = ()
+    ) -> MethodState:
+        """Start a request of some sentences: their |x| and, for those who look at them, their tokens."""
 
     def signature(self) -> str:
         """The method and everything that can change its result."""

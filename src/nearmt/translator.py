@@ -12,6 +12,7 @@ from nearmt.corpus import clean
 from nearmt.decoding import Hypothesis, SearchConfig, beam_search
 from nearmt.errors import ConfigError
 from nearmt.methods import make_method
+from nearmt.methods.adaptive import AdaptiveMixer
 from nearmt.models import ModelConfig, TranslationModel, load_model, split_to_fit
 from nearmt.provenance import explain_hypothesis
 from nearmt.store import Datastore
@@ -55,6 +56,8 @@ class Translator:
         if method is None:
             method = "plain" if datastore is None else "chunk"
         self.method = make_method(method, datastore, settings) if isinstance(method, str) else method
+        if isinstance(mixer := getattr(self.method, "mixer", None), AdaptiveMixer):
+            mixer.check_model(self.model)
         self.search = search or SearchConfig()
         self.batch_size = batch_size
 

@@ -25,7 +25,7 @@ def made_store(folder: Path, **changes: Any) -> Manifest:
     folder.mkdir(exist_ok=True)
     writer = SegmentWriter(folder / "segment-000001", {})
     keys = [np.full((3, COLUMNS), 0.5, np.float16), np.full((2, COLUMNS), 1.5, np.float16)]
-    writer.append([Pair("größer", "bigger"), Pair("b", "c")], keys, [[5, 6, 0], [7, 0]], 0)
+    writer.append([Pair("größer", "bigger"), Pair("b", "c")], keys, [[5, 6, 0], [7, 0]], [[3, 0], [4, 0]], 0)
     reduction = Reduction.identity_of(COLUMNS)
     path = folder / reduction_name(reduction.identity)
     reduction.save(path)

@@ -35,10 +35,17 @@ def entries_of(pair: Pair) -> tuple[np.ndarray, list[int]]:
     return key, [number * 10 + place for place in range(length)]
 
 
+def sources_of(pair: Pair) -> list[int]:
+    """Source tokens that follow from the pair; some have none."""
+    number = int(pair.target.split()[1])
+    return [number + place for place in range(number % 3)]
+
+
 def append(writer: SegmentWriter, pairs: list[Pair]) -> None:
     parts = [entries_of(pair) for pair in pairs]
     too_long = sum(not tokens for _, tokens in parts)
-    writer.append(pairs, [key for key, tokens in parts if tokens], [tokens for _, tokens in parts], too_long)
+    keys, tokens = [key for key, tokens in parts if tokens], [tokens for _, tokens in parts]
+    writer.append(pairs, keys, tokens, [sources_of(pair) for pair in pairs], too_long)
 
 
 def write_all(writer: SegmentWriter, pairs: list[Pair], block: int = 4) -> int:
@@ -98,7 +105,7 @@ UNICODE = [
 
 def test_any_text_comes_back(tmp_path: Path) -> None:
     writer = SegmentWriter(tmp_path, {})
-    writer.append(UNICODE, [np.ones((1, COLUMNS))] * 3, [[1], [2], [3]], 0)
+    writer.append(UNICODE, [np.ones((1, COLUMNS))] * 3, [[1], [2], [3]], [[4], [], [5, 6]], 0)
     segment = Segment(tmp_path, writer.seal(), COLUMNS)
     assert list(segment.pairs()) == UNICODE
     assert segment.pair(2) == UNICODE[2]

@@ -278,7 +278,7 @@ def made_entries(key_ND: np.ndarray, segments: int, folder: Path) -> tuple[Entri
         writer = SegmentWriter(folder / f"segment-{number:06d}", {})
         keys = [key_ND[place : min(place + SENTENCE, end)] for place in range(start, end, SENTENCE)]
         pairs = [Pair(f"s{place}", f"t{place}") for place in range(len(keys))]
-        writer.append(pairs, keys, [list(range(len(key))) for key in keys], 0)
+        writer.append(pairs, keys, [list(range(len(key))) for key in keys], [[1]] * len(keys), 0)
         found.append(Segment(folder / f"segment-{number:06d}", writer.seal(), COLUMNS))
     return Entries(found, torch.device("cpu")), found
 

@@ -34,7 +34,6 @@ def store_of(model: Seq2SeqModel) -> MemoryStore:
     ends = torch.tensor([len(target) for target in targets]).cumsum(0).tolist()
     store = MemoryStore(torch.cat(states), torch.tensor([token for target in targets for token in target]), ends)
     store.search_scale = float(store.search(store.key_ND, 8).distance_BK[:, 1:].median())
-    store.cache_scale = store.search_scale**0.5
     return store
 
 

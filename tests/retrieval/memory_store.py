@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -14,7 +16,6 @@ class MemoryStore:
 
     identity = "memory"
     search_scale = 20.0
-    cache_scale = 3.0
 
     def __init__(
         self,
@@ -29,6 +30,9 @@ class MemoryStore:
         self.projection_HD = torch.eye(key_ND.shape[1]) if projection_HD is None else projection_HD
         self.cache_columns = cache_columns or key_ND.shape[1]
         self.likely_weight: float | None = 0.4
+
+    def scale(self, columns: int) -> float:
+        return self.search_scale**0.5
 
     def __len__(self) -> int:
         return len(self.key_ND)
@@ -54,6 +58,10 @@ class MemoryStore:
 
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         return self.key_ND[entry_M, :columns]
+
+    def similar(self, source: Sequence[int], count: int) -> Tensor:
+        """It knows no sources: the first sentences are as good as any."""
+        return torch.arange(self.ends[min(count, len(self.ends)) - 1] if self.ends and count else 0)
 
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
         entry_BKC = torch.full((*entry_BK.shape, size), -1)

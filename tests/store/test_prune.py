@@ -48,7 +48,8 @@ def made_store(folder: Path, key_ND: np.ndarray, token_N: np.ndarray, segments: 
         writer = SegmentWriter(folder / f"segment-{number:06d}", {})
         parts = [place_M[start : start + SENTENCE] for start in range(0, len(place_M), SENTENCE)]
         pairs = [Pair(f"s{part[0]}", f"t{part[0]}", id=f"p{part[0]}") for part in parts]
-        writer.append(pairs, [key_ND[part] for part in parts], [token_N[part].tolist() for part in parts], 0)
+        tokens = [token_N[part].tolist() for part in parts]
+        writer.append(pairs, [key_ND[part] for part in parts], tokens, [[1]] * len(parts), 0)
         records.append(writer.seal())
     manifest = Manifest(
         model="none",

@@ -52,7 +52,6 @@ def command(name: str, data: Path, out: Path, only_report: bool, **options: Any)
     \b
     nearmt experiment main --data data --out results
     nearmt experiment strategies --data data --out results --domains koran --tune none
-    nearmt experiment main --data data --out results --report
     """
     settings = {key.replace("_", "-"): found for key, found in options.items() if found is not None}
     config = pick(ExperimentConfig, settings)

@@ -23,6 +23,7 @@ COMMANDS = {
     "translate": "Translate text and documents.",
     "evaluate": "Translate a test set and score it.",
     "tune": "Find the settings of a method that suit a datastore.",
+    "train-adaptive": "Train a network that weighs neighbours.",
     "finetune": "Train a model on a memory, for comparison.",
     "experiment": "Measure every table of the paper.",
     "inspect": "Look at translation memories before they are used.",

@@ -5,6 +5,8 @@ token.i32       [N]     target token of each entry
 end.i64         [P]     entries up to the end of each pair
 pairs.jsonl             the pairs themselves
 pair_start.i64  [P]     where each pair begins in pairs.jsonl
+source.i32      [S]     source tokens of all pairs, one behind the other
+source_end.i64  [P]     source tokens up to the end of each pair
 weight-*.i32    [N]     of a pruned segment: how many entries each stands for, 0 if it was merged into another
 
 Entry n's chunk is `token[n : min(n + c, end of its pair)]` and its states are the same slice of the
@@ -28,7 +30,8 @@ from nearmt.datastore.manifest import FileRecord, Manifest, SegmentRecord
 from nearmt.errors import writing
 
 KEY, TOKEN, END, PAIRS, PAIR_START = "key.f16", "token.i32", "end.i64", "pairs.jsonl", "pair_start.i64"
-FILES = (KEY, TOKEN, END, PAIRS, PAIR_START)
+SOURCE, SOURCE_END = "source.i32", "source_end.i64"
+FILES = (KEY, TOKEN, END, PAIRS, PAIR_START, SOURCE, SOURCE_END)
 _PROGRESS = "progress.json"
 
 
@@ -56,9 +59,17 @@ class SegmentWriter:
     def entries(self) -> int:
         return int(self._progress["entries"])
 
-    def append(self, pairs: list[Pair], keys: list[np.ndarray], tokens: list[list[int]], too_long: int) -> None:
-        """Write a block: for each pair its keys [T, D] and its T target tokens (none for a pair too long)."""
+    def append(
+        self,
+        pairs: list[Pair],
+        keys: list[np.ndarray],
+        tokens: list[list[int]],
+        sources: list[list[int]],
+        too_long: int,
+    ) -> None:
+        """Write a block: for each pair its keys [T, D], its T target tokens (none if it is too long), its source's."""
         ends = self.entries + np.cumsum([len(part) for part in tokens])
+        source_ends = self._progress["bytes"][SOURCE] // 4 + np.cumsum([len(part) for part in sources])
         lines = [json.dumps(_to_json(pair), ensure_ascii=False).encode() + b"\n" for pair in pairs]
         starts = self._progress["bytes"][PAIRS] + np.cumsum([0, *(len(line) for line in lines[:-1])])
         content = {
@@ -67,6 +78,8 @@ class SegmentWriter:
             END: ends.astype("<i8").tobytes(),
             PAIRS: b"".join(lines),
             PAIR_START: starts.astype("<i8").tobytes(),
+            SOURCE: np.asarray([token for part in sources for token in part], dtype="<i4").tobytes(),
+            SOURCE_END: source_ends.astype("<i8").tobytes(),
         }
         for name, data in content.items():
             with writing(self.folder / name), (self.folder / name).open("ab") as file:
@@ -106,7 +119,12 @@ class SegmentWriter:
         entries = int(end_P[pairs - 1]) if pairs else 0
         row = self._progress["bytes"][KEY] // self.entries if self.entries else 0
         sizes = {KEY: entries * row, TOKEN: entries * 4, END: pairs * 8, PAIRS: int(start_P[pairs])}
-        sizes[PAIR_START] = pairs * 8
+        source_end_P = np.fromfile(self.folder / SOURCE_END, dtype="<i8")
+        sizes |= {
+            PAIR_START: pairs * 8,
+            SOURCE: 4 * int(source_end_P[pairs - 1]) if pairs else 0,
+            SOURCE_END: pairs * 8,
+        }
         too_long = int((np.diff(end_P[:pairs], prepend=0) == 0).sum())
         self._progress = {"pairs": pairs, "entries": entries, "too_long": too_long, "bytes": sizes}
         # Recorded before anything else is written: the files must never hold more than is known.
@@ -137,8 +155,17 @@ class Segment:
         self.token_N = _map(folder / TOKEN, "<i4", (record.entries,))
         self.end_P = _map(folder / END, "<i8", (record.pairs,))
         self._start_P = _map(folder / PAIR_START, "<i8", (record.pairs,))
+        self.source_S, self.source_end_P = self._map_sources()
         #: None unless it is pruned.
         self.weight_N = _map(folder / record.pruned["file"], "<i4", (record.entries,)) if record.pruned else None
+
+    def _map_sources(self) -> tuple[np.ndarray, np.ndarray]:
+        """Source tokens, and where each pair's end; segments made before nearmt 0.3 have none."""
+        if SOURCE not in self.record.files:
+            return np.zeros(0, dtype="<i4"), np.zeros(self.record.pairs, dtype="<i8")
+        tokens = self.record.files[SOURCE].bytes // 4
+        ends = _map(self.folder / SOURCE_END, "<i8", (self.record.pairs,))
+        return _map(self.folder / SOURCE, "<i4", (tokens,)), ends
 
     @property
     def kept_M(self) -> np.ndarray | None:

@@ -93,7 +93,7 @@ def _start(
     count = len(sources)
     return SearchState(
         decoder=model.encode(sources),
-        method=method.begin(source_lengths, max_steps, trace),
+        method=method.begin(source_lengths, max_steps, trace, sources),
         prefix_BT=torch.tensor([model.prompt] * count, device=model.device),
         score_B=torch.zeros(count, device=model.device),
         sources=list(range(count)),

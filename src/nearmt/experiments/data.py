@@ -36,8 +36,9 @@ class Domain:
     folder: Path
     source_lang: str | None = None
     target_lang: str | None = None
-    #: What has been read, by what it is for.
+    #: What has been read, by what it is for, and what has been digested.
     _known: dict[str, list[Pair]] = field(default_factory=dict, compare=False)
+    _digests: dict[tuple[str, int | None], str] = field(default_factory=dict, compare=False)
 
     @property
     def name(self) -> str:
@@ -68,11 +69,14 @@ class Domain:
 
     def digest(self, part: str, limit: int | None = None) -> str:
         """Names the content: of dev and test their pairs, of train its files."""
-        if part == "train":
-            content = "\0".join(f"{path.name}\0{sha256(path)}" for path in self.files(part))
-        else:
-            content = "\0".join(f"{pair.source}\0{pair.target}" for pair in self.pairs(part, limit))
-        return hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        if (part, limit) not in self._digests:
+            if part == "train":
+                content = "\0".join(f"{path.name}\0{sha256(path)}" for path in self.files(part))
+            else:
+                content = "\0".join(f"{pair.source}\0{pair.target}" for pair in self.pairs(part, limit))
+            digest = hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()
+            self._digests[part, limit] = digest[:16]
+        return self._digests[part, limit]
 
 
 def find_domains(data: Path, asked: list[str], model: ModelConfig) -> list[Domain]:

@@ -56,7 +56,7 @@ def _needless(row: Row, device: str) -> bool:
 
 
 def _check_files(workshop: Workshop, experiment: Experiment, domain: Domain, rows: list[Row]) -> None:
-    general = workshop.setup.general()
+    general = workshop.setup.general
     (general if experiment.tested_on else domain).files("test")
     if any(row.method != "plain" or row.fine_tuned for row in rows):
         domain.files("train")
@@ -136,7 +136,7 @@ def test_digest(workshop: Workshop, task: Task) -> str:
 
 
 def _tested(workshop: Workshop, task: Task) -> Domain:
-    return workshop.setup.general() if task.experiment.tested_on else task.domain
+    return workshop.setup.general if task.experiment.tested_on else task.domain
 
 
 def _measured(workshop: Workshop, task: Task, command: str) -> Cell:

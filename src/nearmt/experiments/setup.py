@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ class Setup:
     def device(self) -> str:
         return resolve_device(self.model.device)
 
+    @cached_property
     def general(self) -> Domain:
         """The folder of general text."""
         return domain_of(self.data / GENERAL, self.model)
@@ -89,7 +91,7 @@ class Setup:
         if row.adaptive:
             parts += [
                 f"dev:{domain.digest('dev')}",
-                f"general:{self.general().digest('dev')}",
+                f"general:{self.general.digest('dev')}",
                 self.adaptive.signature(),
             ]
         return "|".join(parts)

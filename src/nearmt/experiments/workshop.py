@@ -169,7 +169,7 @@ class Workshop:
         with made_once(self.shelf, path, self.setup.row_signature(domain, row)) as missing:
             if missing:
                 store, model = self.store(domain, row), self.model(domain)
-                dev, general = domain.pairs("dev"), self.setup.general().pairs("dev")
+                dev, general = domain.pairs("dev"), self.setup.general.pairs("dev")
                 with self.working(f"{domain.name} {row.name}: training") as progress:
                     how = self.setup.adaptive
                     found = train_adaptive(model, store, row.method, dev, general, path, how, row.settings, progress)

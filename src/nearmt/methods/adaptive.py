@@ -22,14 +22,19 @@ from torch import Tensor, nn
 from nearmt.contracts import Evidence, Origin
 from nearmt.errors import ConfigError, InputError, writing
 from nearmt.methods.mixing import multiplicity
+from nearmt.models import TranslationModel
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.source import EntrySource
 
 HIDDEN = 32
+# As many as a method may ask for.
+_MOST_NEIGHBOURS = 1024
 # Distances in typical distances; farther neighbours, and places without one, look alike.
 _FARTHEST = 8.0
 # Log-probabilities below this look alike.
 _UNLIKELIEST = -12.0
+# Where the file keeps what is not a tensor.
+_METADATA = "nearmt"
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,10 @@ class HeadShape:
     confidence: bool
     scale: float  # the typical distance of a nearest neighbour: the unit of its inputs
 
+    def __post_init__(self) -> None:
+        if not (1 <= self.k <= _MOST_NEIGHBOURS and 0 < self.scale < float("inf")):
+            raise ValueError(f"{self}")
+
 
 def subset_sizes(k: int) -> list[int]:
     """The numbers of neighbours to choose from beside 0: 1, 2, 4, ... and K itself."""
@@ -47,6 +56,15 @@ def subset_sizes(k: int) -> list[int]:
     while sizes[-1] * 2 < k:
         sizes.append(sizes[-1] * 2)
     return sizes if sizes[-1] == k else [*sizes, k]
+
+
+@dataclass(frozen=True)
+class NetworkOrigin:
+    """Which network this is, and which model it belongs to."""
+
+    path: str
+    identity: str  # of the content
+    model: str  # fingerprint
 
 
 class Head(nn.Module):
@@ -69,11 +87,13 @@ class Head(nn.Module):
         """
         feature_BF = self._features(distance_BK, token_BK, spoken_BK, surest_B)
         weight_BR = torch.softmax(self.output(torch.tanh(self.hidden(feature_BF))), dim=-1)
-        score_BK = -distance_BK / self.log_temperature.exp()
+        missing_BK = torch.isinf(distance_BK)
+        # Infinite distances would leave the temperature without a gradient.
+        score_BK = -distance_BK.masked_fill(missing_BK, 0.0) / self.log_temperature.exp()
         if count_BK is not None:
             score_BK = score_BK + count_BK.log()
         # A place without a neighbour takes no part; the first place always has one (or the row is not used).
-        score_BK = score_BK.masked_fill(torch.isinf(distance_BK), -1e9)
+        score_BK = score_BK.masked_fill(missing_BK, torch.finfo(score_BK.dtype).min)
         total_BK = torch.zeros_like(score_BK)
         for number, size in enumerate(subset_sizes(self.shape.k), 1):
             share_BS = torch.softmax(score_BK[:, :size], dim=-1) * weight_BR[:, number : number + 1]
@@ -99,11 +119,26 @@ def distinct_counts(token_BK: Tensor, there_BK: Tensor) -> Tensor:
 
 
 class AdaptiveMixer:
-    """Lets the heads weigh what was retrieved. Without a head for the cache, one head serves all steps."""
+    """Lets the heads weigh what was retrieved. Without a head for the cache, one head serves all steps.
 
-    def __init__(self, heads: dict[str, Head], identity: str = "") -> None:
-        self.heads, self.identity = heads, identity
-        self.boost = 0.0
+    Tokens are most likely under weights that are too small for translations: `boost` adds to the log odds of
+    the neighbours, all of them together, against the model.
+    """
+
+    def __init__(self, heads: dict[str, Head], origin: NetworkOrigin, boost: float = 0.0) -> None:
+        self.heads, self.origin, self.boost = heads, origin, boost
+
+    @property
+    def identity(self) -> str:
+        return self.origin.identity
+
+    def check_model(self, model: TranslationModel) -> None:
+        """Refuse a model whose states and probabilities the network has not seen. Other datastores are fine."""
+        if model.fingerprint != self.origin.model:
+            raise ConfigError(
+                f"{self.origin.path}: was trained with model {self.origin.model}, not with '{model.name}' "
+                f"({model.fingerprint}); train one for it with `nearmt train-adaptive`"
+            )
 
     @torch.inference_mode()
     def evidence(self, found: Retrieved, store: EntrySource, log_prob_BV: Tensor) -> Evidence:
@@ -139,37 +174,64 @@ class AdaptiveMixer:
 
 
 def save_adaptive(path: Path, heads: dict[str, Head], about: dict[str, Any]) -> None:
-    """The heads as a safetensors file; `about` says where they come from."""
-    from safetensors.torch import save_file
+    """The heads as a safetensors file; `about` says where they come from: at least the `model`."""
+    from safetensors.torch import save
 
     tensors = {
         f"{name}.{key}": t.detach().cpu() for name, head in heads.items() for key, t in head.state_dict().items()
     }
     shapes = {name: asdict(head.shape) for name, head in heads.items()}
+    content = save(tensors, {_METADATA: json.dumps({"heads": shapes, **about})})
+    partial = path.with_name(path.name + ".partial")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file(tensors, path, {"nearmt": json.dumps({"heads": shapes, **about})})
+        try:
+            partial.write_bytes(content)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
 
 
-def load_adaptive(path: Path, k: int, needs_cache: bool) -> AdaptiveMixer:
-    """A trained network; refused where it does not fit the method."""
-    from safetensors import SafetensorError, safe_open
+def load_adaptive(path: Path, k: int, needs_cache: bool, boost: float = 0.0) -> AdaptiveMixer:
+    """A trained network; refused where it does not fit the method.
+
+    Where no cache is needed its head is left out: it knows distances that are not squared, and nobody else's are.
+    """
+    from safetensors import SafetensorError
 
     try:
-        with safe_open(path, "pt") as file:
-            shapes = json.loads(file.metadata()["nearmt"])["heads"]
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
-        heads = {name: Head(HeadShape(**shape), 1.0) for name, shape in shapes.items()}
-        for name, head in heads.items():
-            head.load_state_dict({key.partition(".")[2]: t for key, t in tensors.items() if key.startswith(f"{name}.")})
-            head.eval().requires_grad_(False)
+        content = path.read_bytes()
+        heads, model = _read(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise InputError(f"{path}: not a network made by `nearmt train-adaptive`") from error
     trained_k = heads["search"].shape.k
     if trained_k != k:
         raise ConfigError(f"{path}: was trained for {trained_k} neighbours, not for {k}; give --k {trained_k}")
     if needs_cache and "cache" not in heads:
         raise ConfigError(f"{path}: was trained without a cache; train one with `nearmt train-adaptive --method chunk`")
-    return AdaptiveMixer(heads, hashlib.sha256(path.read_bytes()).hexdigest()[:12])
+    if not needs_cache:
+        heads = {"search": heads["search"]}
+    identity = hashlib.sha256(content).hexdigest()[:12]
+    return AdaptiveMixer(heads, NetworkOrigin(str(path), identity, model), boost)
+
+
+def _read(path: Path) -> tuple[dict[str, Head], str]:
+    """The heads and the fingerprint of their model; many kinds of errors if it is another file."""
+    from safetensors import safe_open
+
+    with safe_open(path, "pt") as file:
+        about = json.loads(file.metadata()[_METADATA])
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+    heads = {name: Head(HeadShape(**shape), 1.0) for name, shape in about["heads"].items()}
+    if "search" not in heads or not heads.keys() <= {"search", "cache"}:
+        raise ValueError(f"heads {sorted(heads)}")
+    if len({head.shape.k for head in heads.values()}) > 1 or not isinstance(about["model"], str):
+        raise ValueError("heads that do not fit together")
+    if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+        raise ValueError("weights that are not numbers")
+    for name, head in heads.items():
+        head.load_state_dict({key.partition(".")[2]: t for key, t in tensors.items() if key.startswith(f"{name}.")})
+        head.eval().requires_grad_(False)
+    return heads, about["model"]

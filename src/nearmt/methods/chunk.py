@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from nearmt.config import option
 from nearmt.errors import ConfigError
@@ -24,11 +25,11 @@ CACHE_TEMPERATURE_SHARE = 0.3
 CACHE_DISCOUNT = 0.1
 
 #: The strategies of section 3.2 as settings. They keep duplicates, as the paper's do.
-PRESETS: dict[str, dict[str, str]] = {
-    "in-order": {"recall": "in-order"},
-    "single-chunk": {"scope": "hypothesis", "retention": "last", "duplicates": "keep"},
-    "beam-batch": {"scope": "batch", "retention": "last", "duplicates": "keep"},
-    "sentence": {"scope": "batch", "retention": "all", "duplicates": "keep"},
+PRESETS: dict[str, dict[str, Any]] = {
+    "in-order": {"recall": "in-order", "seeds": 0},
+    "single-chunk": {"scope": "hypothesis", "retention": "last", "duplicates": "keep", "seeds": 0},
+    "beam-batch": {"scope": "batch", "retention": "last", "duplicates": "keep", "seeds": 0},
+    "sentence": {"scope": "batch", "retention": "all", "duplicates": "keep", "seeds": 0},
 }
 #: What the paper uses where it says nothing else.
 PRESETS["paper"] = PRESETS["sentence"]
@@ -48,6 +49,7 @@ class ChunkConfig(KnnConfig):
         None, "softmax temperature T' between searches, on distances (default: from the store)", low=1e-6
     )
     cache_columns: int | None = option(None, "columns of the keys that the cache compares (default: 64)", low=1)
+    seeds: int = option(0, "pairs with similar sources that are in the cache from the start", low=0, high=65536)
     gather: int | None = option(None, "chunks that a search brings into the cache (default: --k)", low=1, high=4096)
     search_beyond: float | None = option(
         None, "search also where the nearest cache entry is farther than this many typical distances", low=0
@@ -68,14 +70,15 @@ class ChunkConfig(KnnConfig):
 
 def resolve_cache(config: ChunkConfig, store: EntrySource) -> ChunkConfig:
     """The settings with lambda', T' and the columns filled in from what the store knows of itself."""
+    columns = config.cache_columns or store.cache_columns
     weight, temperature = config.cache_weight, config.cache_temperature
     if config.adaptive is not None:
         weight = temperature = None
     elif weight is None:
         weight = round(max(0.0, (config.weight or 0.0) - CACHE_DISCOUNT), 2)
     if temperature is None and config.adaptive is None:
-        temperature = CACHE_TEMPERATURE_SHARE * store.cache_scale
-    columns, gather = config.cache_columns or store.cache_columns, config.gather or config.k
+        temperature = CACHE_TEMPERATURE_SHARE * store.scale(columns)
+    gather = config.gather or config.k
     return replace(config, cache_weight=weight, cache_temperature=temperature, cache_columns=columns, gather=gather)
 
 
@@ -93,8 +96,10 @@ class ChunkMethod(RetrievingMethod):
     def shares_batch(self) -> bool:  # type: ignore[override]
         return self.config.recall == "cache" and self.config.scope == "batch"
 
-    def retriever(self, source_lengths: Sequence[int], max_steps: int) -> Retriever:
-        return Chunked(self.store, self._plan, source_lengths, max_steps)
+    def retriever(
+        self, source_lengths: Sequence[int], max_steps: int, sources: Sequence[Sequence[int]] = ()
+    ) -> Retriever:
+        return Chunked(self.store, self._plan, source_lengths, max_steps, sources)
 
     def settings(self) -> str:
         return settings_signature(self.config, self.mixer)
@@ -119,7 +124,8 @@ def _plan(config: ChunkConfig, store: EntrySource) -> ChunkPlan:
         chunk=config.chunk,
         varying_chunk=config.varying_chunk,
         gather=config.gather or config.k,
-        search_beyond=None if beyond is None else beyond * store.cache_scale,
+        seeds=config.seeds,
+        search_beyond=None if beyond is None else beyond * store.scale(columns),
         in_order=config.recall == "in-order",
         cache=CacheConfig(config.scope, config.retention, config.duplicates, columns),
     )

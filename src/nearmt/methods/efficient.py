@@ -48,7 +48,9 @@ class EfficientMethod(RetrievingMethod):
     def shares_batch(self) -> bool:  # type: ignore[override]
         return self.config.reuse_scope == "batch"
 
-    def retriever(self, source_lengths: Sequence[int], max_steps: int) -> Retriever:
+    def retriever(
+        self, source_lengths: Sequence[int], max_steps: int, sources: Sequence[Sequence[int]] = ()
+    ) -> Retriever:
         assert self.config.reuse_distance is not None
         return Reusing(self.store, self.config.k, self.config.reuse_distance, self.shares_batch, len(source_lengths))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from nearmt.config import Config, option
+from nearmt.errors import ConfigError
 from nearmt.methods.adaptive import AdaptiveMixer, load_adaptive
 from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.methods.retrieving import RetrievingMethod
@@ -37,6 +38,16 @@ class KnnConfig(Config):
     adaptive: str | None = option(
         None, "network that weighs the neighbours in place of lambda and T (`nearmt train-adaptive` makes one)"
     )
+    adaptive_boost: float = option(
+        0.0, "how much more the neighbours weigh than the network says (log odds)", low=-5, high=5
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.adaptive is None and self.adaptive_boost:
+            raise ConfigError(
+                f"adaptive-boost = {self.adaptive_boost:g}: there is no network to boost; give --adaptive"
+            )
 
 
 AnyKnnConfig = TypeVar("AnyKnnConfig", bound=KnnConfig)
@@ -58,7 +69,7 @@ def resolve(config: AnyKnnConfig, store: EntrySource) -> AnyKnnConfig:
 def search_mixer(config: KnnConfig) -> Mixer:
     """A mixer for methods whose neighbours all come from searches."""
     if config.adaptive is not None:
-        return load_adaptive(Path(config.adaptive), config.k, needs_cache=False)
+        return load_adaptive(Path(config.adaptive), config.k, needs_cache=False, boost=config.adaptive_boost)
     assert config.weight is not None and config.temperature is not None
     return FixedMixer(config.weight, config.temperature, config.weight, config.temperature)
 
@@ -79,7 +90,9 @@ class KnnMethod(RetrievingMethod):
         self.config = resolve(config or KnnConfig(), store)
         super().__init__(store, search_mixer(self.config))
 
-    def retriever(self, source_lengths: Sequence[int], max_steps: int) -> Retriever:
+    def retriever(
+        self, source_lengths: Sequence[int], max_steps: int, sources: Sequence[Sequence[int]] = ()
+    ) -> Retriever:
         return EveryStep(self.store, self.config.k, len(source_lengths))
 
     def settings(self) -> str:

@@ -32,7 +32,9 @@ class PlainMethod:
 
     shares_batch = False
 
-    def begin(self, source_lengths: Sequence[int], max_steps: int, trace: bool) -> PlainState:
+    def begin(
+        self, source_lengths: Sequence[int], max_steps: int, trace: bool, sources: Sequence[Sequence[int]] = ()
+    ) -> PlainState:
         return PlainState()
 
     def signature(self) -> str:

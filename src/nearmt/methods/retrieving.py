@@ -47,16 +47,21 @@ class RetrievingMethod:
     def __init__(self, store: EntrySource, mixer: Mixer) -> None:
         self.store, self.mixer = store, mixer
 
-    def retriever(self, source_lengths: Sequence[int], max_steps: int) -> Retriever:
-        """A retriever for a request of sentences with these |x|."""
+    def retriever(
+        self, source_lengths: Sequence[int], max_steps: int, sources: Sequence[Sequence[int]] = ()
+    ) -> Retriever:
+        """A retriever for a request of sentences with these |x| and tokens."""
         raise NotImplementedError
 
     def settings(self) -> str:
         """Everything that can change the result, beside the store."""
         raise NotImplementedError
 
-    def begin(self, source_lengths: Sequence[int], max_steps: int, trace: bool) -> RetrievingState:
-        return RetrievingState(self.store, self.retriever(source_lengths, max_steps), self.mixer, trace)
+    def begin(
+        self, source_lengths: Sequence[int], max_steps: int, trace: bool, sources: Sequence[Sequence[int]] = ()
+    ) -> RetrievingState:
+        retriever = self.retriever(source_lengths, max_steps, sources)
+        return RetrievingState(self.store, retriever, self.mixer, trace)
 
     def signature(self) -> str:
         return f"method:{self.name}|datastore:{self.store.identity}|{self.settings()}"

@@ -27,6 +27,8 @@ class ChunkPlan:
     varying_chunk: bool
     #: Chunks that a search brings into the cache; the k nearest make the distribution of its own step.
     gather: int
+    #: Pairs with similar sources whose tokens are in the cache from the start.
+    seeds: int
     #: A row also searches where its nearest cache entry is farther than this.
     search_beyond: float | None
     in_order: bool
@@ -36,8 +38,16 @@ class ChunkPlan:
 class Chunked:
     """One request: the schedule of each sentence, and the cache or the chunks of each row."""
 
-    def __init__(self, store: EntrySource, plan: ChunkPlan, source_lengths: Sequence[int], max_steps: int) -> None:
+    def __init__(
+        self,
+        store: EntrySource,
+        plan: ChunkPlan,
+        source_lengths: Sequence[int],
+        max_steps: int,
+        sources: Sequence[Sequence[int]] = (),
+    ) -> None:
         self._store, self._plan, self._sentences = store, plan, len(source_lengths)
+        self._sources = sources
         #: Of each sentence: the steps at which it searches, and the interval after each.
         self._due = [search_steps(plan.schedule, length, max_steps) for length in source_lengths]
         longest = max((interval for steps in self._due for interval in steps.values()), default=1)
@@ -82,9 +92,20 @@ class Chunked:
             self._reader.replace(row_R, self._chunks(nearest.entry_BK, time, own), nearest.distance_BK)
         else:
             if self._cache is None:
-                self._cache = NeighbourCache(self._store, plan.cache, self._sentences, device)
+                self._cache = self._seeded_cache(device)
             entry_RGC = self._chunks(wide.entry_BK[:, : plan.gather], time, own)
             self._cache.remember(rows, own, entry_RGC.flatten(1))
+
+    def _seeded_cache(self, device: torch.device) -> NeighbourCache:
+        """A cache that holds, from the start, the translations of similar sources."""
+        cache = NeighbourCache(self._store, self._plan.cache, self._sentences, device)
+        if self._plan.seeds and self._sources:
+            found = [self._store.similar(source, self._plan.seeds) for source in self._sources]
+            entry_RX = torch.nn.utils.rnn.pad_sequence(found, batch_first=True, padding_value=-1).to(device)
+            # At the first step every sentence has one row.
+            every = list(range(self._sentences))
+            cache.remember(every, every, entry_RX)
+        return cache
 
     def _chunks(self, entry_RG: Tensor, time: int, own: list[int]) -> Tensor:
         """The entries of the retrieved chunks [R, G, C]; where sizes vary, each as long as its interval."""

@@ -54,7 +54,8 @@ class Reusing:
             distance_BM = torch.cdist(query_BD, self._query_MD, compute_mode="donot_use_mm_for_euclid_dist")
             distance_BM.masked_fill_(owner_B[:, None] != self._owner_M, torch.inf)
             nearest = distance_BM.min(dim=1)
-            return nearest.values <= self._limit, nearest.indices
+            # No limit reaches those of others, not even an infinite one.
+            return (nearest.values <= self._limit) & nearest.values.isfinite(), nearest.indices
 
     def _remember(self, query_RD: Tensor, owner_R: Tensor, fresh: Neighbours) -> None:
         if self._query_MD is None:

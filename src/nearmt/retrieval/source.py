@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from torch import Tensor
@@ -20,9 +21,8 @@ class EntrySource(Protocol):
     def search_scale(self) -> float:
         """Typical squared distance of a query to its neighbours: the unit of T."""
 
-    @property
-    def cache_scale(self) -> float:
-        """Typical distance, not squared, on the cache columns: the unit of T'."""
+    def scale(self, columns: int) -> float:
+        """Typical distance, not squared, on so many leading columns: the unit of T'."""
 
     @property
     def likely_weight(self) -> float | None:
@@ -49,3 +49,6 @@ class EntrySource(Protocol):
 
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
         """The entries of each chunk, [B, K, size]; -1 beyond the end of its sentence."""
+
+    def similar(self, source: Sequence[int], count: int) -> Tensor:
+        """All entries of up to `count` pairs whose source tokens have most in common with these, [X]."""

@@ -90,14 +90,15 @@ def write_pairs(
     """Encode and append all pairs that the writer does not have yet."""
     reduction = reduction.to(model.seq2seq.device)
     for block in blocks_of(writer.keep_common(pairs)):
-        kept, keys, tokens, too_long = [], [], [], 0
+        kept, keys, tokens, sources, too_long = [], [], [], [], 0
         for unit in encode_block(model, block, _from(writer.pairs, progress)):
             kept.append(unit.pair)
             tokens.append(unit.tokens)
+            sources.append(unit.source)
             too_long += unit.hidden_TH is None
             if unit.hidden_TH is not None:
                 keys.append(reduction.apply(unit.hidden_TH).cpu().numpy().astype(np.float16))
-        writer.append(kept, keys, tokens, too_long)
+        writer.append(kept, keys, tokens, sources, too_long)
 
 
 def _from(start: int, progress: Progress | None) -> Callable[[int], None] | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,6 +26,7 @@ from nearmt.store.entries import Entries
 from nearmt.store.indexing import SEARCHES, index_segment, open_index
 from nearmt.store.matches import SourceLookup
 from nearmt.store.search import Searcher
+from nearmt.store.similar import SimilarSources
 from nearmt.timing import timed
 
 
@@ -52,7 +54,9 @@ class Datastore:
         keys = self._entries.keys_by_segment
         indexes = [open_index(s, key, self._search) for s, key in zip(self._segments, keys, strict=True)]
         self._searcher = Searcher(self._entries, indexes, columns)
-        self._lookup: SourceLookup | None = None  # made when somebody asks
+        # Made when somebody asks.
+        self._lookup: SourceLookup | None = None
+        self._similar: SimilarSources | None = None
 
     @classmethod
     def open(cls, path: str | Path, *, search: str = "auto", device: str = "cpu", verify: bool | None = None) -> Self:
@@ -172,6 +176,17 @@ class Datastore:
                 self._lookup = SourceLookup(self.pairs, self._entries.pair)
         return self._lookup
 
+    def similar_pairs(self, source: Sequence[int], count: int) -> list[int]:
+        """Numbers of the pairs whose source tokens have most in common with these, best first."""
+        if self._similar is None:
+            with timed("store/similar"):
+                self._similar = SimilarSources(self._segments)
+        return [int(number) for number in self._similar.best(source, count, self._allowed_pairs())]
+
+    def _allowed_pairs(self) -> np.ndarray | None:
+        """Which pairs may be found, [P]; None stands for all."""
+        return None
+
     # What retrieval needs (`retrieval.source.EntrySource`). Entries and keys live on this store's
     # device, queries come from the model's: each call takes them over and brings the result back.
 
@@ -186,6 +201,14 @@ class Datastore:
     @property
     def cache_scale(self) -> float:
         return self.manifest.calibration.cache_scale
+
+    def scale(self, columns: int) -> float:
+        if columns == self.cache_columns:
+            return self.cache_scale
+        # What was not measured: squared distances spread over the columns as the variance does.
+        variance_D = self._reduction.variance_D
+        share = float(variance_D[:columns].sum() / variance_D.sum().clamp(min=1e-12))
+        return float((self.search_scale * share) ** 0.5)
 
     @property
     def likely_weight(self) -> float | None:
@@ -214,6 +237,11 @@ class Datastore:
 
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         return self._entries.keys(entry_M.to(self.device), columns).to(entry_M.device)
+
+    def similar(self, source: Sequence[int], count: int) -> Tensor:
+        with timed("index/similar"):
+            pairs = self.similar_pairs(source, count)
+            return torch.cat([torch.zeros(0, dtype=torch.long, device=self.device), *map(self._entries.of_pair, pairs)])
 
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
         return self._entries.chunks(entry_BK.to(self.device), size).to(entry_BK.device)

@@ -23,6 +23,7 @@ class EncodedPair:
     """A pair and its entries: T keys (states, not yet reduced) and T target tokens; none if it is too long."""
 
     pair: Pair
+    source: list[int]
     tokens: list[int]
     hidden_TH: Tensor | None = None
 
@@ -41,7 +42,8 @@ def encode_block(
     `progress` is told after each batch how many pairs of the block are done.
     """
     sources = [model.codec.source_ids(pair.source) for pair in pairs]
-    encoded = [EncodedPair(pair, model.codec.target_ids(pair.target)) for pair in pairs]
+    targets = [model.codec.target_ids(pair.target) for pair in pairs]
+    encoded = [EncodedPair(*unit) for unit in zip(pairs, sources, targets, strict=True)]
     positions, prompt = model.seq2seq.positions, len(model.seq2seq.prompt)
     fitting = []
     for number, unit in enumerate(encoded):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,6 +31,7 @@ class MaskedStore(Datastore):
         self.hidden = _with_copies(datastore, hidden)
         hidden_P = torch.zeros(len(datastore.pair_lengths()), dtype=torch.bool)
         hidden_P[list(self.hidden)] = True
+        self._seen_P = (~hidden_P).numpy()
         self._seen_N = torch.repeat_interleave(~hidden_P, datastore.pair_lengths()).to(datastore.device)
         digest = hashlib.sha256(",".join(map(str, sorted(self.hidden))).encode()).hexdigest()
         self._identity = f"{datastore.identity}-without-{len(self.hidden)}-pairs@{digest[:12]}"
@@ -54,6 +56,9 @@ class MaskedStore(Datastore):
             exact = super().search(query_BD[short_B], k, allowed)
             found.entry_BK[short_B], found.distance_BK[short_B] = exact.entry_BK, exact.distance_BK
         return found
+
+    def _allowed_pairs(self) -> np.ndarray:
+        return self._seen_P
 
     def add(self, pairs: Iterable[Pair], model: TranslationModel, progress: Progress | None = None) -> int:
         raise DatastoreError(f"{self.path}: some of its pairs are hidden; add to the datastore itself")

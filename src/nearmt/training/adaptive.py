@@ -16,6 +16,8 @@ from nearmt.contracts import Origin, Pair, Progress
 from nearmt.errors import ConfigError, InputError
 from nearmt.methods import make_method
 from nearmt.methods.adaptive import Head, HeadShape, save_adaptive
+from nearmt.methods.chunk import ChunkMethod
+from nearmt.methods.efficient import EfficientMethod
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.models import TranslationModel
 from nearmt.retrieval.source import EntrySource
@@ -35,7 +37,7 @@ class AdaptiveConfig(Config):
     batch_tokens: int = option(1024, "target tokens of an update", low=1)
     patience: int = option(5, f"checks without gain before it stops; one every {_CHECKED_EVERY} updates", low=1)
     confidence: bool = option(True, "let the network see how sure the model is")
-    seed: int = option(1, "of the first weights and of the order")
+    seed: int = option(1, "of the first weights and of the order", low=0, high=2**63 - 1)
 
 
 @dataclass(frozen=True)
@@ -84,14 +86,24 @@ def train_adaptive(
     retrieving = make_method(method, datastore, settings)
     if not isinstance(retrieving, RetrievingMethod):
         raise ConfigError(f"method '{method}' retrieves nothing that could be weighed; use knn or chunk")
+    if isinstance(retrieving, EfficientMethod):
+        # What it re-uses are neighbours of searches, with their distances: there is nothing else to learn.
+        raise ConfigError("method 'efficient' uses the networks of method knn; train one with --method knn")
     trace = trace_pairs(model, retrieving, [*dev, *general], progress)
+    if not len(trace):
+        raise InputError("no neighbours to learn from: the datastore is empty, or all pairs are too long for the model")
     heads, results = {}, {}
     for name, origin in (("search", Origin.SEARCH), ("cache", Origin.CACHE)):
         part = trace.select(trace.origin_X == int(origin))
-        if not len(part):
+        if name == "cache" and not isinstance(retrieving, ChunkMethod):
             continue
+        if name == "cache" and not len(part):
+            raise ConfigError("every step searches, so nothing is recalled: such a schedule is method knn; use that")
         if len(part) < _FEWEST_TOKENS:
-            raise InputError(f"only {len(part)} tokens to learn from; give a larger development set")
+            raise InputError(
+                f"only {len(part)} tokens to learn from at {name} steps, {_FEWEST_TOKENS} are needed; "
+                "give a larger development set"
+            )
         heads[name], results[name] = _train_head(part, config)
     about = {"model": model.fingerprint, "datastore": datastore.identity, "settings": retrieving.settings()}
     save_adaptive(out, heads, {"method": method, **about, "training": asdict(config)})
@@ -101,8 +113,14 @@ def train_adaptive(
 
 def _train_head(trace: Trace, config: AdaptiveConfig) -> tuple[Head, HeadResult]:
     """The head that makes held-out tokens most likely."""
-    torch.manual_seed(config.seed)
     device = trace.gold_X.device
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):  # other people's random numbers stay theirs
+        torch.manual_seed(config.seed)
+        return _descend(trace, config, device)
+
+
+def _descend(trace: Trace, config: AdaptiveConfig, device: torch.device) -> tuple[Head, HeadResult]:
+    """Adam on most of the tokens, until those that are held out gain no more."""
     order_X = torch.randperm(len(trace)).to(device)
     held_out = max(1, int(_HELD_OUT * len(trace)))
     check, rest = trace.select(order_X[:held_out]), trace.select(order_X[held_out:])
@@ -118,18 +136,23 @@ def _train_head(trace: Trace, config: AdaptiveConfig) -> tuple[Head, HeadResult]
     optimiser = torch.optim.Adam(groups, lr=config.learning_rate)
     best, best_loss, update, stale = _copy(head), float("inf"), 0, 0
     while update < config.updates and stale < config.patience:
-        for _ in range(_CHECKED_EVERY):
+        until_check = min(_CHECKED_EVERY, config.updates - update)
+        for _ in range(until_check):
             chosen = torch.randint(len(rest), (config.batch_tokens,), device=device)
             loss = _loss(head, rest.select(chosen))
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
-        update += _CHECKED_EVERY
+        update += until_check
         with torch.no_grad():
             checked = float(_loss(head, check))
         stale = 0 if checked < best_loss else stale + 1
         if checked < best_loss:
             best, best_loss = _copy(head), checked
+    if best_loss == float("inf"):
+        raise ConfigError(
+            f"learning-rate = {config.learning_rate:g}: the loss is no longer a number; give a smaller one"
+        )
     head.load_state_dict(best)
     with torch.no_grad():
         model_X, _ = _apply(head, check)

@@ -19,7 +19,7 @@ from nearmt.contracts import Pair
 from nearmt.errors import InputError
 from nearmt.models import TranslationModel
 
-#: Targets that differ by less may be sorted by their sources: a tenth less padding where sentences are long.
+#: Targets that differ by less may be sorted by their sources: a tenth fewer batches where sentences are long.
 _ROUGHLY = 4
 
 

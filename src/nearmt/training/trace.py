@@ -38,6 +38,8 @@ class Trace:
 
     @classmethod
     def join(cls, parts: Sequence[Trace]) -> Trace:
+        if not parts:
+            return cls(*(torch.zeros(0, 0) if field.name.endswith("K") else torch.zeros(0) for field in fields(cls)))
         return cls(*(torch.cat([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
 
@@ -65,7 +67,7 @@ def _walk(
     """One batch, step by step; sentences leave when they end."""
     taught = model.seq2seq.teach(sources, targets)
     steps = max(len(target) for target in targets)
-    retriever = method.retriever([model.codec.source_length(ids) for ids in sources], steps)
+    retriever = method.retriever([model.codec.source_length(ids) for ids in sources], steps, sources)
     going = list(range(len(targets)))
     for place in range(steps):
         rows = [row for row, sentence in enumerate(going) if place < len(targets[sentence])]

@@ -1,0 +1,175 @@
+"""nearmt train-adaptive"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nearmt.cli.console import progress_bar, warn
+from nearmt.cli.manual import ManualCommand
+from nearmt.cli.options import config_options, gather, pick
+from nearmt.cli.setup import Loader, Plan, make_plan
+from nearmt.config import Config, option
+from nearmt.contracts import Pair
+from nearmt.corpus import read_pairs
+from nearmt.errors import ConfigError, OutputError
+from nearmt.methods import PRESETS, ChunkConfig, KnnConfig
+from nearmt.models import ModelConfig
+from nearmt.store import Datastore, StoreConfig
+from nearmt.training.adaptive import AdaptiveConfig, AdaptiveResult, train_adaptive
+from nearmt.translator import Translator
+from nearmt.tuning.holdout import hold_out
+
+#: Pairs of the memory that serve where there is no dev set.
+_HELD_OUT = 500
+#: What the network takes the place of, and what says how to use one.
+_REPLACED = ("lambda", "temperature", "cache-lambda", "cache-temperature", "adaptive", "adaptive-boost")
+_LEFT_OUT = {name.replace("-", "_") for name in _REPLACED}
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkConfig(Config):
+    """What the network is for."""
+
+    method: str = option("chunk", "the method that will use it", choices=("chunk", "knn"))
+    preset: str | None = option(None, "a strategy of the paper, for method chunk", choices=tuple(PRESETS))
+
+
+@dataclasses.dataclass(frozen=True)
+class Texts:
+    """Files of pairs, and how many of them to use."""
+
+    paths: tuple[Path, ...]
+    limit: int | None
+
+    def read(self, translator: Translator) -> list[Pair]:
+        if not self.paths:
+            return []
+        source_lang, target_lang = translator.model.language_pair
+        return list(read_pairs(*self.paths, source_lang=source_lang, target_lang=target_lang, limit=self.limit))
+
+
+@click.command(cls=ManualCommand)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--dev",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="pairs of its domain that are not in the memory [default: a part of it]; give it twice for two aligned files",
+)
+@click.option(
+    "--general",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="pairs of other text, from which it learns to leave the model alone; give it twice for two aligned files",
+)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="the file to write, for --adaptive")
+@click.option(
+    "--dev-limit",
+    type=click.IntRange(min=1),
+    help=f"use only the first pairs of the dev set; without one, hold out so many [default: {_HELD_OUT}]",
+)
+@click.option("--general-limit", type=click.IntRange(min=1), help="use only the first pairs of the general text")
+@click.option("--overwrite", is_flag=True, help="replace a file that is already there")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    help="TOML file with settings of the method, the model and the store; the command line wins",
+)
+@config_options(AdaptiveConfig)
+@config_options(NetworkConfig, KnnConfig, ChunkConfig, ModelConfig, StoreConfig)
+def command(
+    folder: Path,
+    dev: tuple[Path, ...],
+    general: tuple[Path, ...],
+    out: Path,
+    dev_limit: int | None,
+    general_limit: int | None,
+    overwrite: bool,
+    as_json: bool,
+    config_file: Path | None,
+    **options: Any,
+) -> None:
+    """Train a network that weighs neighbours, for --adaptive.
+
+    At every step the network sees how far the neighbours are, how many different tokens they say and how sure
+    the model is, and decides how many of them count and how much. It is trained for one datastore, for one
+    number of neighbours and for one way to retrieve: give the settings of the method here that you will
+    translate with. Without --dev, part of the memory serves: its pairs are held out, so that no search finds
+    them or their copies.
+
+    \b
+    nearmt train-adaptive memory --dev corpus.de --dev corpus.en --method knn --out memory.adaptive
+    nearmt train-adaptive memory --dev dev.tsv --general news.tsv --out memory.adaptive
+    """
+    given = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    config = pick(AdaptiveConfig, given)
+    of_run = {name: value for name, value in options.items() if name.replace("_", "-") not in config.public_fields()}
+    settings = {**gather(of_run, config_file), "datastore": str(folder)}
+    for name in _REPLACED:  # a file that `nearmt tune` made is welcome, but the network knows better
+        settings.pop(name, None)
+    settings["method"] = pick(NetworkConfig, settings).method
+    _check_output(out, overwrite, dev + general)
+    for paths in (dev, general):
+        if paths:
+            read_pairs(*paths)  # a missing file or an unknown format is found before the model is loaded
+    if not general:
+        warn("no --general text: the network will not learn to leave the model alone where the memory says nothing")
+    plan = make_plan(settings, frozenset(given) - set(config.public_fields()))
+    result = _train(plan, Texts(dev, dev_limit), Texts(general, general_limit), out, config)
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(result)))
+    else:
+        _print(result)
+        warn(f"{out}: written; use it with --method {result.method} --adaptive {out}")
+
+
+command.params = [parameter for parameter in command.params if parameter.name not in _LEFT_OUT]
+
+
+def _check_output(out: Path, overwrite: bool, read: tuple[Path, ...]) -> None:
+    """What cannot be written should not become known after minutes."""
+    if out.is_dir():
+        raise OutputError(f"{out}: is a folder; name a file")
+    if not out.parent.is_dir():
+        raise OutputError(f"{out}: cannot be written (there is no folder {out.parent})")
+    if out.exists() and any(other.exists() and out.samefile(other) for other in read):
+        raise ConfigError(f"{out}: is a file that is read; name another --out")
+    if out.exists() and not overwrite:
+        raise OutputError(f"{out}: exists; give another --out, or --overwrite")
+
+
+def _train(plan: Plan, dev: Texts, general: Texts, out: Path, config: AdaptiveConfig) -> AdaptiveResult:
+    translator = Loader().translator(plan)
+    assert translator.datastore is not None
+    store: Datastore = translator.datastore
+    if dev.paths:
+        dev_pairs = dev.read(translator)
+    else:
+        store, dev_pairs = hold_out(store, dev.limit or _HELD_OUT)
+    general_pairs, settings = general.read(translator), plan.method_settings
+    with progress_bar("sentences") as progress:
+        return train_adaptive(
+            translator.model, store, plan.method, dev_pairs, general_pairs, out, config, settings, progress
+        )
+
+
+def _print(result: AdaptiveResult) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None)
+    for heading in ("steps", "tokens", "updates", "loss of the model", "loss", "weight of the model", "temperature"):
+        table.add_column(heading, justify="left" if heading == "steps" else "right")
+    for name, head in result.heads.items():
+        losses = (f"{head.loss_model_alone:.4f}", f"{head.loss:.4f}")
+        table.add_row(
+            name, f"{head.tokens:,}", f"{head.updates:,}", *losses, f"{head.model_weight:.3f}", f"{head.temperature:g}"
+        )
+    Console().print(table)
