@@ -23,9 +23,10 @@ from nearmt.corpus.formats import READERS
 from nearmt.decoding import SearchConfig
 from nearmt.documents import FillConfig
 from nearmt.experiments import ExperimentConfig
-from nearmt.methods import ChunkConfig
+from nearmt.methods import ChunkConfig, EfficientConfig
 from nearmt.models import ModelConfig, TranslationModel
 from nearmt.store import BuildConfig, PruneConfig, StoreConfig
+from nearmt.training.adaptive import AdaptiveConfig
 from nearmt.training.grid import GridConfig
 from nearmt.training.loop import FinetuneConfig
 from tests.docs_runner import DOCS, ROOT, SAMPLES, Block, blocks, run_line
@@ -36,14 +37,15 @@ COMMAND_PAGES = sorted((DOCS / "commands").glob("*.md"))
 #: Not the overview: its lines have explanations beside them, and the other pages have the same commands.
 WITH_EXAMPLES = [path for path in COMMAND_PAGES if path.name != "index.md"]
 CONFIGS: list[type[Config]] = [
-    *(ChunkConfig, SearchConfig, ModelConfig, StoreConfig),
+    *(ChunkConfig, EfficientConfig, SearchConfig, ModelConfig, StoreConfig),
     *(FillConfig, BuildConfig, CleaningConfig, PruneConfig),
-    *(FinetuneConfig, GridConfig),
+    *(FinetuneConfig, GridConfig, AdaptiveConfig),
     ExperimentConfig,
 ]
 #: Settings that share names with others (`--schedule`): the section of a page that has their table.
 SECTIONS: dict[type[Config], str] = {FinetuneConfig: "Fine-tuned", GridConfig: "Fine-tuned"}
 SECTIONS[ExperimentConfig] = "Options of an experiment"
+SECTIONS[AdaptiveConfig] = "Adaptive kNN-MT"
 ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.NearmtError)]
 #: Lines that are not run, and why.
 SKIPPED = {
@@ -53,6 +55,7 @@ SKIPPED = {
     "nearmt evaluate --test test.tsv --datastore corpus --comet comet/bin/comet-score": "COMET is not part of nearmt",
     "nearmt finetune train.tsv --dev dev.tsv --out tuned --grid paper --shard 1/4": "hours without a GPU",
     "nearmt finetune train.tsv --dev dev.tsv --out tuned --grid paper": "hours without a GPU",
+    "nearmt train-adaptive memory --dev dev.tsv --general news.tsv --out memory.adaptive": "wants thousands of pairs",
     "nearmt experiment main --data data --out results": "hours without a GPU; the page on experiments has a small one",
     "nearmt experiment strategies --data data --out results --domains koran --tune none": "data that is not ours",
     "nearmt completion bash >> ~/.bashrc": "writes to the home folder",

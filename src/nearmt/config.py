@@ -7,7 +7,7 @@ import functools
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -47,7 +47,7 @@ class Config:
     @classmethod
     def value_type(cls, field: dataclasses.Field[Any]) -> type:
         """The type of a field without its `| None`."""
-        hint = _type_hints(cls)[field.name]
+        hint = _type_hints(typing.cast(Hashable, cls))[field.name]
         if isinstance(hint, types.UnionType):
             hint = next(part for part in hint.__args__ if part is not type(None))
         return typing.cast(type, hint)
@@ -71,8 +71,8 @@ class Config:
 
 
 @functools.cache
-def _type_hints(config: type[Config]) -> dict[str, Any]:
-    """Resolving hints takes milliseconds, and every setting of every object is checked."""
+def _type_hints(config: Hashable) -> dict[str, Any]:
+    """Resolving the hints of a class takes milliseconds, and every setting of every object is checked."""
     return typing.get_type_hints(config)
 
 

@@ -54,12 +54,12 @@ def knn(neighbours: list[Neighbour], temperature: float, vocabulary: int) -> np.
     nearest = min(n.distance for n in neighbours)
     for n in neighbours:
         probability_V[n.token] += n.count * math.exp(-(n.distance - nearest) / temperature)
-    return probability_V / probability_V.sum()
+    return np.asarray(probability_V / probability_V.sum())
 
 
 def mixture(head: Head, neighbours: list[Neighbour], log_prob_V: np.ndarray, boost: float = 0.0) -> np.ndarray:
     """p(y) of one row; without neighbours, the model's."""
-    probability_V = np.exp(log_prob_V)
+    probability_V = np.asarray(np.exp(log_prob_V))
     if not neighbours:
         return probability_V
     shape = head.shape
@@ -70,4 +70,4 @@ def mixture(head: Head, neighbours: list[Neighbour], log_prob_V: np.ndarray, boo
     for size, weight in list(zip(sizes_of(shape.k), weights, strict=True))[1:]:
         by_neighbours_V += weight * knn(neighbours[:size], temperature, len(probability_V))
     odds = math.exp(boost) * (1 - weights[0]) / weights[0]
-    return (probability_V + odds * by_neighbours_V / (1 - weights[0])) / (1 + odds)
+    return np.asarray((probability_V + odds * by_neighbours_V / (1 - weights[0])) / (1 + odds))

@@ -121,7 +121,7 @@ def test_the_mixture_is_the_definition(k: int, confidence: bool, boost: float, p
     entries = 3 * k + 1
     tokens = random.integers(0, min(VOCABULARY, k + 1), entries).tolist()
     counts = random.integers(1, 9, entries).astype(float).tolist() if pruned else None
-    numbers = [k, k, random.integers(0, k + 1), 1, 0]
+    numbers: list[int] = [k, k, int(random.integers(0, k + 1)), 1, 0]
     rows = [
         [
             (int(entry), float(distance))
@@ -143,7 +143,7 @@ def test_the_mixture_is_the_definition(k: int, confidence: bool, boost: float, p
         assert mixed_BV[row].sum() == pytest.approx(1.0, abs=1e-5)
         assert float(evidence.weight_BK[row].sum()) == pytest.approx(1.0 if neighbours else 0.0, abs=1e-5)
     # Where there are neighbours they do matter.
-    assert np.abs(mixed_BV[0] - log_prob_BV[0].exp().numpy()).max() > 1e-4
+    assert (evidence.share_B > 0).tolist() == [bool(neighbours) for neighbours in rows]
 
 
 def test_the_reference_sees_what_the_network_sees() -> None:
@@ -192,6 +192,15 @@ def test_boost_shifts_the_log_odds(boost: float, seed: int) -> None:
     assert torch.equal(boosted.weight_BK, plain.weight_BK)
 
 
+def test_whoever_gets_the_evidence_may_change_it() -> None:
+    """Others lower shares in place, also outside of the search."""
+    log_prob_BV = random_log_probs(1, 0)
+    mixer = AdaptiveMixer({"search": made_head(2)}, ORIGIN)
+    evidence = mixer.evidence(found([[(0, 1.0), (1, 2.0)]], 2), store_of([3, 4]), log_prob_BV)
+    evidence.share_B *= 0.0
+    assert torch.equal(mix(log_prob_BV, evidence), log_prob_BV)
+
+
 def test_each_origin_has_its_head() -> None:
     """Searched rows are weighed by the one, recalled rows by the other."""
     heads = {"search": made_head(2, seed=1), "cache": made_head(2, scale=0.5, temperature=0.3, seed=2)}
@@ -235,7 +244,7 @@ def test_a_network_that_is_always_of_one_mind_is_a_fixed_weight(
     tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path, method: str, weight: float
 ) -> None:
     """w on r = K only, and one temperature: equation 3 with that lambda and that T."""
-    scale, cache_scale = tiny_store.search_scale, tiny_store.cache_scale
+    scale, cache_scale = tiny_store.search_scale, tiny_store.search_scale**0.5
     in_order = method == "in-order"
     method = "chunk" if in_order else method
     heads = {

@@ -65,26 +65,25 @@ def test_scope_batch_does_and_says_so() -> None:
 
 
 def translate(
-    model: TranslationModel, store: Datastore, method: str, batch: int = 8, explain: bool = False, **settings: Any
+    model: TranslationModel, store: Datastore, method: str, settings: dict[str, Any], batch: int = 8
 ) -> list[Translation]:
-    translator = Translator(model, store, method, {"k": 4, **settings}, SEARCH, batch)
-    return translator.translate(TEXTS, explain=explain)
+    return Translator(model, store, method, {"k": 4, **settings}, SEARCH, batch).translate(TEXTS)
 
 
 @pytest.mark.parametrize("batch", [1, 3])
 def test_texts_in_other_batches(tiny: TranslationModel, tiny_store: Datastore, batch: int) -> None:
     scope = {"reuse-scope": "source"}
-    together = translate(tiny, tiny_store, "efficient", **scope)
-    found = translate(tiny, tiny_store, "efficient", batch, **scope)
+    together = translate(tiny, tiny_store, "efficient", scope)
+    found = translate(tiny, tiny_store, "efficient", scope, batch)
     assert_same_texts(found, together, 1e-4)
     assert [t.searches for t in found] == [t.searches for t in together]
 
 
 @pytest.mark.parametrize("scope", ["source", "batch"])
 def test_searches_are_counted(tiny: TranslationModel, tiny_store: Datastore, scope: str) -> None:
-    knn = translate(tiny, tiny_store, "knn")
+    knn = translate(tiny, tiny_store, "knn", {})
     none, some, all_of_them = (
-        translate(tiny, tiny_store, "efficient", **{"reuse-scope": scope, "reuse-distance": distance})
+        translate(tiny, tiny_store, "efficient", {"reuse-scope": scope, "reuse-distance": distance})
         for distance in (0.0, 0.5 * tiny_store.search_scale**0.5, 1e9)
     )
     assert all(t.searches == t.steps for t in knn)

@@ -23,12 +23,11 @@ class MemoryStore:
         token_N: Tensor,
         ends: list[int],
         projection_HD: Tensor | None = None,
-        cache_columns: int | None = None,
     ) -> None:
         assert (ends[-1] if ends else 0) == len(key_ND) == len(token_N)
         self.key_ND, self.token_N, self.ends = key_ND, token_N, ends
         self.projection_HD = torch.eye(key_ND.shape[1]) if projection_HD is None else projection_HD
-        self.cache_columns = cache_columns or key_ND.shape[1]
+        self.columns = key_ND.shape[1]
         self.likely_weight: float | None = 0.4
 
     def scale(self, columns: int) -> float:
@@ -62,6 +61,9 @@ class MemoryStore:
     def similar(self, source: Sequence[int], count: int) -> Tensor:
         """It knows no sources: the first sentences are as good as any."""
         return torch.arange(self.ends[min(count, len(self.ends)) - 1] if self.ends and count else 0)
+
+    def trust(self, source: Sequence[int]) -> float:
+        return 1.0
 
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
         entry_BKC = torch.full((*entry_BK.shape, size), -1)

@@ -82,7 +82,8 @@ def test_it_is_the_reference(steps: list[list[tuple[list[float], int]]], limit: 
         expected = reference.step(queries, sources)
         searched = [row for row, (origin, _, _) in enumerate(expected) if origin == Origin.SEARCH]
         assert found.origin_B.tolist() == [int(origin) for origin, _, _ in expected]
-        assert found.distance_BK.tolist() == pytest.approx([distances for _, _, distances in expected], abs=1e-6)
+        expected_BK = torch.tensor([distances for _, _, distances in expected])
+        assert torch.allclose(found.distance_BK, expected_BK, atol=1e-6)
         assert found.entry_BK.tolist() == [entries for _, entries, _ in expected]
         assert store.asked[before:] == [queries[row] for row in searched]
         for source in {sources[row] for row in searched}:  # rows of a sentence that search together count once

@@ -165,7 +165,7 @@ def _print(result: AdaptiveResult) -> None:
     from rich.table import Table
 
     table = Table(box=None)
-    for heading in ("steps", "tokens", "updates", "loss of the model", "loss", "weight of the model", "temperature"):
+    for heading in ("steps", "tokens", "updates", "model's loss", "loss", "model's weight", "temperature"):
         table.add_column(heading, justify="left" if heading == "steps" else "right")
     for name, head in result.heads.items():
         losses = (f"{head.loss_model_alone:.4f}", f"{head.loss:.4f}")

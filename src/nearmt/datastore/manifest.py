@@ -49,6 +49,8 @@ class Calibration:
     #: Weight of neighbours under which the store's own tokens are most likely, each sentence left out
     #: of its own search; None where nothing could be measured.
     likely_weight: float | None = None
+    #: Familiarity that nine of ten of the store's own sources reach, each left out; None where not measured.
+    familiar: float | None = None
     #: Share of the k nearest that the index finds; None for exact search.
     recall: float | None = None
 

@@ -140,7 +140,7 @@ class AdaptiveMixer:
                 f"({model.fingerprint}); train one for it with `nearmt train-adaptive`"
             )
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def evidence(self, found: Retrieved, store: EntrySource, log_prob_BV: Tensor) -> Evidence:
         token_BK = store.tokens(found.entry_BK)
         spoken_BK, surest_B = log_prob_BV.gather(1, token_BK), log_prob_BV.max(dim=1).values

@@ -21,15 +21,17 @@ from nearmt.retrieval.source import EntrySource
 
 #: T' in units of the store's typical distance (not squared) on the cache columns.
 CACHE_TEMPERATURE_SHARE = 0.3
-#: How much less than lambda the cache weighs, by default.
+#: How much less than lambda a cache weighs, by default, that knows nothing but retrieved chunks.
 CACHE_DISCOUNT = 0.1
 
-#: The strategies of section 3.2 as settings. They keep duplicates, as the paper's do.
+#: What the paper's caches have in common: nothing but retrieved chunks, as often as they are retrieved.
+_PAPER_CACHE: dict[str, Any] = {"duplicates": "keep", "seeds": 0, "cache-columns": 64, "guard": False}
+#: The strategies of section 3.2 as settings.
 PRESETS: dict[str, dict[str, Any]] = {
-    "in-order": {"recall": "in-order", "seeds": 0},
-    "single-chunk": {"scope": "hypothesis", "retention": "last", "duplicates": "keep", "seeds": 0},
-    "beam-batch": {"scope": "batch", "retention": "last", "duplicates": "keep", "seeds": 0},
-    "sentence": {"scope": "batch", "retention": "all", "duplicates": "keep", "seeds": 0},
+    "in-order": {"recall": "in-order", "seeds": 0, "guard": False},
+    "single-chunk": {"scope": "hypothesis", "retention": "last", **_PAPER_CACHE},
+    "beam-batch": {"scope": "batch", "retention": "last", **_PAPER_CACHE},
+    "sentence": {"scope": "batch", "retention": "all", **_PAPER_CACHE},
 }
 #: What the paper uses where it says nothing else.
 PRESETS["paper"] = PRESETS["sentence"]
@@ -48,8 +50,8 @@ class ChunkConfig(KnnConfig):
     cache_temperature: float | None = option(
         None, "softmax temperature T' between searches, on distances (default: from the store)", low=1e-6
     )
-    cache_columns: int | None = option(None, "columns of the keys that the cache compares (default: 64)", low=1)
-    seeds: int = option(0, "pairs with similar sources that are in the cache from the start", low=0, high=65536)
+    cache_columns: int | None = option(None, "columns of the keys that the cache compares (default: all)", low=1)
+    seeds: int = option(128, "pairs with similar sources that are in the cache from the start", low=0, high=65536)
     gather: int | None = option(None, "chunks that a search brings into the cache (default: --k)", low=1, high=4096)
     search_beyond: float | None = option(
         None, "search also where the nearest cache entry is farther than this many typical distances", low=0
@@ -70,12 +72,13 @@ class ChunkConfig(KnnConfig):
 
 def resolve_cache(config: ChunkConfig, store: EntrySource) -> ChunkConfig:
     """The settings with lambda', T' and the columns filled in from what the store knows of itself."""
-    columns = config.cache_columns or store.cache_columns
+    columns = min(config.cache_columns or store.columns, store.columns)
     weight, temperature = config.cache_weight, config.cache_temperature
     if config.adaptive is not None:
         weight = temperature = None
     elif weight is None:
-        weight = round(max(0.0, (config.weight or 0.0) - CACHE_DISCOUNT), 2)
+        discount = 0.0 if config.seeds else CACHE_DISCOUNT
+        weight = round(max(0.0, (config.weight or 0.0) - discount), 2)
     if temperature is None and config.adaptive is None:
         temperature = CACHE_TEMPERATURE_SHARE * store.scale(columns)
     gather = config.gather or config.k
@@ -89,7 +92,7 @@ class ChunkMethod(RetrievingMethod):
 
     def __init__(self, store: EntrySource, config: ChunkConfig | None = None) -> None:
         self.config = resolve_cache(resolve(config or ChunkConfig(), store), store)
-        super().__init__(store, _mixer(self.config))
+        super().__init__(store, _mixer(self.config), self.config.guard)
         self._plan = _plan(self.config, store)
 
     @property
@@ -117,7 +120,7 @@ def _mixer(config: ChunkConfig) -> Mixer:
 
 def _plan(config: ChunkConfig, store: EntrySource) -> ChunkPlan:
     beyond = config.search_beyond
-    columns = config.cache_columns or store.cache_columns
+    columns = config.cache_columns or store.columns
     return ChunkPlan(
         k=config.k,
         schedule=parse_schedule(config.schedule),

@@ -42,7 +42,7 @@ class EfficientMethod(RetrievingMethod):
         if self.config.reuse_distance is None:
             self.config = replace(self.config, reuse_distance=REUSE_SHARE * store.search_scale**0.5)
         # A distribution that is re-used keeps the squared distances of its search: the same mixer fits.
-        super().__init__(store, search_mixer(self.config))
+        super().__init__(store, search_mixer(self.config), self.config.guard)
 
     @property
     def shares_batch(self) -> bool:  # type: ignore[override]

@@ -35,6 +35,7 @@ class KnnConfig(Config):
         None, "softmax temperature T at search steps, on squared distances (default: from the store)", low=1e-6
     )
 
+    guard: bool = option(True, "trust the neighbours less in sentences that have little in common with the memory")
     adaptive: str | None = option(
         None, "network that weighs the neighbours in place of lambda and T (`nearmt train-adaptive` makes one)"
     )
@@ -88,7 +89,7 @@ class KnnMethod(RetrievingMethod):
 
     def __init__(self, store: EntrySource, config: KnnConfig | None = None) -> None:
         self.config = resolve(config or KnnConfig(), store)
-        super().__init__(store, search_mixer(self.config))
+        super().__init__(store, search_mixer(self.config), self.config.guard)
 
     def retriever(
         self, source_lengths: Sequence[int], max_steps: int, sources: Sequence[Sequence[int]] = ()

@@ -17,8 +17,12 @@ from nearmt.retrieval.source import EntrySource
 class RetrievingState:
     """One request: step in, log-probabilities out; keeps the evidence of every step if asked to."""
 
-    def __init__(self, store: EntrySource, retriever: Retriever, mixer: Mixer, trace: bool) -> None:
+    def __init__(
+        self, store: EntrySource, retriever: Retriever, mixer: Mixer, trust: list[float] | None, trace: bool
+    ) -> None:
         self._store, self._retriever, self._mixer = store, retriever, mixer
+        #: Of each sentence: how much of their share its neighbours get; None for all of it.
+        self._trust = trust
         self.evidence: list[Evidence] | None = [] if trace else None
 
     @property
@@ -30,6 +34,8 @@ class RetrievingState:
         found = self._retriever.retrieve(self._store.query(step.hidden_BH), step.time, step.sources)
         log_prob_BV = torch.log_softmax(step.logits_BV, dim=-1)
         evidence = self._mixer.evidence(found, self._store, log_prob_BV)
+        if self._trust is not None:
+            evidence.share_B *= torch.tensor([self._trust[source] for source in step.sources]).to(evidence.share_B)
         if self.evidence is not None:
             self.evidence.append(evidence)
         return mix(log_prob_BV, evidence)
@@ -44,8 +50,8 @@ class RetrievingMethod:
     name: str
     shares_batch = False
 
-    def __init__(self, store: EntrySource, mixer: Mixer) -> None:
-        self.store, self.mixer = store, mixer
+    def __init__(self, store: EntrySource, mixer: Mixer, guard: bool) -> None:
+        self.store, self.mixer, self.guard = store, mixer, guard
 
     def retriever(
         self, source_lengths: Sequence[int], max_steps: int, sources: Sequence[Sequence[int]] = ()
@@ -61,7 +67,10 @@ class RetrievingMethod:
         self, source_lengths: Sequence[int], max_steps: int, trace: bool, sources: Sequence[Sequence[int]] = ()
     ) -> RetrievingState:
         retriever = self.retriever(source_lengths, max_steps, sources)
-        return RetrievingState(self.store, retriever, self.mixer, trace)
+        trust = [self.store.trust(source) for source in sources] if self.guard and sources else None
+        if trust is not None and all(share == 1.0 for share in trust):
+            trust = None
+        return RetrievingState(self.store, retriever, self.mixer, trust, trace)
 
     def signature(self) -> str:
         return f"method:{self.name}|datastore:{self.store.identity}|{self.settings()}"

@@ -102,9 +102,7 @@ class Chunked:
         if self._plan.seeds and self._sources:
             found = [self._store.similar(source, self._plan.seeds) for source in self._sources]
             entry_RX = torch.nn.utils.rnn.pad_sequence(found, batch_first=True, padding_value=-1).to(device)
-            # At the first step every sentence has one row.
-            every = list(range(self._sentences))
-            cache.remember(every, every, entry_RX)
+            cache.seed(entry_RX)
         return cache
 
     def _chunks(self, entry_RG: Tensor, time: int, own: list[int]) -> Tensor:

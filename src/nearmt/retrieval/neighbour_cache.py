@@ -43,12 +43,17 @@ class NeighbourCache:
         # Hypotheses begin as one row a sentence; `reorder` lets them multiply.
         self._held_UM = torch.full((sentences, 0), -1, device=device)
         self._key_UME = torch.zeros((sentences, 0, config.columns), device=device)
+        self._seed_UX = self._held_UM
+
+    def seed(self, entry_UX: Tensor) -> None:
+        """Entries that every sentence holds from the start, whatever is retrieved (-1: none)."""
+        self._seed_UX = entry_UX
 
     def remember(self, rows: list[int], sources: list[int], entry_RX: Tensor) -> None:
         """Take in the chunk entries that these rows retrieved (-1: none)."""
         holders, new_GX = _by_holder(self._holders(rows, sources), entry_RX)
-        if self._config.retention == "all":
-            new_GX = torch.cat([self._held_UM[holders], new_GX], dim=1)
+        kept_UX = self._held_UM if self._config.retention == "all" and self._held_UM.shape[1] else self._seed_UX
+        new_GX = torch.cat([kept_UX[holders], new_GX], dim=1)
         new_GM = _compact(new_GX, self._config.duplicates == "remove")
         columns = self._config.columns
         key_GME = self._store.keys(new_GM.clamp(min=0).flatten(), columns).view(*new_GM.shape, columns)
@@ -82,6 +87,7 @@ class NeighbourCache:
     def reorder(self, row_B: Tensor) -> None:
         if self._config.scope == "hypothesis":
             self._held_UM, self._key_UME = self._held_UM[row_B], self._key_UME[row_B]
+            self._seed_UX = self._seed_UX[row_B]
 
     def _holders(self, rows: list[int], sources: list[int]) -> list[int]:
         """Who holds what each row retrieves. Rows of one holder stand together; those that read are equally many."""

@@ -29,8 +29,8 @@ class EntrySource(Protocol):
         """Lambda under which the store's own held-out tokens are most likely, if it was measured."""
 
     @property
-    def cache_columns(self) -> int:
-        """How many leading columns of the keys a cache should compare."""
+    def columns(self) -> int:
+        """Columns of the keys, the most telling first."""
 
     def query(self, hidden_BH: Tensor) -> Tensor:
         """Decoder states as keys of this store, [B, D]."""
@@ -52,3 +52,6 @@ class EntrySource(Protocol):
 
     def similar(self, source: Sequence[int], count: int) -> Tensor:
         """All entries of up to `count` pairs whose source tokens have most in common with these, [X]."""
+
+    def trust(self, source: Sequence[int]) -> float:
+        """How far a source like this is what the store is about: 1 for nearly all of its own, 0 for strange ones."""

@@ -31,6 +31,7 @@ from nearmt.store.calibrate import calibrate, likely_weight
 from nearmt.store.encode import blocks_of, encode_block, fitting_sample
 from nearmt.store.indexing import check_factory, index_segment
 from nearmt.store.pretrained import pretrained_reduction
+from nearmt.store.similar import typical_familiarity
 
 #: Columns that the neighbours' cache compares by default, and for which distances are measured.
 CACHE_COLUMNS = 64
@@ -147,10 +148,11 @@ def update(
     recall = sum(r * n for r, n in recalls) / sum(n for _, n in recalls) if recalls else None
     device = None if model is None else model.seq2seq.device
     calibration = calibrate(segments, reduction, cache_columns_of(reduction), device)
-    weight = manifest.calibration.likely_weight
+    weight, familiar = manifest.calibration.likely_weight, manifest.calibration.familiar
     if model is not None:
         weight = likely_weight(model, segments, reduction.columns, calibration.search_scale)
-    calibration = replace(calibration, recall=recall, likely_weight=weight)
+        familiar = typical_familiarity(segments)
+    calibration = replace(calibration, recall=recall, likely_weight=weight, familiar=familiar)
     manifest = replace(manifest, segments=tuple(records), calibration=calibration)
     manifest.save(folder)
     return manifest

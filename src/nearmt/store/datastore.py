@@ -29,6 +29,9 @@ from nearmt.store.search import Searcher
 from nearmt.store.similar import SimilarSources
 from nearmt.timing import timed
 
+#: A sentence that reaches no more than this share of the usual familiarity is none of the store's business.
+STRANGE = 0.8
+
 
 @dataclass(frozen=True)
 class StoreConfig(Config):
@@ -178,10 +181,13 @@ class Datastore:
 
     def similar_pairs(self, source: Sequence[int], count: int) -> list[int]:
         """Numbers of the pairs whose source tokens have most in common with these, best first."""
+        return [int(number) for number in self._similar_sources().best(source, count, self._allowed_pairs())]
+
+    def _similar_sources(self) -> SimilarSources:
         if self._similar is None:
             with timed("store/similar"):
                 self._similar = SimilarSources(self._segments)
-        return [int(number) for number in self._similar.best(source, count, self._allowed_pairs())]
+        return self._similar
 
     def _allowed_pairs(self) -> np.ndarray | None:
         """Which pairs may be found, [P]; None stands for all."""
@@ -203,7 +209,7 @@ class Datastore:
         return self.manifest.calibration.cache_scale
 
     def scale(self, columns: int) -> float:
-        if columns == self.cache_columns:
+        if columns == self.manifest.cache_columns:
             return self.cache_scale
         # What was not measured: squared distances spread over the columns as the variance does.
         variance_D = self._reduction.variance_D
@@ -215,8 +221,8 @@ class Datastore:
         return self.manifest.calibration.likely_weight
 
     @property
-    def cache_columns(self) -> int:
-        return self.manifest.cache_columns
+    def columns(self) -> int:
+        return self.manifest.columns
 
     def query(self, hidden_BH: Tensor) -> Tensor:
         return self._reduction.apply(hidden_BH.to(self.device)).to(hidden_BH.device)
@@ -237,6 +243,14 @@ class Datastore:
 
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         return self._entries.keys(entry_M.to(self.device), columns).to(entry_M.device)
+
+    def trust(self, source: Sequence[int]) -> float:
+        familiar = self.manifest.calibration.familiar
+        if familiar is None:
+            return 1.0
+        with timed("index/similar"):
+            reached = self._similar_sources().familiarity(source) / max(familiar, 1e-6)
+        return min(1.0, max(0.0, (reached - STRANGE) / (1.0 - STRANGE)))
 
     def similar(self, source: Sequence[int], count: int) -> Tensor:
         with timed("index/similar"):

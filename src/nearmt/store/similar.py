@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nearmt.datastore import Segment
+from nearmt.store.recall import sample
 
 # The usual constants: how soon repetitions stop counting, and how much long sources are held back.
 _K1 = 1.2
@@ -15,6 +16,11 @@ _B = 0.75
 #: Subwords of more than this share of all pairs tell nothing apart and would cost the most.
 _COMMON = 0.1
 _FEW_PAIRS = 1000
+# Sources that a sentence is compared with to tell how familiar it is.
+_COMPARED = 8
+# Of the store's own sources: so many are tried, and all but this share of them count as familiar.
+_TRIED = 256
+_STRANGE = 0.1
 
 
 class SimilarSources:
@@ -31,23 +37,58 @@ class SimilarSources:
         token_X, self._pair_X = np.divmod(both_X, max(1, self.pairs))
         self._token_U, self._start_U = np.unique(token_X, return_index=True)
         self._end_U = np.append(self._start_U[1:], len(token_X))
-        held_back_P = _K1 * (1 - _B + _B * length_P / max(1.0, length_P.mean() if self.pairs else 1.0))
-        self._gain_X = (times_X * (_K1 + 1) / (times_X + held_back_P[self._pair_X])).astype(np.float32)
-        found_U = self._end_U - self._start_U
-        self._rarity_U = np.log1p((self.pairs - found_U + 0.5) / (found_U + 0.5))
+        self._mean_length = max(1.0, float(length_P.mean())) if self.pairs else 1.0
+        self._gain_X = self._gain(times_X, length_P[self._pair_X]).astype(np.float32)
         self._common = max(_FEW_PAIRS, int(_COMMON * self.pairs))
+
+    def _gain(self, times: np.ndarray, length: np.ndarray) -> np.ndarray:
+        """What a subword adds that occurs so often in a source of this length, before its rarity counts."""
+        return times * (_K1 + 1) / (times + _K1 * (1 - _B + _B * length / self._mean_length))
 
     def scores(self, source: Sequence[int]) -> np.ndarray:
         """How much each pair's source has in common with these subwords, [P]; 0 is nothing."""
         score_P = np.zeros(self.pairs, dtype=np.float32)
         for token, times in Counter(source).items():
-            place = int(np.searchsorted(self._token_U, token))
-            if place == len(self._token_U) or self._token_U[place] != token:
-                continue
-            span = slice(self._start_U[place], self._end_U[place])
+            span = self._span(token)
             if span.stop - span.start <= self._common:
-                score_P[self._pair_X[span]] += times * self._rarity_U[place] * self._gain_X[span]
+                score_P[self._pair_X[span]] += times * self._rarity(span) * self._gain_X[span]
         return score_P
+
+    def own_score(self, source: Sequence[int]) -> float:
+        """What a pair with this very source would score: what other scores are to be compared with."""
+        total = 0.0
+        for token, times in Counter(source).items():
+            span = self._span(token)
+            if span.stop - span.start <= self._common:
+                total += times * self._rarity(span) * float(self._gain(np.array(times), np.array(len(source))))
+        return total
+
+    def familiarity(self, source: Sequence[int], without: int | None = None) -> float:
+        """How much the most similar sources have in common with these subwords, between 0 and about 1.
+
+        The mean score of the best, in shares of the score that the same source would have; `without` leaves a
+        pair out.
+        """
+        own = self.own_score(source)
+        if not self.pairs or not own:
+            return 0.0
+        score_P = self.scores(source)
+        if without is not None:
+            score_P[without] = 0.0
+        count = min(_COMPARED, self.pairs)
+        return float(np.partition(score_P, -count)[-count:].mean()) / own
+
+    def _span(self, token: int) -> slice:
+        """Where the pairs with a subword stand; an empty span if there are none."""
+        place = int(np.searchsorted(self._token_U, token))
+        if place == len(self._token_U) or self._token_U[place] != token:
+            return slice(0, 0)
+        return slice(int(self._start_U[place]), int(self._end_U[place]))
+
+    def _rarity(self, span: slice) -> float:
+        """The fewer pairs hold a subword, the more it tells."""
+        found = span.stop - span.start
+        return float(np.log1p((self.pairs - found + 0.5) / (found + 0.5)))
 
     def best(self, source: Sequence[int], count: int, allowed_P: np.ndarray | None = None) -> np.ndarray:
         """The numbers of up to `count` pairs with something in common, best first; equals in corpus order."""
@@ -60,3 +101,14 @@ class SimilarSources:
             bound = np.partition(score_P[candidates], -count)[-count]
             candidates = candidates[score_P[candidates] >= bound]
         return candidates[np.argsort(-score_P[candidates], kind="stable")][:count]
+
+
+def typical_familiarity(segments: list[Segment]) -> float | None:
+    """The familiarity that nearly all of a sample of the store's own sources reach, each left out itself."""
+    similar = SimilarSources(segments)
+    sources = [part for segment in segments for part in np.split(segment.source_S, segment.source_end_P[:-1])]
+    if similar.pairs <= _COMPARED or not any(map(len, sources)):
+        return None
+    numbers = [number for number in sample(similar.pairs, _TRIED).tolist() if len(sources[number])]
+    found = [similar.familiarity(sources[number].tolist(), without=number) for number in numbers]
+    return round(float(np.quantile(found, _STRANGE)), 4)

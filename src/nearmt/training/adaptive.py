@@ -98,7 +98,7 @@ def train_adaptive(
         if name == "cache" and not isinstance(retrieving, ChunkMethod):
             continue
         if name == "cache" and not len(part):
-            raise ConfigError("every step searches, so nothing is recalled: such a schedule is method knn; use that")
+            raise ConfigError("nothing is recalled between searches: search less often, or use method knn")
         if len(part) < _FEWEST_TOKENS:
             raise InputError(
                 f"only {len(part)} tokens to learn from at {name} steps, {_FEWEST_TOKENS} are needed; "

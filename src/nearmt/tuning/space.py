@@ -137,7 +137,7 @@ def _values(name: str, ranges: str, store: EntrySource, defaults: Mapping[str, V
     if name == "temperature":
         return _scaled(_TEMPERATURES, store.search_scale)
     if name == "cache-temperature":
-        return _scaled(_CACHE_TEMPERATURES, store.scale(store.cache_columns))
+        return _scaled(_CACHE_TEMPERATURES, store.scale(int(defaults["cache-columns"])))
     if name == "reuse-distance":
         return _scaled(_REUSE, float(defaults[name]))
     return _WEIGHTS
