@@ -12,8 +12,10 @@ from nearmt.methods import PRESETS
 
 BASE = Row("base", "Base MT")
 FINE_TUNED = Row("fine-tuned", "Fine-tuned", fine_tuned=True)
-KNN = Row("knn", "kNN-MT", "knn")
-EFFICIENT = Row("efficient", "Efficient kNN-MT", "efficient", pruned=True)
+#: The systems of others as they are: what nearmt adds is off.
+AS_PUBLISHED = {"guard": False}
+KNN = Row("knn", "kNN-MT", "knn", AS_PUBLISHED)
+EFFICIENT = Row("efficient", "Efficient kNN-MT", "efficient", AS_PUBLISHED, pruned=True)
 CHUNK = Row("chunk", "Chunk-based kNN-MT (nearmt)", "chunk")
 PAPER = Row("paper", "Chunk-based kNN-MT (paper's cache)", "chunk", dict(PRESETS["paper"]))
 ADAPTIVE_KNN = Row("adaptive-knn", "Adaptive kNN-MT", "knn", adaptive=True)
@@ -40,43 +42,60 @@ def strategies() -> Experiment:
         "sentence": "Sentence-level",
     }
     rows = [Row(f"{preset}-6", label, "chunk", {**PRESETS[preset], **steps}) for preset, label in labels.items()]
-    own = Row("every-6", "Source-level, no duplicates (nearmt)", "chunk", steps)
+    own = Row("every-6", "Source-level, seeded, no duplicates (nearmt)", "chunk", steps)
     return Experiment(
         "strategies", "Strategies, c = 6, i = 6", (*rows, own), ("bleu", "chrf", *SPEED), reference="sentence-6"
     )
 
 
 def schedules() -> Experiment:
-    """Tables 4 and 5: when to search, with c = i or c = i_max."""
+    """Tables 4 and 5: when to search, with c = i or c = i_max and the paper's cache."""
     rows = [*(every(steps) for steps in (6, 8)), *(geometric(longest) for longest in (8, 16, 32))]
     metrics = ("bleu", "chrf", *SPEED, "average_interval", "searches_per_sentence")
     return Experiment("schedules", "When to search", tuple(rows), metrics, reference="geometric-16")
 
 
 def every(steps: int) -> Row:
-    settings = {"chunk": steps, "schedule": f"every:{steps}"}
-    return Row(f"every-{steps}", f"i = {steps}", "chunk", settings)
+    settings = {**PRESETS["paper"], "chunk": steps, "schedule": f"every:{steps}"}
+    return Row(f"paper-every-{steps}", f"i = {steps}", "chunk", settings)
 
 
 def geometric(longest: int) -> Row:
-    settings = {"chunk": longest, "schedule": f"geometric:2:{longest}"}
+    settings = {**PRESETS["paper"], "chunk": longest, "schedule": f"geometric:2:{longest}"}
     row = Row(f"geometric-{longest}", f"GP (i_max = {longest})", "chunk", settings)
-    # These are the defaults: what is tuned for chunk serves here.
-    return replace(row, settings={}, tuned_as="chunk") if longest == 16 else row
+    # This is the paper's own setting: what is tuned for it serves here.
+    return replace(row, settings=PAPER.settings, tuned_as="paper") if longest == 16 else row
 
 
 def chunk_size() -> Experiment:
     """Appendix A: chunks of one length, or as long as the interval that follows."""
     fixed = replace(geometric(16), name="fixed", label="c = i_max")
-    varying = Row("varying", "c_k = i_k", "chunk", {"varying-chunk": True})
+    varying = Row("varying", "c_k = i_k", "chunk", {**PRESETS["paper"], "varying-chunk": True})
     return Experiment("chunk-size", "Length of chunks", (fixed, varying), ("bleu", "chrf", *SPEED), reference="fixed")
 
 
 def neighbours() -> Experiment:
     """Appendix B: how many chunks a search brings."""
-    rows = [Row(f"k-{k}", f"k = {k}", "chunk", {"k": k}) for k in (2, 4, 8, 16)]
-    rows[2] = replace(rows[2], settings={}, tuned_as="chunk")
+    rows = [Row(f"k-{k}", f"k = {k}", "chunk", {**PRESETS["paper"], "k": k}) for k in (2, 4, 8, 16)]
+    rows[2] = replace(rows[2], settings=PAPER.settings, tuned_as="paper")
     return Experiment("neighbours", "Neighbours", tuple(rows), ("bleu", "chrf", *SPEED), reference="k-8")
+
+
+def cache() -> Experiment:
+    """Not in the paper: from its cache to nearmt's, one step at a time."""
+    own = {"seeds": 0, "guard": False}
+    rows = (
+        PAPER,
+        Row("own-scope", "of one source, without duplicates", "chunk", {**own, "cache-columns": 64}),
+        Row("all-columns", "and compared on all columns", "chunk", own),
+        Row("seeds-32", "and seeded with 32 similar sources", "chunk", {"seeds": 32, "guard": False}),
+        Row("seeds-128", "with 128", "chunk", {"seeds": 128, "guard": False}),
+        Row("seeds-512", "with 512", "chunk", {"seeds": 512, "guard": False}),
+        replace(CHUNK, label="with 128, and the guard (nearmt's default)"),
+        KNN,
+    )
+    metrics = ("bleu", "chrf", *SPEED, "searches_per_sentence")
+    return Experiment("cache", "From the paper's cache to nearmt's", rows, metrics, reference="knn")
 
 
 def speed() -> Experiment:
@@ -106,7 +125,10 @@ def languages() -> Experiment:
 
 def off_domain() -> Experiment:
     """What the memory of a domain does to general text."""
-    rows = (BASE, KNN, CHUNK, ADAPTIVE_KNN, ADAPTIVE_CHUNK)
+    unguarded = Row("unguarded", "Chunk-based kNN-MT, unguarded", "chunk", {"guard": False})
+    # The same system as chunk but for the guard, so with the same settings.
+    unguarded = replace(unguarded, tuned_as="chunk", tune=False)
+    rows = (BASE, KNN, unguarded, CHUNK, ADAPTIVE_KNN, ADAPTIVE_CHUNK)
     return Experiment("off-domain", "General text", rows, QUALITY, reference="base", tested_on=GENERAL)
 
 
@@ -132,6 +154,7 @@ _FUNCTIONS: tuple[Callable[[], Experiment], ...] = (
     schedules,
     chunk_size,
     neighbours,
+    cache,
     speed,
     languages,
     off_domain,

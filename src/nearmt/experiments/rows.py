@@ -45,7 +45,7 @@ class Row:
 
     @property
     def tunable(self) -> bool:
-        return self.tune and self.method != "plain" and not self.adaptive
+        return self.tune and self.method != "plain"
 
 
 @dataclass(frozen=True)

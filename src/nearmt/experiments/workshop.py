@@ -95,20 +95,22 @@ class Workshop:
 
     def settings(self, domain: Domain, row: Row) -> tuple[dict[str, Any], dict[str, Any]]:
         """The settings of a row on a domain, and how they were found."""
+        given, facts = dict(row.settings), dict[str, Any]()
         if row.adaptive:
             network, facts = self.adaptive(domain, row)
-            return {**row.settings, "adaptive": str(network)}, facts
+            given["adaptive"] = str(network)
         if not row.tunable or self.setup.config.tune == "none":
-            return dict(row.settings), {}
-        return self.tuned(domain, row)
+            return given, facts
+        settings, tuning = self.tuned(domain, row, given)
+        return {**given, **settings}, {**facts, **tuning}
 
-    def tuned(self, domain: Domain, row: Row) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Tune a row on the dev set of a domain."""
+    def tuned(self, domain: Domain, row: Row, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Tune a row, beside the settings that it is given, on the dev set of a domain."""
         path, signature = self._tuned_path(domain, row), self.setup.row_signature(domain, row)
         with self.shelf.lock(f"tuned.{path.stem}", wait=True):
             known = read_object(path)
             if known is None or known.get("signature") != signature:
-                tuned = self._tune(domain, row, path)
+                tuned = self._tune(domain, row, given, path)
                 trials = [dataclasses.asdict(trial) for trial in tuned.trials]
                 known = {"signature": signature, "settings": tuned.settings, "facts": tuned.facts(), "trials": trials}
                 write_json(path, known)
@@ -118,12 +120,12 @@ class Workshop:
     def known_settings(self, domain: Domain, row: Row) -> dict[str, Any]:
         """What a row was tuned to before, if it was."""
         known = read_object(self._tuned_path(domain, row))
-        return dict(known["settings"]) if known else dict(row.settings)
+        return {**known["settings"], **row.settings} if known else dict(row.settings)
 
     def _tuned_path(self, domain: Domain, row: Row) -> Path:
         return self.setup.out / "tuned" / f"{domain.name}.{row.tuning_name}.json"
 
-    def _tune(self, domain: Domain, row: Row, path: Path) -> Tuned:
+    def _tune(self, domain: Domain, row: Row, given: dict[str, Any], path: Path) -> Tuned:
         config = self.setup.config
         store, model = self.store(domain, row), self.model(domain)
         # Trials of something else stay where they are, under another name.
@@ -133,14 +135,14 @@ class Workshop:
             record.parent.mkdir(parents=True, exist_ok=True)
         batch_size = config.batch_size
         # Where the batch matters, tuning sees the batches that the test will see.
-        if not make_method(row.method, store, row.settings).shares_batch:
+        if not make_method(row.method, store, given).shares_batch:
             usual = _GPU_BATCH if self.setup.device != "cpu" else config.batch_size
             batch_size = config.tune_batch_size or usual
         how = TuneConfig(strategy=config.tune, budget=config.tune_budget, base=False)
         dev = domain.pairs("dev", config.dev_limit)
         with self.working(f"{domain.name} {row.tuning_name}: tuning") as progress:
             search = self.setup.search
-            return tune(model, store, row.method, dev, how, row.settings, record, progress, batch_size, search)
+            return tune(model, store, row.method, dev, how, given, record, progress, batch_size, search)
 
     def finetuned(self, domain: Domain) -> Path:
         """The model trained on the memory of a domain."""

@@ -110,7 +110,7 @@ class ChunkMethod(RetrievingMethod):
 
 def _mixer(config: ChunkConfig) -> Mixer:
     if config.adaptive is not None:
-        return load_adaptive(Path(config.adaptive), config.k, needs_cache=True)
+        return load_adaptive(Path(config.adaptive), config.k, needs_cache=True, boost=config.adaptive_boost)
     assert config.weight is not None and config.temperature is not None
     assert config.cache_weight is not None and config.cache_temperature is not None
     # Chunks that are read in order keep the distances of their search, and so its temperature.

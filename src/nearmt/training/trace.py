@@ -14,7 +14,7 @@ from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.models import TranslationModel
 
 # Sentences that are read together; of similar length, as all are padded to the longest.
-_TOGETHER = 32
+_TOGETHER = {"cpu": 32, "cuda": 64}
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,13 @@ def trace_pairs(
     longest = model.seq2seq.positions - len(model.seq2seq.prompt)
     fitting = [(s, t) for s, t in encoded if len(s) <= model.seq2seq.positions and len(t) <= longest]
     fitting.sort(key=lambda pair: len(pair[1]))
+    together = _TOGETHER.get(model.seq2seq.device.type, _TOGETHER["cpu"])
     parts: list[Trace] = []
-    for start in range(0, len(fitting), _TOGETHER):
-        batch = fitting[start : start + _TOGETHER]
+    for start in range(0, len(fitting), together):
+        batch = fitting[start : start + together]
         parts += list(_walk(model, method, [s for s, _ in batch], [t for _, t in batch]))
         if progress:
-            progress(min(start + _TOGETHER, len(fitting)), len(fitting))
+            progress(min(start + together, len(fitting)), len(fitting))
     return Trace.join(parts)
 
 

@@ -15,18 +15,20 @@ Point: TypeAlias = dict[str, Value]
 
 RANGES = ("store", "paper")
 #: Tuned unless something else is asked for, in this order: what the cache needs depends on lambda and T.
-MAIN = ("lambda", "temperature", "cache-lambda", "cache-temperature", "reuse-distance")
+MAIN = ("lambda", "temperature", "cache-lambda", "cache-temperature", "reuse-distance", "adaptive-boost")
 
 _WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 #: T in units of the store's search scale, T' in units of its cache scale.
 _TEMPERATURES = (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
 _CACHE_TEMPERATURES = (0.1, 0.15, 0.2, 0.3, 0.45, 0.7, 1.0)
+_BOOSTS: tuple[Value, ...] = (-0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
 #: In units of the method's own default.
 _REUSE = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0)
 _COUNTS: dict[str, tuple[Value, ...]] = {
     "k": (2, 4, 8, 16, 32),
     "chunk": (4, 8, 16, 32),
     "gather": (8, 16, 32, 64),
+    "seeds": (0, 32, 128, 512),
     # From many searches to few.
     "schedule": ("every:2", "geometric:2:8", "geometric:2:16", "geometric:2:32"),
 }
@@ -96,6 +98,8 @@ def names_to_tune(
 ) -> list[str]:
     """Which settings of a method are tuned. `defaults` are all its settings, `fixed` those that were given."""
     able = [name for name in (*MAIN, *_COUNTS) if name in defaults and defaults[name] is not None]
+    if defaults.get("adaptive") is None and "adaptive-boost" in able:
+        able.remove("adaptive-boost")  # there is nothing to boost
     if defaults.get("recall") == "in-order" and "cache-temperature" in able:
         able.remove("cache-temperature")  # chunks in order keep T
     if not able:
@@ -140,6 +144,8 @@ def _values(name: str, ranges: str, store: EntrySource, defaults: Mapping[str, V
         return _scaled(_CACHE_TEMPERATURES, store.scale(int(defaults["cache-columns"])))
     if name == "reuse-distance":
         return _scaled(_REUSE, float(defaults[name]))
+    if name == "adaptive-boost":
+        return _BOOSTS
     return _WEIGHTS
 
 
