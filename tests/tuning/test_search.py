@@ -176,3 +176,21 @@ def test_the_search_is_deterministic() -> None:
     for study in runs:
         run_search("smart", study, refine=True)
     assert runs[0].trials == runs[1].trials
+
+
+def test_within_the_margin_the_nearest_to_the_defaults_wins() -> None:
+    scores = {0.5: 30.0, 0.6: 30.4, 0.7: 30.6, 0.8: 30.5}
+    for margin, expected in ((0.0, 0.7), (0.15, 0.7), (0.25, 0.6), (0.55, 0.6), (0.65, 0.5), (9.0, 0.5)):
+        study = study_of(axes_of("lambda"), lambda point, _: scores.get(float(point["lambda"]), 20.0))
+        assert run_search("grid", study, refine=False, margin=margin) == {"lambda": expected}
+    assert run_search("smart", study, refine=False, margin=9.0) == {"lambda": 0.5}
+
+
+def test_only_settings_that_saw_the_whole_dev_set_can_win_by_the_margin() -> None:
+    """0.6 looks good on the first quarter only; nearness alone must not bring it back."""
+
+    def score(point: Point, slice_number: int) -> float:
+        return {0.5: 10.0, 0.6: 29.9 if slice_number == 0 else 0.0, 0.7: 30.0}.get(float(point["lambda"]), 5.0)
+
+    study = study_of(axes_of("lambda"), score)
+    assert run_search("smart", study, refine=False, margin=1.0) == {"lambda": 0.7}

@@ -16,7 +16,7 @@ Objective: TypeAlias = Callable[[Point, int], float]
 #: Settings of which only some are given, with the others filled in.
 Complete: TypeAlias = Callable[[Point], Point]
 STRATEGIES = ("smart", "grid")
-#: How far the later rounds look on either side of the best value.
+#: How far a round looks on either side of the best value: defaults from the store are not far off.
 _REACH = 2
 # Sums of shares are not exact.
 _LITTLE = 1e-9
@@ -66,6 +66,15 @@ class Study:
         settings = self.complete(point)
         return self.score(point, slice_number), -sum(axis.distance(settings[axis.name]) for axis in self.axes)
 
+    def modest(self, best: Point, margin: float) -> Point:
+        """Of all settings that score within `margin` of the best, those nearest to the defaults.
+
+        What a dev set of some hundred sentences says beyond that is mostly chance.
+        """
+        bound = self.score(best, self.last) - margin
+        equals = [t.settings for t in self.trials if t.share == self.shares[-1] and t.score >= bound]
+        return min(equals, key=lambda point: (-self.merit(point, self.last)[1], -self.score(point, self.last)))
+
     def affordable(self, points: list[Point], turns: int) -> list[Point]:
         """The first points, as many as can compete for an equal share of what is left for so many turns."""
         left = self.budget - self.spent
@@ -103,21 +112,20 @@ def compete(study: Study, points: list[Point]) -> list[Point]:
 def smart(study: Study, refine: bool) -> Point:
     """One setting after the other, from the defaults on, until nothing gets better or the budget is spent.
 
-    The first round looks at whole ranges, later ones beside the best value, the last ones between values.
+    Each round looks beside the best values, the last ones between them.
     """
     best: Point = {}
     study.score(best, study.last, free=True)
-    best = _round(study, study.axes, best, None)
     for axes in [study.axes, [axis.refined() for axis in study.axes]] if refine else [study.axes]:
-        while (better := _round(study, axes, best, _REACH)) != best:
+        while (better := _round(study, axes, best)) != best:
             best = better
     return best
 
 
-def _round(study: Study, axes: list[Axis], best: Point, reach: int | None) -> Point:
+def _round(study: Study, axes: list[Axis], best: Point) -> Point:
     for turn, axis in enumerate(axes):
         now = study.complete(best)[axis.name]
-        points = [{**best, axis.name: value} for value in axis.others(now, reach)]
+        points = [{**best, axis.name: value} for value in axis.others(now, _REACH)]
         finalists = compete(study, study.affordable(points, len(axes) - turn))
         # The first of equals stays: it is what the others were compared with.
         best = max([best, *finalists], key=lambda point: study.merit(point, study.last))
@@ -140,7 +148,7 @@ def grid(study: Study) -> Point:
     return max([best, *points], key=lambda point: study.merit(point, study.last))
 
 
-def run_search(strategy: str, study: Study, refine: bool) -> Point:
-    """The best settings, all of them given."""
+def run_search(strategy: str, study: Study, refine: bool, margin: float = 0.0) -> Point:
+    """The best settings, all of them given; of those that are as good, the ones nearest to the defaults."""
     found = smart(study, refine) if strategy == "smart" else grid(study)
-    return study.complete(found)
+    return study.modest(study.complete(found), margin)

@@ -67,8 +67,8 @@ class Axis:
             return float(value != self.default)
         return abs(self.place(value) - self.place(self.default))
 
-    def others(self, value: Value, reach: int | None = None) -> list[Value]:
-        """The values beside this one: all, or up to `reach` on either side.
+    def others(self, value: Value, reach: int) -> list[Value]:
+        """The values beside this one, up to `reach` on either side.
 
         The nearest come first, but those less than half a step away last: they would tell little.
         """

@@ -35,6 +35,7 @@ class TuneConfig(Config):
     ranges: str = option("store", "values to try: from the store's own distances, or the paper's", choices=RANGES)
     budget: int = option(36, "translations of the dev set to spend", low=1)
     metric: str = option("bleu", "what is maximised", choices=METRICS)
+    margin: float = option(0.3, "scores this close count as equal; the settings nearest to the defaults win", low=0)
     held_out: int = option(500, "without a dev set: pairs of the memory held out, at most a fifth of it", low=1)
     base: bool = option(True, "also score the model alone")
 
@@ -74,7 +75,7 @@ def tune(
         objective = DevObjective(dev, slices, tuner.translate, metric, kept, report)
         names = [axis.name for axis in axes]
         study = Study(objective, axes, config.budget, slices.shares, lambda point: tuner.complete(point, names))
-        best = run_search(config.strategy, study, refine=config.ranges == "store")
+        best = run_search(config.strategy, study, config.ranges == "store", config.margin)
         base_score = _base_score(objective, study.last) if config.base else None
     return Tuned(
         method=method,
