@@ -18,11 +18,16 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
+from nearmt.index.distances import squared_l2
 from nearmt.retrieval.source import EntrySource
 
 SCOPES = ("hypothesis", "source", "batch")
 RETENTIONS = ("last", "all")
 DUPLICATES = ("remove", "keep")
+# The most telling columns nominate: held beside the entries, they are read at every step. Of so many times k
+# nominees the stored keys are fetched and compared on all cache columns.
+_NOMINATING = 64
+_NOMINEES = 4
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,8 @@ class NeighbourCache:
         self._store, self._config = store, config
         # Hypotheses begin as one row a sentence; `reorder` lets them multiply.
         self._held_UM = torch.full((sentences, 0), -1, device=device)
-        self._key_UME = torch.zeros((sentences, 0, config.columns), device=device)
+        self._nominating = min(_NOMINATING, config.columns)
+        self._key_UMN = torch.zeros((sentences, 0, self._nominating), device=device)
         self._seed_UX = self._held_UM
 
     def seed(self, entry_UX: Tensor) -> None:
@@ -55,38 +61,42 @@ class NeighbourCache:
         kept_UX = self._held_UM if self._config.retention == "all" and self._held_UM.shape[1] else self._seed_UX
         new_GX = torch.cat([kept_UX[holders], new_GX], dim=1)
         new_GM = _compact(new_GX, self._config.duplicates == "remove")
-        columns = self._config.columns
-        key_GME = self._store.keys(new_GM.clamp(min=0).flatten(), columns).view(*new_GM.shape, columns)
+        key_GMN = self._store.keys(new_GM.clamp(min=0).flatten(), self._nominating)
+        key_GMN = key_GMN.view(*new_GM.shape, self._nominating)
         grow = new_GM.shape[1] - self._held_UM.shape[1]
         if grow > 0:
             self._held_UM = torch.nn.functional.pad(self._held_UM, (0, grow), value=-1)
-            self._key_UME = torch.nn.functional.pad(self._key_UME, (0, 0, 0, grow))
+            self._key_UMN = torch.nn.functional.pad(self._key_UMN, (0, 0, 0, grow))
         self._held_UM[holders] = -1
         self._held_UM[holders, : new_GM.shape[1]] = new_GM
-        self._key_UME[holders, : new_GM.shape[1]] = key_GME
+        self._key_UMN[holders, : new_GM.shape[1]] = key_GMN
 
     def recall(self, rows: list[int], sources: list[int], query_XE: Tensor, k: int) -> Neighbours:
         """The k nearest cached entries of each of these rows, with their L2 distances (not squared)."""
-        entry_GM, key_GME = self._caches(rows, sources)
+        entry_GM, key_GMN = self._caches(rows, sources)
         query_GRE = query_XE.view(len(entry_GM), -1, query_XE.shape[1])
-        # Nominate by the expanded square (one matrix product), then measure by differences, which is
-        # exact also where a distance is small.
-        norm_GM = key_GME.square().sum(dim=-1).masked_fill(entry_GM < 0, torch.inf)
-        squared_GRM = torch.baddbmm(norm_GM[:, None, :], query_GRE, key_GME.transpose(1, 2), alpha=-2.0)
-        place_GRK = squared_GRM.topk(min(k, entry_GM.shape[1]), dim=-1, largest=False).indices
-        cache_G11 = torch.arange(len(entry_GM), device=entry_GM.device)[:, None, None]
-        entry_GRK = entry_GM[cache_G11, place_GRK]
-        difference_GRKE = key_GME[cache_G11, place_GRK] - query_GRE[:, :, None, :]
-        distance_GRK = difference_GRKE.square_().sum(dim=-1).sqrt_().masked_fill_(entry_GRK < 0, torch.inf)
-        missing = k - entry_GRK.shape[2]
+        # Nominate by the expanded square on the first columns (one matrix product), then measure by differences
+        # on all of them, which is exact also where a distance is small.
+        norm_GM = key_GMN.square().sum(dim=-1).masked_fill(entry_GM < 0, torch.inf)
+        query_GRN = query_GRE[:, :, : key_GMN.shape[2]]
+        squared_GRM = torch.baddbmm(norm_GM[:, None, :], query_GRN, key_GMN.transpose(1, 2), alpha=-2.0)
+        place_GRX = squared_GRM.topk(min(k * _NOMINEES, entry_GM.shape[1]), dim=-1, largest=False).indices
+        entry_GRX = entry_GM[:, None, :].expand(-1, place_GRX.shape[1], -1).gather(2, place_GRX)
+        # In corpus order, so that equal distances are always ordered alike.
+        entry_RX, query_RE = entry_GRX.flatten(0, 1).sort(dim=1).values, query_GRE.flatten(0, 1)
+        columns = self._config.columns
+        key_RXE = self._store.keys(entry_RX.clamp(min=0).flatten(), columns).view(*entry_RX.shape, columns)
+        distance_RX = squared_l2(query_RE, key_RXE).sqrt_().masked_fill_(entry_RX < 0, torch.inf)
+        order_RK = distance_RX.argsort(dim=1, stable=True)[:, :k]
+        missing = k - order_RK.shape[1]
         return Neighbours(
-            torch.nn.functional.pad(entry_GRK.flatten(0, 1), (0, missing), value=-1),
-            torch.nn.functional.pad(distance_GRK.flatten(0, 1), (0, missing), value=torch.inf),
+            torch.nn.functional.pad(entry_RX.gather(1, order_RK), (0, missing), value=-1),
+            torch.nn.functional.pad(distance_RX.gather(1, order_RK), (0, missing), value=torch.inf),
         )
 
     def reorder(self, row_B: Tensor) -> None:
         if self._config.scope == "hypothesis":
-            self._held_UM, self._key_UME = self._held_UM[row_B], self._key_UME[row_B]
+            self._held_UM, self._key_UMN = self._held_UM[row_B], self._key_UMN[row_B]
             self._seed_UX = self._seed_UX[row_B]
 
     def _holders(self, rows: list[int], sources: list[int]) -> list[int]:
@@ -94,13 +104,13 @@ class NeighbourCache:
         return rows if self._config.scope == "hypothesis" else sources
 
     def _caches(self, rows: list[int], sources: list[int]) -> tuple[Tensor, Tensor]:
-        """Entries [G, M] and keys [G, M, E] of the caches that these rows read, in the order of the rows."""
+        """Entries [G, M] and nominating keys [G, M, N] of the caches that these rows read, in the order of the rows."""
         if self._config.scope == "batch":
             return self._batch_cache()
         holders = list(dict.fromkeys(self._holders(rows, sources)))
         if holders == list(range(len(self._held_UM))):
-            return self._held_UM, self._key_UME
-        return self._held_UM[holders], self._key_UME[holders]
+            return self._held_UM, self._key_UMN
+        return self._held_UM[holders], self._key_UMN[holders]
 
     def _batch_cache(self) -> tuple[Tensor, Tensor]:
         """What all sentences hold, as one cache."""
@@ -110,7 +120,7 @@ class NeighbourCache:
             ordered_1M = entry_1M.gather(1, place_1M)
             ordered_1M = ordered_1M.masked_fill(_repeats(ordered_1M), -1)
             entry_1M = torch.full_like(entry_1M, -1).scatter(1, place_1M, ordered_1M)
-        return entry_1M, self._key_UME.view(1, -1, self._config.columns)
+        return entry_1M, self._key_UMN.view(1, -1, self._nominating)
 
 
 def _by_holder(holder_of_row: list[int], entry_RX: Tensor) -> tuple[list[int], Tensor]:
