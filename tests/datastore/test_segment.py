@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 from nearmt.contracts import Pair
 from nearmt.datastore import Segment, SegmentWriter
 from nearmt.datastore.ids import with_ids
-from nearmt.datastore.segment import FILES
+from nearmt.datastore.segment import FILES, SOURCE, SOURCE_END
 from nearmt.errors import OutputError
 
 COLUMNS = 3
@@ -83,6 +85,9 @@ def test_arrays_stand_in_corpus_order(tmp_path: Path) -> None:
     expected = np.concatenate([key for key, _ in parts]).astype(np.float16)
     assert segment.key_ND.dtype == np.float16
     np.testing.assert_array_equal(segment.key_ND, expected)
+    sources = [sources_of(pair) for pair in pairs]
+    assert segment.source_S.tolist() == [token for source in sources for token in source]
+    assert segment.source_end_P.tolist() == np.cumsum([len(source) for source in sources]).tolist()
     # The record of progress stays until a manifest names the segment.
     assert {path.name for path in writer.folder.iterdir()} - {"progress.json"} == set(FILES) == set(record.files)
 
@@ -129,7 +134,8 @@ def interrupt(folder: Path, pairs: list[Pair], whole_blocks: int, settings: dict
     writer = SegmentWriter(folder, settings)
     for start in range(0, 4 * whole_blocks, 4):
         append(writer, pairs[start : start + 4])
-    for name, size in (("key.f16", 100), ("token.i32", 7), ("pairs.jsonl", 11)):
+    torn = {"key.f16": 100, "token.i32": 7, "pairs.jsonl": 11, "source.i32": 6, "source_end.i64": 9}
+    for name, size in torn.items():
         with (folder / name).open("ab") as file:
             file.write(b"x" * size)
 
@@ -187,14 +193,18 @@ def test_a_left_over_of_other_settings_is_discarded(settings: dict[str, Any], tm
     assert content(tmp_path / "a") == fresh(tmp_path / "b", pairs)
 
 
-@pytest.mark.parametrize("damage", ["cut", "missing", "progress"])
+@pytest.mark.parametrize("damage", ["cut", "sources cut", "missing", "sources missing", "progress"])
 def test_a_damaged_left_over_is_discarded(damage: str, tmp_path: Path) -> None:
     pairs = made_pairs(20)
     interrupt(tmp_path / "a", pairs, 3)
     if damage == "cut":
         (tmp_path / "a" / "key.f16").write_bytes(b"short")
+    elif damage == "sources cut":
+        os.truncate(tmp_path / "a" / "source.i32", 4)
     elif damage == "missing":
         (tmp_path / "a" / "end.i64").unlink()
+    elif damage == "sources missing":
+        (tmp_path / "a" / "source_end.i64").unlink()
     else:
         (tmp_path / "a" / "progress.json").write_text("{", encoding="utf-8")
     writer = SegmentWriter(tmp_path / "a", SETTINGS)
@@ -202,6 +212,48 @@ def test_a_damaged_left_over_is_discarded(damage: str, tmp_path: Path) -> None:
     write_all(writer, pairs)
     writer.seal()
     assert content(tmp_path / "a") == fresh(tmp_path / "b", pairs)
+
+
+def test_a_left_over_without_sources_is_discarded(tmp_path: Path) -> None:
+    """As a nearmt before 0.3 leaves one that was stopped."""
+    pairs = made_pairs(20)
+    interrupt(tmp_path / "a", pairs, 3)
+    path = tmp_path / "a" / "progress.json"
+    left = json.loads(path.read_text(encoding="utf-8"))
+    for name in (SOURCE, SOURCE_END):
+        del left["progress"]["bytes"][name]
+        (tmp_path / "a" / name).unlink()
+    path.write_text(json.dumps(left), encoding="utf-8")
+    writer = SegmentWriter(tmp_path / "a", SETTINGS)
+    assert writer.pairs == 0
+    write_all(writer, pairs)
+    writer.seal()
+    assert content(tmp_path / "a") == fresh(tmp_path / "b", pairs)
+
+
+def test_sources_of_one_pair_reach_to_its_end_after_truncation(tmp_path: Path) -> None:
+    """Those that stay keep theirs, those that come instead bring others."""
+    pairs = made_pairs(12)
+    interrupt(tmp_path, pairs, 3)
+    writer = SegmentWriter(tmp_path, SETTINGS)
+    changed = [*pairs[:5], *(replace(pair, target=f"target {n + 30}") for n, pair in enumerate(pairs[5:]))]
+    write_all(writer, changed, block=3)
+    segment = Segment(tmp_path, writer.seal(), COLUMNS)
+    parts = np.split(segment.source_S, segment.source_end_P[:-1])
+    assert [part.tolist() for part in parts] == [sources_of(pair) for pair in changed]
+
+
+def test_a_segment_without_source_files_has_no_sources(tmp_path: Path) -> None:
+    writer = SegmentWriter(tmp_path, SETTINGS)
+    write_all(writer, made_pairs(9))
+    record = writer.seal()
+    for name in (SOURCE, SOURCE_END):
+        (tmp_path / name).unlink()
+    files = {name: file for name, file in record.files.items() if not name.startswith("source")}
+    segment = Segment(tmp_path, replace(record, files=files), COLUMNS)
+    assert segment.source_S.tolist() == [] and segment.source_end_P.tolist() == [0] * 9
+    assert segment.source_S.dtype == np.dtype("<i4") and segment.source_end_P.dtype == np.dtype("<i8")
+    assert list(segment.pairs()) == made_pairs(9)
 
 
 def test_interrupted_again_after_the_corpus_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,7 +178,7 @@ def test_tables_say_what_the_cells_say(finished: Laboratory) -> None:
 
 def test_speeds_beside_other_work_are_not_shown(laboratory: Laboratory) -> None:
     def measure(beside: bool) -> int:
-        return laboratory.measure("schedules", rows="every-6", domains="koran", side_by_side=beside, **QUICK)
+        return laboratory.measure("schedules", rows="paper-every-6", domains="koran", side_by_side=beside, **QUICK)
 
     assert measure(beside=True) == 1
     assert "Tokens a second" not in (laboratory.out / laboratory.report("schedules").files[1]).read_text()

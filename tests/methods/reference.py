@@ -104,6 +104,8 @@ class Settings:
     scope: str = "source"
     retention: str = "all"
     duplicates: str = "remove"
+    gather: int | None = None  # chunks that a search brings, if these are not k
+    search_beyond: float | None = None  # a distance: who finds nothing nearer in the cache searches
 
 
 @dataclass(frozen=True)
@@ -146,8 +148,17 @@ class ReferenceKnn:
 class ReferenceChunk:
     """Chunk-based kNN-MT: a search where the schedule says so, what it brought in between."""
 
-    def __init__(self, corpus: Corpus, settings: Settings, source_lengths: list[int], max_steps: int) -> None:
+    def __init__(
+        self,
+        corpus: Corpus,
+        settings: Settings,
+        source_lengths: list[int],
+        max_steps: int,
+        seeds: list[list[int]] | None = None,
+    ) -> None:
+        """`seeds` are the entries that each sentence has from the start."""
         self.corpus, self.settings = corpus, settings
+        self.seeds = seeds or [[] for _ in source_lengths]
         self.due = [intervals(settings.schedule, length, max_steps) for length in source_lengths]
         self.rows = [Hypothesis() for _ in source_lengths]
         #: Every retrieval of the batch, also of hypotheses that have been dropped since.
@@ -159,11 +170,19 @@ class ReferenceChunk:
         for row, source in enumerate(sources):
             if time in self.due[source]:
                 result[row] = self._search(row, source, time, logits_BV[row], query_BD[row])
-        # ... then the others recall.
-        for row, source in enumerate(sources):
-            if time not in self.due[source]:
-                result[row] = self._recall(row, source, time, logits_BV[row], query_BD[row])
+        # ... then the others recall ...
+        rest = [row for row, source in enumerate(sources) if time not in self.due[source]]
+        far = [row for row in rest if self._is_far(row, sources[row], query_BD[row])]
+        for row in rest:
+            result[row] = self._recall(row, sources[row], time, logits_BV[row], query_BD[row])
+        # ... and those that found nothing near search after all.
+        for row in far:
+            result[row] = self._search(row, sources[row], time, logits_BV[row], query_BD[row])
         return np.array(result)
+
+    def searches(self, source: int) -> int:
+        """Steps at which one hypothesis or another of a sentence searched."""
+        return len({retrieval.time for retrieval in self.log if retrieval.source == source})
 
     def reorder(self, rows: list[int]) -> None:
         self.rows = [copy.deepcopy(self.rows[row]) for row in rows]
@@ -172,7 +191,9 @@ class ReferenceChunk:
         settings = self.settings
         neighbours = self.corpus.search(query_D, settings.k)
         size = self.due[source][time] if settings.varying_chunk else settings.chunk
-        chunks = [self.corpus.chunk(entry, size) for _, entry in neighbours]
+        # Chunks that are read in order are those of the neighbours; a cache may be given others.
+        gather = settings.k if settings.recall == "in-order" or settings.gather is None else settings.gather
+        chunks = [self.corpus.chunk(entry, size) for _, entry in self.corpus.search(query_D, gather)]
         retrieval = Retrieval(time, source, neighbours, chunks)
         self.rows[row].retrievals.append(retrieval)
         self.log.append(retrieval)
@@ -184,10 +205,18 @@ class ReferenceChunk:
         if settings.recall == "in-order":
             neighbours = self._read_in_order(row, time)
             return self._mixed(logits_V, neighbours, settings.temperature, settings.cache_weight)
-        distances = self.corpus.cache_distances(query_D, settings.cache_columns)
-        cached = self.cached_entries(row, source)
-        neighbours = sorted((distances[entry], entry) for entry in cached)[: settings.k]
+        neighbours = self._nearest_cached(row, source, query_D)[: settings.k]
         return self._mixed(logits_V, neighbours, settings.cache_temperature, settings.cache_weight)
+
+    def _nearest_cached(self, row: int, source: int, query_D: np.ndarray) -> list[Neighbour]:
+        distances = self.corpus.cache_distances(query_D, self.settings.cache_columns)
+        return sorted((distances[entry], entry) for entry in self.cached_entries(row, source))
+
+    def _is_far(self, row: int, source: int, query_D: np.ndarray) -> bool:
+        if self.settings.search_beyond is None:
+            return False
+        cached = self._nearest_cached(row, source, query_D)
+        return (cached[0][0] if cached else math.inf) > self.settings.search_beyond
 
     def _read_in_order(self, row: int, time: int) -> list[Neighbour]:
         """The j-th token of each chunk of the row's last search, at that search's distances."""
@@ -214,6 +243,10 @@ class ReferenceChunk:
                 newest[retrieval.source] = max(retrieval.time, newest.get(retrieval.source, 0))
             visible = [retrieval for retrieval in visible if retrieval.time == newest[retrieval.source]]
         entries = [entry for retrieval in visible for chunk in retrieval.chunks for entry in chunk]
+        # No search replaces the seeds.
+        entries += [
+            entry for part in (self.seeds if self.settings.scope == "batch" else [self.seeds[source]]) for entry in part
+        ]
         return sorted(set(entries)) if self.settings.duplicates == "remove" else entries
 
     def _mixed(

@@ -276,16 +276,7 @@ def test_a_network_of_chunks_serves_searches_alone(
     assert found != outputs(tiny, None, "plain", {})
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        "knn",
-        "efficient",
-        pytest.param(
-            "chunk", marks=pytest.mark.xfail(strict=True, reason="chunks do not hand it to their network yet")
-        ),
-    ],
-)
+@pytest.mark.parametrize("method", ["knn", "efficient", "chunk"])
 def test_the_boost_is_a_setting(tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path, method: str) -> None:
     path = saved(tmp_path / "net", {"search": made_head(4), "cache": made_head(4, seed=1)}, tiny)
     made = [make_method(method, tiny_store, {"k": 4, "adaptive": path, "adaptive-boost": b}) for b in (0.0, 1.5)]

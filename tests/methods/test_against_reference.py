@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -28,6 +29,7 @@ BEAMS = 3
 VOCABULARY = 23
 STATES, COLUMNS = 14, 10
 LENGTHS = [5, 20, 9, 2]  # |x|: four different geometric schedules
+SOURCES = [[0, 9, 9], [3] * 4, [3, 1], [11]]  # the sentences that are like them: see `MemoryStore.similar`
 LAST_STEP = {0: STEPS, 1: 6, 2: STEPS, 3: 9}  # when each sentence leaves the batch
 
 #: Public settings of the method under test on top of BASE.
@@ -71,6 +73,37 @@ VARIATIONS: dict[str, dict[str, Any]] = {
     "searches alone": {"cache-lambda": 0.0},
     "cache alone": {"lambda": 0.0},
 }
+SEEDED: dict[str, dict[str, Any]] = {
+    **{f"seeds, {name}": {**settings, "seeds": 2} for name, settings in STRATEGIES.items() if "/" in name},
+    "more seeds than sentences": {"seeds": 50},
+    "seeds and no chunks in order": {"seeds": 2, "recall": "in-order"},
+    "seeds, one search": {"seeds": 1, "schedule": "every:20", "retention": "last"},
+    "seeds, many chunks": {"seeds": 2, "gather": 9},
+    "seeds, searching where they are far": {"seeds": 2, "search-beyond": 0.5},
+    "seeds for each hypothesis, searching where they are far": {
+        **{"seeds": 1, "search-beyond": 0.4, "scope": "hypothesis", "retention": "last"}
+    },
+}
+GATHERING: dict[str, dict[str, Any]] = {
+    "gather more": {"gather": 9},
+    "gather more than there are": {"gather": 300},
+    "gather fewer": {"gather": 1},
+    "gather, in order": {"gather": 9, "recall": "in-order"},
+    "gather, varying chunk": {"gather": 9, "varying-chunk": True},
+    **{f"gather, {name}": {**settings, "gather": 7} for name, settings in STRATEGIES.items() if "/all/" in name},
+}
+#: In typical distances; of the steps in between, 0.1 makes all search, 0.4 and 0.5 some, 9 none.
+BEYOND: dict[str, dict[str, Any]] = {
+    **{
+        f"beyond {beyond}, {name}": {**settings, "search-beyond": beyond, "gather": 2}
+        for name, settings in STRATEGIES.items()
+        if "/" in name
+        for beyond in (0.4, 0.5)
+    },
+    "beyond 0": {"search-beyond": 0},
+    "beyond 9": {"search-beyond": 9.0},
+    "beyond infinity": {"search-beyond": float("inf")},
+}
 
 
 @dataclass(frozen=True)
@@ -113,7 +146,8 @@ def corpus_of(store: MemoryStore) -> Corpus:
     return Corpus(store.key_ND.double().numpy(), store.token_N.tolist(), store.ends)
 
 
-def reference_settings(config: ChunkConfig) -> Settings:
+def reference_settings(config: ChunkConfig, scale: float = 1.0) -> Settings:
+    """`scale` is the store's typical distance, the unit of `search-beyond`."""
     assert config.temperature is not None and config.weight is not None
     assert config.cache_temperature is not None and config.cache_weight is not None
     assert config.cache_columns is not None
@@ -131,6 +165,8 @@ def reference_settings(config: ChunkConfig) -> Settings:
         scope=config.scope,
         retention=config.retention,
         duplicates=config.duplicates,
+        gather=config.gather,
+        search_beyond=None if config.search_beyond is None else config.search_beyond * scale,
     )
 
 
@@ -162,11 +198,13 @@ def assert_agree(moments: list[Moment], ours: Iterator[Tensor], expected: Iterat
 
 
 def check_chunk(
-    store: MemoryStore, moments: list[Moment], settings: dict[str, Any]
+    store: MemoryStore, moments: list[Moment], settings: dict[str, Any], sources: Sequence[Sequence[int]] = ()
 ) -> tuple[RetrievingState, ReferenceChunk]:
     method = ChunkMethod(store, ChunkConfig.from_mapping({**BASE, **settings}))
-    state = method.begin(LENGTHS, STEPS, trace=False)
-    reference = ReferenceChunk(corpus_of(store), reference_settings(method.config), LENGTHS, STEPS)
+    state = method.begin(LENGTHS, STEPS, trace=False, sources=sources)
+    seeds = [store.similar(source, method.config.seeds).tolist() for source in sources]
+    wanted = reference_settings(method.config, store.scale(COLUMNS))
+    reference = ReferenceChunk(corpus_of(store), wanted, LENGTHS, STEPS, seeds)
     assert_agree(moments, run(state, moments), run_reference(reference, store, moments))
     return state, reference
 
@@ -198,12 +236,49 @@ def test_variations(seed: int, name: str) -> None:
     check_chunk(large_store(seed), make_moments(seed), VARIATIONS[name])
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", SEEDED)
+def test_seeds(seed: int, name: str) -> None:
+    check_chunk(large_store(seed), make_moments(seed), SEEDED[name], SOURCES)
+
+
+@pytest.mark.parametrize("seed", SEEDS[:2])
+@pytest.mark.parametrize("name", GATHERING)
+def test_gathering(seed: int, name: str) -> None:
+    check_chunk(large_store(seed), make_moments(seed), GATHERING[name])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", BEYOND)
+def test_searching_beyond(seed: int, name: str) -> None:
+    """Also where only some hypotheses of a sentence search."""
+    state, reference = check_chunk(large_store(seed), make_moments(seed), BEYOND[name])
+    assert state.searches == [reference.searches(source) for source in range(len(LENGTHS))]
+    scheduled = sum(time <= LAST_STEP[source] for source, steps in enumerate(reference.due) for time in steps)
+    if name == "beyond 0":
+        assert state.searches == [LAST_STEP[source] for source in range(len(LENGTHS))]
+    elif name in ("beyond 9", "beyond infinity"):
+        assert sum(state.searches) == scheduled
+    else:
+        assert scheduled < sum(state.searches)
+
+
+def test_some_hypotheses_of_a_sentence_search_and_others_do_not() -> None:
+    """Else the tests above would know nothing of it."""
+    _, reference = check_chunk(large_store(0), make_moments(0), BEYOND["beyond 0.4, source/all/remove"])
+    together = Counter((retrieval.source, retrieval.time) for retrieval in reference.log)
+    assert {1, 2} <= {count for (_, time), count in together.items() if time > 1}
+
+
 @pytest.mark.parametrize("name", ["in-order", "single-chunk", "sentence", "default"])
 @pytest.mark.parametrize("sentences", [0, 1, 2])
 def test_small_stores_hold_fewer_entries_than_neighbours_are_asked_for(name: str, sentences: int) -> None:
     store = random_store(3, sentences, COLUMNS, VOCABULARY, STATES, longest=3)
     assert len(store) < 8
     check_chunk(store, make_moments(3), {"k": 8, **STRATEGIES[name]})
+    check_chunk(store, make_moments(3), {"k": 8, "gather": 20, **STRATEGIES[name], "seeds": 3}, SOURCES)
+    if name != "in-order":
+        check_chunk(store, make_moments(3), {"k": 8, **STRATEGIES[name], "search-beyond": 0.3})
 
 
 def test_knn_with_an_empty_store_is_the_model_alone() -> None:
@@ -272,9 +347,11 @@ def test_a_trace_changes_nothing_and_its_weights_are_distributions() -> None:
 # The tests above can only fail if what they drive tells right from wrong. These show that it does.
 
 
-def log_probs_of(store: MemoryStore, moments: list[Moment], settings: dict[str, Any]) -> Tensor:
+def log_probs_of(
+    store: MemoryStore, moments: list[Moment], settings: dict[str, Any], sources: Sequence[Sequence[int]] = ()
+) -> Tensor:
     config = ChunkConfig.from_mapping({**BASE, **settings})
-    state = ChunkMethod(store, config).begin(LENGTHS, STEPS, trace=False)
+    state = ChunkMethod(store, config).begin(LENGTHS, STEPS, trace=False, sources=sources)
     return torch.cat(list(run(state, moments)))
 
 
@@ -285,6 +362,11 @@ def test_strategies_differ_on_these_steps() -> None:
     for first in names:
         for second in names[names.index(first) + 1 :]:
             assert (found[first] - found[second]).abs().max() > 1e-3, (first, second)
+    for name in ("gather more", "gather fewer", "beyond 0.4, source/all/remove", "beyond 0"):
+        other = log_probs_of(store, moments, {**GATHERING, **BEYOND}[name]).exp()
+        assert (found["source/all/remove"] - other).abs().max() > 1e-3, name
+    seeded = log_probs_of(store, moments, {"seeds": 2}, SOURCES).exp()
+    assert (found["source/all/remove"] - seeded).abs().max() > 1e-3
 
 
 def test_named_strategies_are_combinations_of_the_options() -> None:

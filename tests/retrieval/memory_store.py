@@ -31,7 +31,7 @@ class MemoryStore:
         self.likely_weight: float | None = 0.4
 
     def scale(self, columns: int) -> float:
-        return self.search_scale**0.5
+        return float(self.search_scale**0.5)
 
     def __len__(self) -> int:
         return len(self.key_ND)
@@ -59,8 +59,11 @@ class MemoryStore:
         return self.key_ND[entry_M, :columns]
 
     def similar(self, source: Sequence[int], count: int) -> Tensor:
-        """It knows no sources: the first sentences are as good as any."""
-        return torch.arange(self.ends[min(count, len(self.ends)) - 1] if self.ends and count else 0)
+        """It knows no sources: the sentence with the number of the first token, and those behind it."""
+        first = source[0] % len(self.ends) if source and self.ends else 0
+        start = self.ends[first - 1] if first else 0
+        last = min(first + count, len(self.ends))
+        return torch.arange(start, self.ends[last - 1] if last > first else start)
 
     def trust(self, source: Sequence[int]) -> float:
         return 1.0

@@ -161,7 +161,7 @@ def test_many_sentences_are_read_in_batches(
 ) -> None:
     """Of one sentence each, the same tokens are there in another order."""
     together = trace_pairs(tiny, made("chunk", tiny_store, CHUNK), PAIRS)
-    monkeypatch.setattr("nearmt.training.trace._TOGETHER", 1)
+    monkeypatch.setattr("nearmt.training.trace._TOGETHER", {"cpu": 1})
     seen: list[tuple[int, int]] = []
     apart = trace_pairs(
         tiny, made("chunk", tiny_store, CHUNK), PAIRS, progress=lambda done, total: seen.append((done, total))

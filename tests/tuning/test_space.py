@@ -8,17 +8,17 @@ from nearmt.errors import ConfigError
 from nearmt.tuning.space import Axis, Point, make_axes, names_to_tune
 from tests.retrieval.memory_store import random_store
 
-STORE = random_store(0, sentences=5, columns=4, vocabulary=9)  # scales of 20 and 3
+STORE = random_store(0, sentences=5, columns=4, vocabulary=9)  # scales of 20 and its root
 CHUNK: Point = {
     **{"k": 8, "lambda": 0.58, "temperature": 10.0, "chunk": 16, "schedule": "geometric:2:16", "recall": "cache"},
-    **{"cache-lambda": 0.48, "cache-temperature": 0.9, "scope": "source"},
+    **{"cache-lambda": 0.48, "cache-temperature": 0.9, "cache-columns": 4, "scope": "source"},
 }
 
 
 def test_ranges_follow_the_store() -> None:
     axes = make_axes(["lambda", "temperature", "cache-lambda", "cache-temperature"], "store", STORE, CHUNK)
     ends = [(axis.values[0], axis.values[-1], axis.default) for axis in axes]
-    assert ends == [(0.2, 0.8, 0.58), (2.0, 40.0, 10.0), (0.2, 0.8, 0.48), (0.3, 3.0, 0.9)]
+    assert ends == [(0.2, 0.8, 0.58), (2.0, 40.0, 10.0), (0.2, 0.8, 0.48), (0.4472, 4.472, 0.9)]
     assert all(list(axis.values) == sorted(axis.values) for axis in axes)
 
 
@@ -76,13 +76,13 @@ def test_places_between_and_beyond_values() -> None:
 
 def test_neighbours_nearest_first() -> None:
     axis = Axis("x", (1.0, 2.0, 3.0, 4.0, 5.0), 3.0)
-    assert axis.others(3.0) == [2.0, 4.0, 1.0, 5.0]
+    assert axis.others(3.0, 9) == [2.0, 4.0, 1.0, 5.0]
     assert axis.others(3.0, 1) == [2.0, 4.0]
     assert axis.others(1.0, 2) == [2.0, 3.0]
-    assert axis.others(3.9) == [3.0, 5.0, 2.0, 1.0, 4.0]  # 4 is nearly the same
+    assert axis.others(3.9, 9) == [3.0, 5.0, 2.0, 1.0, 4.0]  # 4 is nearly the same
     words = Axis("schedule", ("every:2", "geometric:2:8", "geometric:2:16"), "geometric:2:16")
-    assert words.others("geometric:2:16") == ["geometric:2:8", "every:2"]
-    assert words.others("every:99") == ["every:2", "geometric:2:8", "geometric:2:16"]
+    assert words.others("geometric:2:16", 9) == ["geometric:2:8", "every:2"]
+    assert words.others("every:99", 9) == ["every:2", "geometric:2:8", "geometric:2:16"]
     assert words.distance("every:2") == words.distance("geometric:2:8") == 1.0
 
 

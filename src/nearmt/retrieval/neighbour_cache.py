@@ -27,7 +27,7 @@ DUPLICATES = ("remove", "keep")
 # The most telling columns nominate: held beside the entries, they are read at every step. Of so many times k
 # nominees the stored keys are fetched and compared on all cache columns.
 _NOMINATING = 64
-_NOMINEES = 4
+_NOMINEES = 8
 
 
 @dataclass(frozen=True)

@@ -248,8 +248,10 @@ class Datastore:
         familiar = self.manifest.calibration.familiar
         if familiar is None:
             return 1.0
+        allowed_P = self._allowed_pairs()
+        hidden_P = None if allowed_P is None else ~allowed_P
         with timed("index/similar"):
-            reached = self._similar_sources().familiarity(source) / max(familiar, 1e-6)
+            reached = self._similar_sources().familiarity(source, hidden_P) / max(familiar, 1e-6)
         return min(1.0, max(0.0, (reached - STRANGE) / (1.0 - STRANGE)))
 
     def similar(self, source: Sequence[int], count: int) -> Tensor:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nearmt.datastore import Segment
+from nearmt.datastore.segment import SOURCE
 from nearmt.store.recall import sample
 
 # The usual constants: how soon repetitions stop counting, and how much long sources are held back.
@@ -63,15 +64,17 @@ class SimilarSources:
                 total += times * self._rarity(span) * float(self._gain(np.array(times), np.array(len(source))))
         return total
 
-    def familiarity(self, source: Sequence[int], without: int | None = None) -> float:
+    def familiarity(self, source: Sequence[int], without: int | np.ndarray | None = None) -> float:
         """How much the most similar sources have in common with these subwords, between 0 and about 1.
 
         The mean score of the best, in shares of the score that the same source would have; `without` leaves a
-        pair out.
+        pair out, or all that a mask [P] names.
         """
-        own = self.own_score(source)
-        if not self.pairs or not own:
+        if not self.pairs:
             return 0.0
+        own = self.own_score(source)
+        if not own:
+            return 1.0  # there is nothing in it but what nearly all sources have
         score_P = self.scores(source)
         if without is not None:
             score_P[without] = 0.0
@@ -105,10 +108,12 @@ class SimilarSources:
 
 def typical_familiarity(segments: list[Segment]) -> float | None:
     """The familiarity that nearly all of a sample of the store's own sources reach, each left out itself."""
+    if not all(SOURCE in segment.record.files for segment in segments):
+        return None  # what stands in segments made before nearmt 0.3 is not known
     similar = SimilarSources(segments)
     sources = [part for segment in segments for part in np.split(segment.source_S, segment.source_end_P[:-1])]
-    if similar.pairs <= _COMPARED or not any(map(len, sources)):
-        return None
     numbers = [number for number in sample(similar.pairs, _TRIED).tolist() if len(sources[number])]
+    if similar.pairs <= _COMPARED or not numbers:
+        return None
     found = [similar.familiarity(sources[number].tolist(), without=number) for number in numbers]
     return round(float(np.quantile(found, _STRANGE)), 4)
