@@ -4,7 +4,8 @@ from nearmt import Datastore, Pair, Translator
 
 base = Translator("de-en")
 memory = Datastore.build("corrections", [], base.model, overwrite=True)
-translator = base.with_datastore(memory)
+# One pair says little about itself: at the default weight it would be repeated word for word.
+translator = base.with_datastore(memory, settings={"lambda": 0.4})
 
 first, second = "Der Stutzer klemmt.", "Prüfen Sie, ob der Stutzer klemmt."
 print("before:", translator.translate(second).text)

@@ -29,6 +29,7 @@ from nearmt.store import BuildConfig, PruneConfig, StoreConfig
 from nearmt.training.adaptive import AdaptiveConfig
 from nearmt.training.grid import GridConfig
 from nearmt.training.loop import FinetuneConfig
+from nearmt.tuning import TuneConfig
 from tests.docs_runner import DOCS, ROOT, SAMPLES, Block, blocks, run_line
 from tools.command_pages import pages
 
@@ -40,11 +41,12 @@ CONFIGS: list[type[Config]] = [
     *(ChunkConfig, EfficientConfig, SearchConfig, ModelConfig, StoreConfig),
     *(FillConfig, BuildConfig, CleaningConfig, PruneConfig),
     *(FinetuneConfig, GridConfig, AdaptiveConfig),
-    ExperimentConfig,
+    *(ExperimentConfig, TuneConfig),
 ]
 #: Settings that share names with others (`--schedule`): the section of a page that has their table.
 SECTIONS: dict[type[Config], str] = {FinetuneConfig: "Fine-tuned", GridConfig: "Fine-tuned"}
 SECTIONS[ExperimentConfig] = "Options of an experiment"
+SECTIONS[TuneConfig] = "How it searches"
 SECTIONS[AdaptiveConfig] = "Adaptive kNN-MT"
 ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.NearmtError)]
 #: Lines that are not run, and why.

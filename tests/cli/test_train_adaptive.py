@@ -54,7 +54,7 @@ def test_translate_and_evaluate_take_the_file(
     use = ("--datastore", store, "--method", method, "--adaptive", out, *USE)
     translated = nearmt("translate", text, *use)
     assert translated.code == 0 and translated.out.strip(), translated.err
-    identity = load_adaptive(out, 4, needs_cache=False).identity
+    identity = load_adaptive(out, 4, None).identity
     scored = nearmt("evaluate", "--test", dev, "--limit", "3", *use, "--max-new-tokens", "5", "--json")
     assert scored.code == 0, scored.err
     signature = json.loads(scored.out)["signature"]
@@ -119,11 +119,11 @@ def test_settings_of_a_tuned_file(nearmt: Nearmt, store: Path, dev: Path, tmp_pa
     result = nearmt("train-adaptive", store, "--dev", dev, "--out", out, "--config", config, *QUICK[:4], "--json")
     assert result.code == 0, result.err
     assert json.loads(result.out)["method"] == "knn"
-    assert load_adaptive(out, 3, needs_cache=False).heads["search"].shape.k == 3
+    assert load_adaptive(out, 3, None).heads["search"].shape.k == 3
     # The command line wins.
     again = nearmt("train-adaptive", store, "--dev", dev, "--out", out, "--overwrite", "--config", config, *QUICK)
     assert again.code == 0, again.err
-    assert load_adaptive(out, 4, needs_cache=False).heads["search"].shape.k == 4
+    assert load_adaptive(out, 4, None).heads["search"].shape.k == 4
 
 
 def test_presets_are_settings(nearmt: Nearmt, store: Path, dev: Path, tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ def test_every_experiment_runs(laboratory: Laboratory, name: str) -> None:
 def check_settings(row: Row, signature: str) -> None:
     assert f"|method:{row.method}" in signature
     for setting, value in row.settings.items():
-        value = min(value, COLUMNS) if setting == "cache-columns" else value
-        assert f"|{setting}:{value}|" in signature + "|"
+        used = min(value, COLUMNS) if setting == "cache-columns" else value
+        assert f"|{setting}:{used}|" in signature + "|"
     assert f"|batch:{row.batch_size or 2}" in signature
 
 

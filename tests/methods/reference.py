@@ -97,6 +97,7 @@ class Settings:
     cache_weight: float = 0.0  # lambda'
     cache_temperature: float = 1.0  # T'
     cache_columns: int = 1  # E
+    cache_k: int | None = None  # neighbours recalled from the cache, if these are not k
     chunk: int = 1  # c
     schedule: str = "every:1"
     varying_chunk: bool = False  # c_k = i_k
@@ -205,7 +206,7 @@ class ReferenceChunk:
         if settings.recall == "in-order":
             neighbours = self._read_in_order(row, time)
             return self._mixed(logits_V, neighbours, settings.temperature, settings.cache_weight)
-        neighbours = self._nearest_cached(row, source, query_D)[: settings.k]
+        neighbours = self._nearest_cached(row, source, query_D)[: settings.cache_k or settings.k]
         return self._mixed(logits_V, neighbours, settings.cache_temperature, settings.cache_weight)
 
     def _nearest_cached(self, row: int, source: int, query_D: np.ndarray) -> list[Neighbour]:

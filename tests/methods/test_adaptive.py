@@ -50,6 +50,12 @@ class Weighted(MemoryStore):
         return None if self.weight_N is None else self.weight_N[entry]
 
 
+def neighbours(method: str, k: int) -> dict[str, int]:
+    """As many from the cache, where there is one, as from a search."""
+    return {"k": k, "cache-k": k} if method == "chunk" else {"k": k}
+
+
+
 def made_head(k: int, confidence: bool = True, scale: float = 3.0, temperature: float = 2.0, seed: int = 0) -> Head:
     torch.manual_seed(seed)
     head = Head(HeadShape(k, confidence, scale), temperature)
@@ -234,7 +240,7 @@ def test_a_network_that_never_believes_is_the_model_alone(
 ) -> None:
     path = saved(tmp_path / "net", {"search": decided(4, 0, 1.0), "cache": decided(4, 0, 1.0)}, tiny)
     alone = Translator(tiny, search=SEARCH).translate(TEXTS)
-    found = Translator(tiny, tiny_store, method, {"k": 4, "adaptive": path}, SEARCH).translate(TEXTS)
+    found = Translator(tiny, tiny_store, method, {**neighbours(method, 4), "adaptive": path}, SEARCH).translate(TEXTS)
     assert [(t.text, t.score) for t in found] == [(t.text, t.score) for t in alone]
 
 
@@ -255,12 +261,12 @@ def test_a_network_that_is_always_of_one_mind_is_a_fixed_weight(
         head.output.bias.fill_(-200.0)
         head.output.bias[0], head.output.bias[-1] = math.log(1 - weight), math.log(weight)
     recall = {"recall": "in-order"} if in_order else {}
-    fixed: dict[str, Any] = {"k": 6, "lambda": weight, "temperature": 0.4 * scale, **recall}
+    fixed: dict[str, Any] = {**neighbours(method, 6), "lambda": weight, "temperature": 0.4 * scale, **recall}
     if method == "chunk":
         fixed |= {"cache-lambda": weight, "cache-temperature": 0.2 * cache_scale}
     path = saved(tmp_path / "net", heads, tiny)
     expected = outputs(tiny, tiny_store, method, fixed)
-    assert outputs(tiny, tiny_store, method, {"k": 6, "adaptive": path, **recall}) == expected
+    assert outputs(tiny, tiny_store, method, {**neighbours(method, 6), "adaptive": path, **recall}) == expected
     assert outputs(tiny, tiny_store, method, {**fixed, "temperature": 4.0 * scale}) != expected
 
 
@@ -271,18 +277,18 @@ def test_a_network_of_chunks_serves_searches_alone(
     """What efficient kNN-MT re-uses has the distances of searches, so the head of the cache must not see it."""
     heads = {"search": decided(4, 4, 9.0), "cache": decided(4, 0, 9.0)}
     both, one = saved(tmp_path / "both", heads, tiny), saved(tmp_path / "one", {"search": heads["search"]}, tiny)
-    found = outputs(tiny, tiny_store, method, {"k": 4, "adaptive": both})
-    assert found == outputs(tiny, tiny_store, method, {"k": 4, "adaptive": one})
+    found = outputs(tiny, tiny_store, method, {**neighbours(method, 4), "adaptive": both})
+    assert found == outputs(tiny, tiny_store, method, {**neighbours(method, 4), "adaptive": one})
     assert found != outputs(tiny, None, "plain", {})
 
 
 @pytest.mark.parametrize("method", ["knn", "efficient", "chunk"])
 def test_the_boost_is_a_setting(tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path, method: str) -> None:
     path = saved(tmp_path / "net", {"search": made_head(4), "cache": made_head(4, seed=1)}, tiny)
-    made = [make_method(method, tiny_store, {"k": 4, "adaptive": path, "adaptive-boost": b}) for b in (0.0, 1.5)]
+    made = [make_method(method, tiny_store, {**neighbours(method, 4), "adaptive": path, "adaptive-boost": b}) for b in (0.0, 1.5)]
     assert [one.mixer.boost for one in made] == [0.0, 1.5]  # type: ignore[attr-defined]
     assert "adaptive-boost:1.5" in made[1].signature() and made[0].signature() != made[1].signature()
-    settings = {"k": 4, "adaptive": path}
+    settings = {**neighbours(method, 4), "adaptive": path}
     assert outputs(tiny, tiny_store, method, {**settings, "adaptive-boost": 5.0}) != outputs(
         tiny, tiny_store, method, settings
     )
@@ -308,9 +314,9 @@ def test_the_signature_knows_the_network_by_its_content(
     heads = {"search": made_head(4), "cache": made_head(4)}
     first, copy = saved(tmp_path / "net", heads, tiny), saved(tmp_path / "elsewhere" / "other", heads, tiny)
     other = saved(tmp_path / "third", {**heads, "search": made_head(4, seed=9)}, tiny)
-    signatures = [make_method(method, tiny_store, {"k": 4, "adaptive": p}).signature() for p in (first, copy, other)]
+    signatures = [make_method(method, tiny_store, {**neighbours(method, 4), "adaptive": p}).signature() for p in (first, copy, other)]
     assert signatures[0] == signatures[1] != signatures[2]
     assert str(tmp_path) not in signatures[0]
     # Lambda and T have no part in the result, and none in the signature.
-    ignored = make_method(method, tiny_store, {"k": 4, "adaptive": first, "lambda": 0.1, "temperature": 3.0})
+    ignored = make_method(method, tiny_store, {**neighbours(method, 4), "adaptive": first, "lambda": 0.1, "temperature": 3.0})
     assert ignored.signature() == signatures[0] and "|lambda:None|temperature:None|" in signatures[0]

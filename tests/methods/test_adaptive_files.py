@@ -24,7 +24,7 @@ from tests.tiny import tiny_marian_folder
 def test_save_and_load(tmp_path: Path) -> None:
     heads = {"search": made_head(6), "cache": made_head(6, scale=0.25, temperature=0.1, seed=3)}
     save_adaptive(tmp_path / "new" / "net", heads, {"model": "f00"})
-    mixer = load_adaptive(tmp_path / "new" / "net", 6, needs_cache=True, boost=0.5)
+    mixer = load_adaptive(tmp_path / "new" / "net", 6, 6, boost=0.5)
     assert (mixer.origin.model, mixer.boost) == ("f00", 0.5) and len(mixer.identity) == 12
     for name, head in heads.items():
         assert mixer.heads[name].shape == head.shape
@@ -75,9 +75,6 @@ def damaged(folder: Path, kind: str) -> Path:
         written(path, {"search": shape}, {**tensors, "search.log_temperature": torch.tensor(torch.nan)})
     elif kind == "a tensor missing":
         written(path, {"search": shape}, {key: value for key, value in tensors.items() if "bias" not in key})
-    elif kind == "heads of two sizes":
-        other = {f"cache.{key}": value for key, value in made_head(2).state_dict().items()}
-        written(path, {"search": shape, "cache": {**shape, "k": 2}}, {**tensors, **other})
     return path
 
 
@@ -86,21 +83,20 @@ def damaged(folder: Path, kind: str) -> Path:
     [
         *("empty", "text", "cut short", "no metadata", "no model", "no search head", "no heads", "a head of a list"),
         *("another size", "a size without end", "no neighbours", "no scale", "not a number", "a tensor missing"),
-        "heads of two sizes",
     ],
 )
 def test_a_file_that_is_no_network(tmp_path: Path, kind: str) -> None:
     path = damaged(tmp_path, kind)
     assert path.exists()
     with pytest.raises(InputError) as error:
-        load_adaptive(path, 4, needs_cache=False)
+        load_adaptive(path, 4, None)
     assert str(error.value) == f"{path}: not a network made by `nearmt train-adaptive`"
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere", tmp_path, tmp_path / "\0"):
         with pytest.raises(InputError) as error:
-            load_adaptive(path, 4, needs_cache=False)
+            load_adaptive(path, 4, None)
         assert str(error.value).startswith(f"{path}: ") and "\n" not in str(error.value)
 
 

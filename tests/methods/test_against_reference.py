@@ -69,6 +69,9 @@ VARIATIONS: dict[str, dict[str, Any]] = {
     "one neighbour": {"k": 1, **PRESETS["single-chunk"]},
     "chunk of one": {"chunk": 1, **PRESETS["single-chunk"]},
     "more neighbours than entries": {"k": 90},
+    "fewer neighbours from the cache": {"k": 6, "cache-k": 2},
+    "more neighbours from the cache": {"k": 2, "cache-k": 20},
+    "more neighbours from the cache, in order": {"k": 2, "cache-k": 20, "recall": "in-order"},
     "neighbours alone": {"lambda": 1.0, "cache-lambda": 1.0},
     "searches alone": {"cache-lambda": 0.0},
     "cache alone": {"lambda": 0.0},
@@ -104,6 +107,12 @@ BEYOND: dict[str, dict[str, Any]] = {
     "beyond 9": {"search-beyond": 9.0},
     "beyond infinity": {"search-beyond": float("inf")},
 }
+
+
+def chunk_config(settings: dict[str, Any]) -> ChunkConfig:
+    """BASE and more; as many neighbours are recalled as are searched for, unless that is what a test is about."""
+    given = {**BASE, **settings}
+    return ChunkConfig.from_mapping({"cache-k": given["k"], **given})
 
 
 @dataclass(frozen=True)
@@ -158,6 +167,7 @@ def reference_settings(config: ChunkConfig, scale: float = 1.0) -> Settings:
         cache_weight=config.cache_weight,
         cache_temperature=config.cache_temperature,
         cache_columns=config.cache_columns,
+        cache_k=config.cache_k,
         chunk=config.chunk,
         schedule=config.schedule,
         varying_chunk=config.varying_chunk,
@@ -200,7 +210,7 @@ def assert_agree(moments: list[Moment], ours: Iterator[Tensor], expected: Iterat
 def check_chunk(
     store: MemoryStore, moments: list[Moment], settings: dict[str, Any], sources: Sequence[Sequence[int]] = ()
 ) -> tuple[RetrievingState, ReferenceChunk]:
-    method = ChunkMethod(store, ChunkConfig.from_mapping({**BASE, **settings}))
+    method = ChunkMethod(store, chunk_config(settings))
     state = method.begin(LENGTHS, STEPS, trace=False, sources=sources)
     seeds = [store.similar(source, method.config.seeds).tolist() for source in sources]
     wanted = reference_settings(method.config, store.scale(COLUMNS))
@@ -332,7 +342,7 @@ def test_every_sentence_searches_by_its_own_schedule(name: str) -> None:
 
 def test_a_trace_changes_nothing_and_its_weights_are_distributions() -> None:
     store, moments = large_store(0), make_moments(0)
-    method = ChunkMethod(store, ChunkConfig.from_mapping(BASE))
+    method = ChunkMethod(store, chunk_config({}))
     traced = method.begin(LENGTHS, STEPS, trace=True)
     for with_BV, without_BV in zip(
         run(traced, moments), run(method.begin(LENGTHS, STEPS, trace=False), moments), strict=True
@@ -350,7 +360,7 @@ def test_a_trace_changes_nothing_and_its_weights_are_distributions() -> None:
 def log_probs_of(
     store: MemoryStore, moments: list[Moment], settings: dict[str, Any], sources: Sequence[Sequence[int]] = ()
 ) -> Tensor:
-    config = ChunkConfig.from_mapping({**BASE, **settings})
+    config = chunk_config(settings)
     state = ChunkMethod(store, config).begin(LENGTHS, STEPS, trace=False, sources=sources)
     return torch.cat(list(run(state, moments)))
 

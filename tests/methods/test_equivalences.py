@@ -193,7 +193,7 @@ def test_a_store_of_one_pair_knows_that_pair(
     """Where only the nearest neighbour speaks, the source of a stored pair becomes its target."""
     pair = Pair(source="die pumpe nicht öffnen", target="the shaft before always clean valve .")
     store = Datastore.build(tmp_path / "store", [pair], tiny)
-    settings = {**settings, "lambda": 1.0} | ({"cache-lambda": 1.0} if method == "chunk" else {})
+    settings = {**settings, "lambda": 1.0} | ({"cache-lambda": 1.0, "cache-k": 1} if method == "chunk" else {})
     translator = Translator(tiny, store, method, settings, SearchConfig(beams=beams))
     found = translator.translate(pair.source)
     assert found.text == pair.target

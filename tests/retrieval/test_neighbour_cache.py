@@ -205,3 +205,50 @@ def test_every_row_asks_for_itself() -> None:
     found = cache.recall(ROWS, SOURCES, torch.tensor([[-1.0], [2.0], [2.25], [4.0]]), 1)
     assert found.entry_BK[:, 0].tolist() == [0, 1, 2, 3]
     assert found.distance_BK[:, 0].tolist() == [1.0, 1.0, 0.25, 1.0]
+
+
+# More columns than nominate.
+
+
+def wide(entries: int, columns: int, telling: float = 1.0) -> MemoryStore:
+    """Random keys; columns behind the first 64 vary `telling` times as much."""
+    generator = torch.Generator().manual_seed(entries)
+    key_ND = torch.randn(entries, columns, generator=generator)
+    key_ND[:, 64:] *= telling
+    return MemoryStore(key_ND, torch.arange(entries), [entries])
+
+
+def nearest_of_all(store: MemoryStore, query_D: torch.Tensor, k: int) -> tuple[list[int], list[float]]:
+    distance_N = (store.key_ND - query_D).double().square().sum(dim=1).sqrt()
+    best = distance_N.sort()
+    return best.indices[:k].tolist(), best.values[:k].tolist()
+
+
+@pytest.mark.parametrize("scope", ["hypothesis", "source", "batch"])
+@pytest.mark.parametrize(("entries", "columns", "telling"), [(30, 100, 1.0), (30, 65, 9.0), (400, 100, 1e-3)])
+def test_nominees_are_measured_on_all_columns(entries: int, columns: int, telling: float, scope: str) -> None:
+    """Exact where all entries are nominated, or where the first columns tell nearly all."""
+    store, k = wide(entries, columns, telling), 4
+    cache = NeighbourCache(store, CacheConfig(scope, "all", "remove", columns), 2, torch.device("cpu"))
+    cache.remember([0, 1], [0, 1], torch.arange(entries).expand(2, -1))
+    query_BD = torch.randn(2, columns, generator=torch.Generator().manual_seed(1))
+    query_BD[:, 64:] *= telling
+    found = cache.recall([0, 1], [0, 1], query_BD, k)
+    for row in (0, 1):
+        expected, distances = nearest_of_all(store, query_BD[row], k)
+        assert found.entry_BK[row].tolist() == expected
+        assert found.distance_BK[row].tolist() == pytest.approx(distances, rel=1e-5)
+
+
+def test_columns_that_do_not_nominate_decide_between_nominees() -> None:
+    """On the first 64 columns entry 0 is nearest, on all of them entry 3."""
+    key_ND = torch.zeros(4, 70)
+    key_ND[:, 0] = torch.tensor([0.0, 0.1, 0.2, 0.3])
+    key_ND[:, 69] = torch.tensor([4.0, 3.0, 2.0, 0.0])
+    store = MemoryStore(key_ND, torch.arange(4), [4])
+    cache = NeighbourCache(store, CacheConfig("source", "all", "remove", 70), 1, torch.device("cpu"))
+    cache.remember([0], [0], torch.tensor([[0, 1, 2, 3, -1]]))
+    found = cache.recall([0], [0], torch.zeros(1, 70), 1)
+    assert found.entry_BK.tolist() == [[3]] and found.distance_BK.item() == pytest.approx(0.3)
+    more = cache.recall([0], [0], torch.zeros(1, 70), 6)
+    assert more.entry_BK.tolist() == [[3, 2, 1, 0, -1, -1]] and more.distance_BK[0, 4:].tolist() == [INF, INF]

@@ -150,7 +150,7 @@ def test_what_the_memory_knows_is_believed_and_other_text_is_not(
     """Pairs of the store itself find themselves; of random pairs it knows nothing."""
     result = train(tiny, tiny_store, tmp_path / "net", tiny_pairs, make_pairs(60, seed=8))
     assert (result.domain_sentences, result.general_sentences) == (60, 60)
-    head = load_adaptive(tmp_path / "net", K, needs_cache=False).heads["search"]
+    head = load_adaptive(tmp_path / "net", K, None).heads["search"]
     known, unknown = (model_weight(head, traced(tiny, tiny_store, pairs)) for pairs in (tiny_pairs, make_pairs(30, 9)))
     assert known < 0.3 and unknown > known + 0.2
     search = result.heads["search"]

@@ -24,7 +24,7 @@ from nearmt.training.trace import Trace, trace_pairs
 from tests.conftest import make_pairs
 
 PAIRS = make_pairs(9, seed=21)
-CHUNK: dict[str, Any] = {"k": 4, "chunk": 5, "schedule": "geometric:2:8"}
+CHUNK: dict[str, Any] = {"cache-k": 4, "k": 4, "chunk": 5, "schedule": "geometric:2:8"}
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "knn": ("knn", {"k": 5}),
     "more neighbours than entries": ("knn", {"k": 1000}),

@@ -83,8 +83,12 @@ class Head(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """The weight w_0 of the model [B] and what each neighbour weighs [B, K]; together they sum to 1.
 
-        `spoken_BK` is the model's log-probability of each neighbour's token, `surest_B` that of its best.
+        `spoken_BK` is the model's log-probability of each neighbour's token, `surest_B` that of its best. Places
+        beyond those that the head knows are for another kind of step: they weigh nothing.
         """
+        places, k = distance_BK.shape[1], self.shape.k
+        distance_BK, token_BK, spoken_BK = distance_BK[:, :k], token_BK[:, :k], spoken_BK[:, :k]
+        count_BK = None if count_BK is None else count_BK[:, :k]
         feature_BF = self._features(distance_BK, token_BK, spoken_BK, surest_B)
         weight_BR = torch.softmax(self.output(torch.tanh(self.hidden(feature_BF))), dim=-1)
         missing_BK = torch.isinf(distance_BK)
@@ -95,10 +99,10 @@ class Head(nn.Module):
         # A place without a neighbour takes no part; the first place always has one (or the row is not used).
         score_BK = score_BK.masked_fill(missing_BK, torch.finfo(score_BK.dtype).min)
         total_BK = torch.zeros_like(score_BK)
-        for number, size in enumerate(subset_sizes(self.shape.k), 1):
+        for number, size in enumerate(subset_sizes(k), 1):
             share_BS = torch.softmax(score_BK[:, :size], dim=-1) * weight_BR[:, number : number + 1]
-            total_BK = total_BK + nn.functional.pad(share_BS, (0, self.shape.k - size))
-        return weight_BR[:, 0], total_BK
+            total_BK = total_BK + nn.functional.pad(share_BS, (0, k - size))
+        return weight_BR[:, 0], nn.functional.pad(total_BK, (0, places - k))
 
     def _features(self, distance_BK: Tensor, token_BK: Tensor, spoken_BK: Tensor, surest_B: Tensor) -> Tensor:
         near_BK = (distance_BK / self.shape.scale).clamp(max=_FARTHEST)
@@ -192,10 +196,10 @@ def save_adaptive(path: Path, heads: dict[str, Head], about: dict[str, Any]) -> 
             partial.unlink(missing_ok=True)
 
 
-def load_adaptive(path: Path, k: int, needs_cache: bool, boost: float = 0.0) -> AdaptiveMixer:
-    """A trained network; refused where it does not fit the method.
+def load_adaptive(path: Path, k: int, cache_k: int | None, boost: float = 0.0) -> AdaptiveMixer:
+    """A trained network for so many neighbours from searches and from the cache; refused where it does not fit.
 
-    Where no cache is needed its head is left out: it knows distances that are not squared, and nobody else's are.
+    Where there is no cache its head is left out: it knows distances that are not squared, and nobody else's are.
     """
     from safetensors import SafetensorError
 
@@ -209,10 +213,15 @@ def load_adaptive(path: Path, k: int, needs_cache: bool, boost: float = 0.0) -> 
     trained_k = heads["search"].shape.k
     if trained_k != k:
         raise ConfigError(f"{path}: was trained for {trained_k} neighbours, not for {k}; give --k {trained_k}")
-    if needs_cache and "cache" not in heads:
-        raise ConfigError(f"{path}: was trained without a cache; train one with `nearmt train-adaptive --method chunk`")
-    if not needs_cache:
+    if cache_k is None:
         heads = {"search": heads["search"]}
+    elif "cache" not in heads:
+        raise ConfigError(f"{path}: was trained without a cache; train one with `nearmt train-adaptive --method chunk`")
+    elif (trained_k := heads["cache"].shape.k) != cache_k:
+        raise ConfigError(
+            f"{path}: was trained for {trained_k} neighbours from the cache, not for {cache_k}; "
+            f"give --cache-k {trained_k}"
+        )
     identity = hashlib.sha256(content).hexdigest()[:12]
     return AdaptiveMixer(heads, NetworkOrigin(str(path), identity, model), boost)
 
@@ -227,8 +236,8 @@ def _read(path: Path) -> tuple[dict[str, Head], str]:
     heads = {name: Head(HeadShape(**shape), 1.0) for name, shape in about["heads"].items()}
     if "search" not in heads or not heads.keys() <= {"search", "cache"}:
         raise ValueError(f"heads {sorted(heads)}")
-    if len({head.shape.k for head in heads.values()}) > 1 or not isinstance(about["model"], str):
-        raise ValueError("heads that do not fit together")
+    if not isinstance(about["model"], str):
+        raise ValueError("a network of no model")
     if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
         raise ValueError("weights that are not numbers")
     for name, head in heads.items():

@@ -19,10 +19,14 @@ from nearmt.retrieval.retriever import Retriever
 from nearmt.retrieval.schedule import parse_schedule
 from nearmt.retrieval.source import EntrySource
 
-#: T' in units of the store's typical distance (not squared) on the cache columns.
-CACHE_TEMPERATURE_SHARE = 0.3
-#: How much less than lambda a cache weighs, by default, that knows nothing but retrieved chunks.
-CACHE_DISCOUNT = 0.1
+#: T' in units of the store's typical distance (not squared) on the cache columns, and neighbours recalled, in
+#: units of k: a cache that is seeded holds many that are worth hearing.
+SEEDED_TEMPERATURE_SHARE = 0.2
+SEEDED_NEIGHBOURS = 4
+#: The same for a cache that knows nothing but retrieved chunks, and how much less than lambda it weighs.
+CHUNK_TEMPERATURE_SHARE = 0.3
+CHUNK_NEIGHBOURS = 1
+CHUNK_DISCOUNT = 0.1
 
 #: What the paper's caches have in common: nothing but retrieved chunks, as often as they are retrieved.
 _PAPER_CACHE: dict[str, Any] = {"duplicates": "keep", "seeds": 0, "cache-columns": 64, "guard": False}
@@ -50,6 +54,7 @@ class ChunkConfig(KnnConfig):
     cache_temperature: float | None = option(
         None, "softmax temperature T' between searches, on distances (default: from the store)", low=1e-6
     )
+    cache_k: int | None = option(None, "neighbours recalled from the cache (default: 4 times k)", low=1, high=4096)
     cache_columns: int | None = option(None, "columns of the keys that the cache compares (default: all)", low=1)
     seeds: int = option(128, "pairs with similar sources that are in the cache from the start", low=0, high=65536)
     gather: int | None = option(None, "chunks that a search brings into the cache (default: --k)", low=1, high=4096)
@@ -77,12 +82,21 @@ def resolve_cache(config: ChunkConfig, store: EntrySource) -> ChunkConfig:
     if config.adaptive is not None:
         weight = temperature = None
     elif weight is None:
-        discount = 0.0 if config.seeds else CACHE_DISCOUNT
+        discount = 0.0 if config.seeds else CHUNK_DISCOUNT
         weight = round(max(0.0, (config.weight or 0.0) - discount), 2)
     if temperature is None and config.adaptive is None:
-        temperature = CACHE_TEMPERATURE_SHARE * store.scale(columns)
-    gather = config.gather or config.k
-    return replace(config, cache_weight=weight, cache_temperature=temperature, cache_columns=columns, gather=gather)
+        share = SEEDED_TEMPERATURE_SHARE if config.seeds else CHUNK_TEMPERATURE_SHARE
+        temperature = share * store.scale(columns)
+    seeded = config.seeds and config.recall == "cache"
+    neighbours = config.k * (SEEDED_NEIGHBOURS if seeded else CHUNK_NEIGHBOURS)
+    return replace(
+        config,
+        cache_weight=weight,
+        cache_temperature=temperature,
+        cache_columns=columns,
+        cache_k=config.cache_k or neighbours,
+        gather=config.gather or config.k,
+    )
 
 
 class ChunkMethod(RetrievingMethod):
@@ -110,7 +124,7 @@ class ChunkMethod(RetrievingMethod):
 
 def _mixer(config: ChunkConfig) -> Mixer:
     if config.adaptive is not None:
-        return load_adaptive(Path(config.adaptive), config.k, needs_cache=True, boost=config.adaptive_boost)
+        return load_adaptive(Path(config.adaptive), config.k, config.cache_k, boost=config.adaptive_boost)
     assert config.weight is not None and config.temperature is not None
     assert config.cache_weight is not None and config.cache_temperature is not None
     # Chunks that are read in order keep the distances of their search, and so its temperature.
@@ -126,6 +140,7 @@ def _plan(config: ChunkConfig, store: EntrySource) -> ChunkPlan:
         schedule=parse_schedule(config.schedule),
         chunk=config.chunk,
         varying_chunk=config.varying_chunk,
+        cache_k=config.cache_k or config.k,
         gather=config.gather or config.k,
         seeds=config.seeds,
         search_beyond=None if beyond is None else beyond * store.scale(columns),

@@ -70,7 +70,7 @@ def resolve(config: AnyKnnConfig, store: EntrySource) -> AnyKnnConfig:
 def search_mixer(config: KnnConfig) -> Mixer:
     """A mixer for methods whose neighbours all come from searches."""
     if config.adaptive is not None:
-        return load_adaptive(Path(config.adaptive), config.k, needs_cache=False, boost=config.adaptive_boost)
+        return load_adaptive(Path(config.adaptive), config.k, None, boost=config.adaptive_boost)
     assert config.weight is not None and config.temperature is not None
     return FixedMixer(config.weight, config.temperature, config.weight, config.temperature)
 

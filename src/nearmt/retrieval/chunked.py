@@ -22,6 +22,8 @@ class ChunkPlan:
     """When chunks are retrieved, how many, how long, and how they are recalled."""
 
     k: int
+    #: Neighbours recalled from the cache.
+    cache_k: int
     schedule: Schedule
     chunk: int
     varying_chunk: bool
@@ -58,7 +60,7 @@ class Chunked:
 
     def retrieve(self, query_BD: Tensor, time: int, sources: list[int]) -> Retrieved:
         """Sentences that are due search and fill their caches; then the others recall from theirs."""
-        found = Retrieved.nothing(len(sources), self._plan.k, query_BD.device)
+        found = Retrieved.nothing(len(sources), max(self._plan.k, self._plan.cache_k), query_BD.device)
         due = [row for row, source in enumerate(sources) if time in self._due[source]]
         rest = [row for row, source in enumerate(sources) if time not in self._due[source]]
         if due:
@@ -123,7 +125,7 @@ class Chunked:
         assert self._cache is not None
         with timed("cache/search"):
             query_RE = query_BD[row_R, : self._plan.cache.columns]
-            return self._cache.recall(rows, [sources[row] for row in rows], query_RE, self._plan.k)
+            return self._cache.recall(rows, [sources[row] for row in rows], query_RE, self._plan.cache_k)
 
     def _far(self, recalled: Neighbours, rows: list[int]) -> list[int]:
         """Those of the rows that find nothing near in the cache."""

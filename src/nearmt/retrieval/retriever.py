@@ -37,8 +37,10 @@ class Retrieved:
         """Neighbours for some rows; a row that has none keeps to the model."""
         present_R = (found.entry_BK >= 0).any(dim=1)
         self.origin_B[row_R] = torch.where(present_R, int(origin), int(Origin.MODEL))
-        self.entry_BK[row_R] = found.entry_BK
-        self.distance_BK[row_R] = found.distance_BK
+        # A row is filled anew: another kind of step may have found more.
+        missing = self.entry_BK.shape[1] - found.entry_BK.shape[1]
+        self.entry_BK[row_R] = torch.nn.functional.pad(found.entry_BK, (0, missing), value=-1)
+        self.distance_BK[row_R] = torch.nn.functional.pad(found.distance_BK, (0, missing), value=torch.inf)
 
 
 class Retriever(Protocol):

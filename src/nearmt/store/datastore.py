@@ -31,6 +31,8 @@ from nearmt.timing import timed
 
 #: A sentence that reaches no more than this share of the usual familiarity is none of the store's business.
 STRANGE = 0.8
+#: A source with this share of the score of the same source is as good as the same: one that is there is not strange.
+SAME = 0.99
 
 
 @dataclass(frozen=True)
@@ -251,7 +253,10 @@ class Datastore:
         allowed_P = self._allowed_pairs()
         hidden_P = None if allowed_P is None else ~allowed_P
         with timed("index/similar"):
-            reached = self._similar_sources().familiarity(source, hidden_P) / max(familiar, 1e-6)
+            best = self._similar_sources().best_shares(source, hidden_P)
+        if best[-1] > SAME:
+            return 1.0
+        reached = float(best.mean()) / max(familiar, 1e-6)
         return min(1.0, max(0.0, (reached - STRANGE) / (1.0 - STRANGE)))
 
     def similar(self, source: Sequence[int], count: int) -> Tensor:

@@ -70,16 +70,18 @@ class SimilarSources:
         The mean score of the best, in shares of the score that the same source would have; `without` leaves a
         pair out, or all that a mask [P] names.
         """
-        if not self.pairs:
-            return 0.0
+        return float(self.best_shares(source, without).mean()) if self.pairs else 0.0
+
+    def best_shares(self, source: Sequence[int], without: int | np.ndarray | None = None) -> np.ndarray:
+        """The scores behind `familiarity`, the best last; 1 is that of the same source."""
+        count = min(_COMPARED, self.pairs)
         own = self.own_score(source)
         if not own:
-            return 1.0  # there is nothing in it but what nearly all sources have
+            return np.ones(count)  # there is nothing in it but what nearly all sources have
         score_P = self.scores(source)
         if without is not None:
             score_P[without] = 0.0
-        count = min(_COMPARED, self.pairs)
-        return float(np.partition(score_P, -count)[-count:].mean()) / own
+        return np.sort(np.partition(score_P, -count)[-count:]) / own
 
     def _span(self, token: int) -> slice:
         """Where the pairs with a subword stand; an empty span if there are none."""

@@ -18,6 +18,7 @@ from nearmt.methods import make_method
 from nearmt.methods.adaptive import Head, HeadShape, save_adaptive
 from nearmt.methods.chunk import ChunkMethod
 from nearmt.methods.efficient import EfficientMethod
+from nearmt.methods.knn import KnnMethod
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.models import TranslationModel
 from nearmt.retrieval.source import EntrySource
@@ -104,11 +105,19 @@ def train_adaptive(
                 f"only {len(part)} tokens to learn from at {name} steps, {_FEWEST_TOKENS} are needed; "
                 "give a larger development set"
             )
-        heads[name], results[name] = _train_head(part, config)
+        heads[name], results[name] = _train_head(part.nearest(_neighbours(retrieving, origin)), config)
     about = {"model": model.fingerprint, "datastore": datastore.identity, "settings": retrieving.settings()}
     save_adaptive(out, heads, {"method": method, **about, "training": asdict(config)})
     seconds = round(time.perf_counter() - started, 1)
     return AdaptiveResult(str(out), method, len(dev), len(general), results, seconds)
+
+
+def _neighbours(method: RetrievingMethod, origin: Origin) -> int:
+    """How many neighbours such a step has at most."""
+    assert isinstance(method, KnnMethod | ChunkMethod)
+    if isinstance(method, ChunkMethod) and origin == Origin.CACHE:
+        return method.config.cache_k or method.config.k
+    return method.config.k
 
 
 def _train_head(trace: Trace, config: AdaptiveConfig) -> tuple[Head, HeadResult]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -35,6 +35,11 @@ class Trace:
 
     def select(self, chosen: Tensor) -> Trace:
         return Trace(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+    def nearest(self, k: int) -> Trace:
+        """The same with the k nearest neighbours only."""
+        near = {f.name: getattr(self, f.name)[:, :k] for f in fields(self) if f.name.endswith("K")}
+        return replace(self, **near)
 
     @classmethod
     def join(cls, parts: Sequence[Trace]) -> Trace:

@@ -1,0 +1,221 @@
+"""The guard: neighbours count less in sentences that are strange to the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nearmt.contracts import Method, Pair
+from nearmt.decoding import Hypothesis, SearchConfig, beam_search
+from nearmt.methods import PlainMethod, make_method
+from nearmt.methods.adaptive import Head, HeadShape, save_adaptive
+from nearmt.models import Seq2SeqModel, TranslationModel
+from nearmt.store import Datastore, MaskedStore
+from nearmt.translator import Translator
+from tests.methods.test_equivalences import assert_differ, assert_same, store_of
+from tests.retrieval.memory_store import MemoryStore
+from tests.tiny import random_sources, tiny_model
+
+SEARCH = SearchConfig(beams=4, max_new_tokens=15)
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "knn": ("knn", {"k": 4}),
+    "efficient": ("efficient", {"k": 4, "reuse-scope": "source"}),
+    "chunk": ("chunk", {"k": 4, "chunk": 6, "schedule": "geometric:2:8", "seeds": 3}),
+    "hypotheses": ("chunk", {"k": 4, "chunk": 6, "schedule": "every:3", "scope": "hypothesis", "retention": "last"}),
+    "in order": ("chunk", {"k": 4, "chunk": 6, "schedule": "every:3", "recall": "in-order"}),
+    "beyond": ("chunk", {"k": 4, "chunk": 6, "seeds": 2, "search-beyond": 0.4}),
+}
+
+
+class TrustingStore(MemoryStore):
+    """A store that trusts sources as it is told to."""
+
+    rule: Callable[[Sequence[int]], float] = staticmethod(lambda source: 1.0)
+
+    def trust(self, source: Sequence[int]) -> float:
+        return self.rule(source)
+
+
+def world(family: str = "marian", seed: int = 3, count: int = 8) -> tuple[Seq2SeqModel, TrustingStore, list[list[int]]]:
+    model = Seq2SeqModel(tiny_model(family, seed))
+    known = store_of(model)
+    store = TrustingStore(known.key_ND, known.token_N, known.ends)
+    store.search_scale = known.search_scale
+    return model, store, random_sources(seed, count=count)
+
+
+def search(model: Seq2SeqModel, method: Method, sources: list[list[int]]) -> list[Hypothesis]:
+    return beam_search(model, method, sources, [len(source) for source in sources], SEARCH)[0]
+
+
+def mixed_trust(source: Sequence[int]) -> float:
+    return (0.0, 0.35, 1.0, 0.8)[sum(source) % 4]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_trust_in_all_is_no_guard_to_the_bit(name: str) -> None:
+    model, store, sources = world()
+    method, settings = METHODS[name]
+    guarded = search(model, make_method(method, store, settings), sources)
+    assert_same(guarded, search(model, make_method(method, store, {**settings, "guard": False}), sources))
+    # Also where one sentence of the batch is strange: the others are as they were.
+    store.rule = lambda source: 0.0 if source is sources[2] else 1.0
+    found = search(model, make_method(method, store, settings), sources)
+    assert_same(found[:2] + found[3:], guarded[:2] + guarded[3:])
+    assert_differ(found, guarded)
+
+
+@pytest.mark.parametrize("family", ["marian", "nllb"])
+@pytest.mark.parametrize("name", METHODS)
+def test_no_trust_is_the_model_alone_to_the_bit(name: str, family: str) -> None:
+    model, store, sources = world(family)
+    store.rule = lambda source: 0.0
+    method, settings = METHODS[name]
+    alone = search(model, PlainMethod(), sources)
+    assert_same(search(model, make_method(method, store, settings), sources), alone)
+    assert_differ(search(model, make_method(method, store, {**settings, "guard": False}), sources), alone)
+
+
+@pytest.mark.parametrize("trust", [0.25, 0.5, 0.9])
+@pytest.mark.parametrize("name", METHODS)
+def test_in_between_it_scales_lambda(name: str, trust: float) -> None:
+    model, store, sources = world()
+    method, settings = METHODS[name]
+    weights = {"lambda": 0.8} | ({"cache-lambda": 0.6} if method == "chunk" else {})
+    scaled = {setting: weight * trust for setting, weight in weights.items()}
+    expected = search(model, make_method(method, store, {**settings, **scaled, "guard": False}), sources)
+    store.rule = lambda source: trust
+    guarded = make_method(method, store, {**settings, **weights})
+    assert_same(search(model, guarded, sources), expected, 1e-5)
+    store.rule = lambda source: 1.0
+    assert_differ(search(model, guarded, sources), expected)
+
+
+def test_a_sentence_is_scaled_by_its_own_trust() -> None:
+    """Sentence by sentence, a batch is kNN-MT with as many lambdas."""
+    model, store, sources = world()
+    store.rule = mixed_trust
+    assert {mixed_trust(source) for source in sources} == {0.0, 0.35, 1.0, 0.8}
+    found = search(model, make_method("knn", store, {"k": 4, "lambda": 0.7}), sources)
+    for source, hypothesis in zip(sources, found, strict=True):
+        own = make_method("knn", store, {"k": 4, "lambda": 0.7 * mixed_trust(source), "guard": False})
+        assert_same([hypothesis], search(model, own, [source]), 1e-4)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_batch_of_8_is_batch_of_1(name: str) -> None:
+    """With beams that reorder and sentences that end at different times."""
+    model, store, sources = world()
+    store.rule = mixed_trust
+    method, settings = METHODS[name]
+    made = make_method(method, store, settings)
+    together = search(model, made, sources)
+    assert_same(together, [search(model, made, [source])[0] for source in sources], 1e-4)
+    backwards = search(model, made, sources[::-1])
+    assert_same(backwards[::-1], together, 1e-4)
+
+
+def test_a_network_is_guarded_as_well(tiny: TranslationModel, tmp_path: Path) -> None:
+    model, store, sources = world()
+    torch.manual_seed(0)
+    heads = {name: Head(HeadShape(4, False, store.search_scale), store.search_scale) for name in ("search", "cache")}
+    save_adaptive(tmp_path / "net", heads, {"model": tiny.fingerprint})
+    settings = {"k": 4, "cache-k": 4, "adaptive": str(tmp_path / "net"), "seeds": 2}
+    alone = search(model, PlainMethod(), sources)
+    unguarded = search(model, make_method("chunk", store, {**settings, "guard": False}), sources)
+    assert_differ(unguarded, alone)
+    assert_same(search(model, make_method("chunk", store, settings), sources), unguarded)
+    store.rule = lambda source: 0.0
+    assert_same(search(model, make_method("chunk", store, settings), sources), alone)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_guard_is_part_of_the_signature(name: str) -> None:
+    _, store, _ = world()
+    method, settings = METHODS[name]
+    on, off = (make_method(method, store, {**settings, "guard": guard}).signature() for guard in (True, False))
+    assert "|guard:True" in on and "|guard:False" in off
+
+
+# Through datastores.
+
+TEXTS = ["die pumpe prüfen", "welle " * 9, "nicht immer", "xyz 12 ???", "the cover after the shaft"]
+
+
+def test_a_store_decides_by_its_own_trust(tiny: TranslationModel, tiny_store: Datastore) -> None:
+    """Each text is what kNN-MT makes of it with so much of lambda."""
+    trusts = [tiny_store.trust(tiny.codec.source_ids(text)) for text in TEXTS]
+    assert 0.0 in trusts and 1.0 in trusts and any(0 < trust < 1 for trust in trusts)
+    search = SearchConfig(beams=3, max_new_tokens=10)
+    found = Translator(tiny, tiny_store, "knn", {"lambda": 0.8}, search).translate(TEXTS)
+    for text, trust, translation in zip(TEXTS, trusts, found, strict=True):
+        settings = {"lambda": 0.8 * trust, "guard": False}
+        expected = Translator(tiny, tiny_store, "knn", settings, search).translate(text)
+        assert translation.text == expected.text and translation.score == pytest.approx(expected.score, abs=1e-4)
+
+
+def test_evidence_says_how_much_the_neighbours_counted(tiny: TranslationModel, tiny_store: Datastore) -> None:
+    """Who asks for an explanation learns the share that they had, not the one they might have had."""
+    masked = MaskedStore(tiny_store, range(30))
+    text = next(t for t in TEXTS if masked.trust(tiny.codec.source_ids(t)) == 0.0)
+    method = make_method("knn", masked, {"k": 3, "lambda": 0.9})
+    sources = [tiny.codec.source_ids(text)]
+    state = beam_search(tiny.seq2seq, method, sources, [len(sources[0])], SEARCH, trace=True)[1]
+    assert all(not evidence.share_B.any() for evidence in state.evidence)  # type: ignore[attr-defined]
+
+
+COOKING = [
+    ("Schneiden Sie die Zwiebeln in feine Würfel.", "Cut the onions into fine cubes."),
+    ("Braten Sie die Zwiebeln in der Butter an.", "Fry the onions in the butter."),
+    ("Geben Sie das Mehl in die Schüssel.", "Put the flour into the bowl."),
+    ("Verrühren Sie das Mehl mit der Milch.", "Mix the flour with the milk."),
+    ("Lassen Sie die Butter in der Pfanne schmelzen.", "Let the butter melt in the pan."),
+    ("Würzen Sie die Suppe mit Salz und Pfeffer.", "Season the soup with salt and pepper."),
+    ("Schneiden Sie das Fleisch in feine Streifen.", "Cut the meat into fine strips."),
+    ("Braten Sie das Fleisch in der Pfanne an.", "Fry the meat in the pan."),
+    ("Geben Sie die Kartoffeln in die Suppe.", "Put the potatoes into the soup."),
+    ("Schneiden Sie die Kartoffeln in Würfel.", "Cut the potatoes into cubes."),
+    ("Geben Sie die Milch in die Pfanne.", "Put the milk into the pan."),
+    ("Verrühren Sie die Eier mit dem Zucker.", "Mix the eggs with the sugar."),
+    ("Geben Sie den Zucker in die Schüssel.", "Put the sugar into the bowl."),
+    ("Lassen Sie die Suppe kochen.", "Let the soup boil."),
+    ("Würzen Sie das Fleisch mit Salz.", "Season the meat with salt."),
+    ("Geben Sie die Eier in die Schüssel.", "Put the eggs into the bowl."),
+]
+FAMILIAR = "Geben Sie die Zwiebeln in die Schüssel."
+STRANGE = "Der Anwalt beantragte gestern überraschend Akteneinsicht beim zuständigen Landgericht."
+
+
+@pytest.mark.embedded
+def test_a_store_of_recipes_leaves_lawyers_alone(embedded: TranslationModel, tmp_path: Path) -> None:
+    store = Datastore.build(tmp_path / "recipes", [Pair(*pair) for pair in COOKING], embedded)
+    familiar, strange = (embedded.codec.source_ids(text) for text in (FAMILIAR, STRANGE))
+    assert store.trust(familiar) == 1.0 and store.trust(strange) < 0.2
+    search = SearchConfig(beams=2)
+    alone = Translator(embedded, search=search)
+    for method in ("knn", "chunk"):
+        # Neighbours that have everything to say would put recipes into the lawyer's mouth.
+        settings: dict[str, Any] = {"lambda": 1.0, "k": 4} | ({"cache-lambda": 1.0} if method == "chunk" else {})
+        guarded = Translator(embedded, store, method, settings, search)
+        unguarded = Translator(embedded, store, method, {**settings, "guard": False}, search)
+        assert unguarded.translate(STRANGE).text != alone.translate(STRANGE).text
+        assert guarded.translate(FAMILIAR).text == unguarded.translate(FAMILIAR).text
+        if store.trust(strange) == 0.0:
+            assert guarded.translate(STRANGE).text == alone.translate(STRANGE).text
+
+
+@pytest.mark.embedded
+def test_a_hidden_pair_does_not_vouch_for_itself(embedded: TranslationModel, tmp_path: Path) -> None:
+    pairs = [Pair(*pair) for pair in COOKING] + [
+        Pair(STRANGE, "Yesterday the lawyer unexpectedly asked for the files.")
+    ]
+    store = Datastore.build(tmp_path / "recipes", pairs, embedded)
+    masked = MaskedStore(store, [len(COOKING)])
+    strange = embedded.codec.source_ids(STRANGE)
+    assert store.similar_pairs(strange, 1) == [len(COOKING)] and len(COOKING) not in masked.similar_pairs(strange, 99)
+    assert masked.trust(strange) < 0.2 and store.trust(strange) == 1.0
+    assert masked.trust(embedded.codec.source_ids(FAMILIAR)) == 1.0

@@ -1,0 +1,346 @@
+"""Chunk-based retrieval on a line: what a cache holds, and who searches when."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+
+import pytest
+import torch
+
+from nearmt.contracts import Origin
+from nearmt.errors import ConfigError
+from nearmt.methods import ChunkConfig, ChunkMethod
+from nearmt.retrieval.chunked import Chunked, ChunkPlan
+from nearmt.retrieval.neighbour_cache import DUPLICATES, RETENTIONS, SCOPES, CacheConfig
+from nearmt.retrieval.retriever import EveryStep, Retrieved
+from nearmt.retrieval.schedule import EverySchedule
+from tests.retrieval.memory_store import MemoryStore, random_store
+
+ENTRIES = 24
+SEARCH, CACHE, MODEL = int(Origin.SEARCH), int(Origin.CACHE), int(Origin.MODEL)
+EVERY_CACHE = list(product(SCOPES, RETENTIONS))
+#: The sources of two sentences; like them are, by `MemoryStore.similar`, sentences 0 and 2 of the store.
+SOURCES = [[0], [2]]
+SEEDS = [[0, 1, 2], [6, 7, 8]]
+
+
+def line() -> MemoryStore:
+    """Entry n lies at n; sentences of three."""
+    return MemoryStore(torch.arange(float(ENTRIES))[:, None], torch.arange(ENTRIES), list(range(3, ENTRIES + 1, 3)))
+
+
+def plan(
+    scope: str = "source", retention: str = "all", duplicates: str = "remove", steps: int = 3, columns: int = 1
+) -> ChunkPlan:
+    """All of a cache is shown; a search finds two neighbours and brings a chunk of up to two tokens."""
+    return ChunkPlan(
+        k=2,
+        cache_k=2 * ENTRIES,
+        schedule=EverySchedule(steps),
+        chunk=2,
+        varying_chunk=False,
+        gather=1,
+        seeds=1,
+        search_beyond=None,
+        in_order=False,
+        cache=CacheConfig(scope, retention, duplicates, columns),
+    )
+
+
+def chunked(made: ChunkPlan, sources: Sequence[Sequence[int]] = SOURCES, sentences: int = 2) -> Chunked:
+    return Chunked(line(), made, [5] * sentences, 20, sources)
+
+
+def at(retriever: Chunked, time: int, *rows: tuple[float, int]) -> Retrieved:
+    """A step of rows that stand at some place and translate some sentence."""
+    places, sources = [[place] for place, _ in rows], [source for _, source in rows]
+    return retriever.retrieve(torch.tensor(places), time, sources)
+
+
+def entries(found: Retrieved, row: int) -> list[int]:
+    return sorted(entry for entry in found.entry_BK[row].tolist() if entry >= 0)
+
+
+@pytest.mark.parametrize(("scope", "retention"), EVERY_CACHE)
+def test_seeds_are_there_from_the_first_recall_and_stay(scope: str, retention: str) -> None:
+    retriever = chunked(plan(scope, retention))
+    first = at(retriever, 1, (21.0, 0), (16.0, 1))
+    assert first.origin_B.tolist() == [SEARCH, SEARCH] and first.entry_BK[:, 0].tolist() == [21, 16]
+    own = [[*SEEDS[0], 21, 22], [*SEEDS[1], 16, 17]]
+    for time in (2, 3):
+        found = at(retriever, time, (9.0, 0), (9.0, 1))
+        assert found.origin_B.tolist() == [CACHE, CACHE]
+        seen = [sorted(own[0] + own[1])] * 2 if scope == "batch" else own
+        assert [entries(found, row) for row in (0, 1)] == seen
+    # Both search again, three times; only what they find changes.
+    for search, (one, other) in enumerate([(12, 19), (4, 19), (21, 9)], 1):
+        at(retriever, 1 + 3 * search, (float(one), 0), (float(other), 1))
+        new = [[one, one + 1], [other, other + 1]]
+        own = [sorted({*(SEEDS[row] if retention == "last" else own[row]), *new[row]}) for row in (0, 1)]
+        found = at(retriever, 2 + 3 * search, (9.0, 0), (9.0, 1))
+        seen = [sorted({*own[0], *own[1]})] * 2 if scope == "batch" else own
+        assert [entries(found, row) for row in (0, 1)] == seen
+    assert retriever.searches == [4, 4]
+
+
+@pytest.mark.parametrize(("scope", "retention"), EVERY_CACHE)
+def test_seeds_of_a_sentence_that_finds_nothing_else(scope: str, retention: str) -> None:
+    """A search that gives no chunk leaves the seeds, and nothing stands in for a sentence without any."""
+
+    class Blind(MemoryStore):
+        def chunks(self, entry_BK: torch.Tensor, size: int) -> torch.Tensor:
+            return torch.full((*entry_BK.shape, size), -1)
+
+    known = line()
+    store = Blind(known.key_ND, known.token_N, known.ends)
+    made = replace(plan(scope, retention), seeds=1)
+    retriever = Chunked(store, made, [5, 5], 20, [[7], [7]])
+    at(retriever, 1, (0.0, 0), (0.0, 1))
+    assert [entries(at(retriever, 2, (0.0, 0), (0.0, 1)), row) for row in (0, 1)] == [[21, 22, 23]] * 2
+    bare = Chunked(store, replace(made, seeds=0), [5, 5], 20, [[7], [7]])
+    at(bare, 1, (0.0, 0), (0.0, 1))
+    found = at(bare, 2, (0.0, 0), (0.0, 1))
+    assert found.origin_B.tolist() == [MODEL, MODEL] and (found.entry_BK == -1).all()
+
+
+@pytest.mark.parametrize("seeds", [0, 1])
+def test_without_sources_or_seeds_there_are_only_chunks(seeds: int) -> None:
+    retriever = chunked(replace(plan(), seeds=seeds), SOURCES if not seeds else ())
+    at(retriever, 1, (21.0, 0), (16.0, 1))
+    assert entries(at(retriever, 2, (0.0, 0), (0.0, 1)), 0) == [21, 22]
+
+
+def test_seeds_of_unequal_length() -> None:
+    """The last sentence of the store has nobody behind it, and one source is like nothing."""
+
+    class Uneven(MemoryStore):
+        def similar(self, source: Sequence[int], count: int) -> torch.Tensor:
+            return super().similar(source, count) if source[0] < 8 else torch.zeros(0, dtype=torch.long)
+
+    known = line()
+    retriever = Chunked(
+        Uneven(known.key_ND, known.token_N, known.ends), replace(plan(), seeds=3), [5] * 3, 20, [[0], [7], [8]]
+    )
+    at(retriever, 1, (15.0, 0), (15.0, 1), (15.0, 2))
+    found = at(retriever, 2, (0.0, 0), (0.0, 1), (0.0, 2))
+    assert [entries(found, row) for row in range(3)] == [[*range(9), 15, 16], [15, 16, 21, 22, 23], [15, 16]]
+
+
+@pytest.mark.parametrize(("scope", "retention", "duplicates"), list(product(SCOPES, RETENTIONS, DUPLICATES)))
+def test_chunks_that_are_among_the_seeds(scope: str, retention: str, duplicates: str) -> None:
+    retriever = chunked(plan(scope, retention, duplicates), [[0], [0]])
+    at(retriever, 1, (1.0, 0), (1.0, 1))
+    times = {0: 1, 1: 2, 2: 2}
+    if duplicates == "remove":
+        times = dict.fromkeys(times, 1)
+    elif scope == "batch":
+        times = {entry: 2 * count for entry, count in times.items()}
+    held = [entry for entry, count in times.items() for _ in range(count)]
+    for time in (2, 3):
+        found = at(retriever, time, (0.0, 0), (0.0, 1))
+        assert [entries(found, row) for row in (0, 1)] == [held, held]
+    at(retriever, 4, (1.0, 0), (1.0, 1))
+    twice = duplicates == "keep" and retention == "all"
+    again = [entry for entry in (1, 2) for _ in range(2 if scope == "batch" else 1)] if twice else []
+    assert entries(at(retriever, 5, (0.0, 0), (0.0, 1)), 0) == sorted(held + again)
+
+
+@pytest.mark.parametrize("retention", RETENTIONS)
+def test_hypotheses_take_their_seeds_along(retention: str) -> None:
+    retriever = chunked(plan("hypothesis", retention))
+    at(retriever, 1, (21.0, 0), (16.0, 1))
+    retriever.reorder(torch.tensor([0, 0, 1, 1]))
+    found = at(retriever, 2, *[(0.0, 0)] * 2, *[(0.0, 1)] * 2)
+    assert [entries(found, row) for row in range(4)] == [[0, 1, 2, 21, 22]] * 2 + [[6, 7, 8, 16, 17]] * 2
+    retriever.reorder(torch.tensor([2, 3]))  # the first sentence has ended
+    assert [entries(at(retriever, 3, (0.0, 1), (0.0, 1)), row) for row in (0, 1)] == [[6, 7, 8, 16, 17]] * 2
+    at(retriever, 4, (12.0, 1), (19.0, 1))
+    retriever.reorder(torch.tensor([1, 0]))
+    found = at(retriever, 5, (0.0, 1), (0.0, 1))
+    before = [16, 17] if retention == "all" else []
+    assert [entries(found, row) for row in (0, 1)] == [sorted([6, 7, 8, *before, *new]) for new in ([19, 20], [12, 13])]
+
+
+@pytest.mark.parametrize("scope", ["source", "batch"])
+def test_sentences_keep_their_seeds_when_others_leave(scope: str) -> None:
+    retriever = chunked(plan(scope, "last"))
+    at(retriever, 1, (21.0, 0), (16.0, 1))
+    retriever.reorder(torch.tensor([1, 1]))
+    at(retriever, 4, (12.0, 1), (12.0, 1))
+    others = [*SEEDS[0], 21, 22] if scope == "batch" else []
+    assert entries(at(retriever, 5, (0.0, 1), (0.0, 1)), 1) == sorted([*SEEDS[1], 12, 13, *others])
+
+
+# Gathering.
+
+
+@pytest.mark.parametrize("gather", [1, 2, 5, 100])
+def test_a_search_speaks_with_k_and_keeps_what_it_gathers(gather: int) -> None:
+    """Seen from 10.2, the nearest are 10, 11, 9, 12, 8, ...; each chunk is one token."""
+    order = sorted(range(ENTRIES), key=lambda entry: abs(entry - 10.2))
+    made = replace(plan(), cache_k=2, gather=gather, chunk=1, seeds=0)
+    retriever = chunked(made, sentences=1)
+    first = at(retriever, 1, (10.2, 0))
+    assert first.entry_BK.tolist() == [[10, 11]] and first.origin_B.tolist() == [SEARCH]
+    assert first.distance_BK[0].tolist() == pytest.approx([0.04, 0.64], abs=1e-4)
+    gathered = order[:gather]
+    for place in (0.1, 8.1, 9.4, 12.1, 23.0):
+        found = at(retriever, 2, (place, 0))
+        nearest = sorted(gathered, key=lambda entry: abs(entry - place))[:2]
+        assert [entry for entry in found.entry_BK[0].tolist() if entry >= 0] == nearest
+    assert retriever.searches == [1]
+
+
+@pytest.mark.parametrize("gather", [1, 3, 9])
+def test_chunks_in_order_are_those_of_the_neighbours(gather: int) -> None:
+    made = replace(plan(), cache_k=2, gather=gather, in_order=True)
+    retriever = chunked(made, sentences=1)
+    assert at(retriever, 1, (9.2, 0)).entry_BK.tolist() == [[9, 10]]
+    second = at(retriever, 2, (0.0, 0))
+    assert second.entry_BK.tolist() == [[10, 11]] and second.origin_B.tolist() == [CACHE]
+
+
+def test_a_store_of_fewer_entries_than_are_gathered() -> None:
+    store = MemoryStore(torch.tensor([[3.0]]), torch.tensor([5]), [1])
+    retriever = Chunked(store, replace(plan(), k=3, cache_k=3, gather=50), [5], 20, [[0]])
+    assert retriever.retrieve(torch.tensor([[1.0]]), 1, [0]).entry_BK.tolist() == [[0, -1, -1]]
+    found = retriever.retrieve(torch.tensor([[1.0]]), 2, [0])
+    assert found.entry_BK.tolist() == [[0, -1, -1]] and found.distance_BK[0].tolist() == [2.0, math.inf, math.inf]
+
+
+@pytest.mark.parametrize(("k", "cache_k"), [(1, 5), (5, 1), (3, 3), (2, 40)])
+def test_searches_and_caches_each_have_their_number_of_neighbours(k: int, cache_k: int) -> None:
+    """Also of one step: the first sentence searches every three steps, the second every one of them."""
+    made = replace(plan(), k=k, cache_k=cache_k, gather=4, chunk=1, seeds=0, search_beyond=1.0)
+    retriever = chunked(made)
+    at(retriever, 1, (10.2, 0), (20.2, 1))
+    found = at(retriever, 2, (10.2, 0), (1.2, 1))
+    assert found.entry_BK.shape == found.distance_BK.shape == (2, max(k, cache_k))
+    assert found.origin_B.tolist() == [CACHE, SEARCH]
+    for row, most, order in ((0, min(4, cache_k), [10, 11, 9, 12]), (1, k, [1, 2, 0, 3, 4])):
+        assert found.entry_BK[row].tolist() == order[:most] + [-1] * (max(k, cache_k) - most)
+        assert torch.equal(found.distance_BK[row].isinf(), found.entry_BK[row] < 0)
+
+
+# Searching where the cache is far.
+
+
+def far_plan(beyond: float, scope: str = "source", retention: str = "all") -> ChunkPlan:
+    return replace(plan(scope, retention, steps=20), cache_k=2, seeds=0, search_beyond=beyond, chunk=1)
+
+
+def test_only_rows_whose_nearest_is_farther_search() -> None:
+    """The caches hold entry 5 and entry 15 alone."""
+    retriever = chunked(far_plan(1.0))
+    at(retriever, 1, (5.0, 0), (15.0, 1))
+    found = at(retriever, 2, (6.0, 0), (16.4, 1))  # exactly as far as may be, and farther
+    assert found.origin_B.tolist() == [CACHE, SEARCH] and retriever.searches == [1, 2]
+    assert found.entry_BK.tolist()[0] == [5, -1] and found.entry_BK.tolist()[1] == [16, 17]
+    assert found.distance_BK[0, 0].item() == 1.0  # not squared
+    assert found.distance_BK[1].tolist() == pytest.approx([0.16, 0.36], abs=1e-4)  # squared
+    # The second now has 15 and 16, the first has what it had.
+    found = at(retriever, 3, (4.0, 0), (15.6, 1))
+    assert found.origin_B.tolist() == [CACHE, CACHE] and found.entry_BK[:, 0].tolist() == [5, 16]
+    found = at(retriever, 4, (7.0, 0), (20.0, 1))
+    assert found.origin_B.tolist() == [SEARCH, SEARCH] and found.entry_BK[:, 0].tolist() == [7, 20]
+    assert retriever.searches == [2, 3]
+
+
+@pytest.mark.parametrize(("scope", "retention"), EVERY_CACHE)
+def test_some_hypotheses_of_a_sentence_search(scope: str, retention: str) -> None:
+    """Three rows of a sentence and three of another: two of the first and none of the second are far."""
+    retriever = chunked(far_plan(1.0, scope, retention))
+    at(retriever, 1, (5.0, 0), (15.0, 1))
+    retriever.reorder(torch.tensor([0, 0, 0, 1, 1, 1]))
+    rows = [(5.5, 0), (9.0, 0), (20.0, 0), (15.0, 1), (14.5, 1), (15.5, 1)]
+    found = at(retriever, 2, *rows)
+    assert found.origin_B.tolist() == [CACHE, SEARCH, SEARCH, CACHE, CACHE, CACHE]
+    assert found.entry_BK[:, 0].tolist() == [5, 9, 20, 15, 15, 15]
+    assert retriever.searches == [2, 1]
+    # Whom the new entries belong to; a hypothesis that did not search keeps what it has.
+    kept = [5] if retention == "all" else []
+    sees = {
+        "hypothesis": [[5], [*kept, 9], [*kept, 20], [15], [15], [15]],
+        "source": [[*kept, 9, 20]] * 3 + [[15]] * 3,
+        "batch": [[*kept, 9, 15, 20]] * 6,
+    }[scope]
+    assert retriever._cache is not None
+    sources = [0, 0, 0, 1, 1, 1]
+    everything = retriever._cache.recall(list(range(6)), sources, torch.zeros(6, 1), 12).entry_BK.tolist()
+    assert [sorted(entry for entry in row if entry >= 0) for row in everything] == sees
+
+
+def test_infinity_never_searches_beyond_the_schedule() -> None:
+    retriever = chunked(far_plan(math.inf))
+    at(retriever, 1, (5.0, 0), (15.0, 1))
+    for time in range(2, 9):
+        assert at(retriever, time, (1000.0, 0), (-1000.0, 1)).origin_B.tolist() == [CACHE, CACHE]
+    assert retriever.searches == [1, 1]
+
+
+def test_an_empty_store_is_far_from_everything() -> None:
+    retriever = Chunked(random_store(0, 0, columns=1, vocabulary=9), far_plan(3.0), [5], 20, [[0]])
+    for time in (1, 2, 3):
+        found = retriever.retrieve(torch.tensor([[0.0]]), time, [0])
+        assert found.origin_B.tolist() == [MODEL] and (found.entry_BK == -1).all()
+    assert retriever.searches == [3]
+
+
+@pytest.mark.parametrize(("scope", "retention"), EVERY_CACHE)
+def test_beyond_0_finds_what_a_search_at_every_step_finds(scope: str, retention: str) -> None:
+    store = random_store(5, sentences=12, columns=4, vocabulary=9)
+    made = replace(plan(scope, retention, steps=7, columns=4), k=3, cache_k=3, gather=5, search_beyond=0.0, chunk=3)
+    retriever, every = Chunked(store, made, [5, 5], 20, [[1], [4]]), EveryStep(store, 3, 2)
+    generator = torch.Generator().manual_seed(1)
+    for time in range(1, 13):
+        query_BD = torch.randn(2 if time == 1 else 6, 4, generator=generator)
+        sources = [0, 1] if time == 1 else [0, 0, 0, 1, 1, 1]
+        found, expected = (one.retrieve(query_BD, time, sources) for one in (retriever, every))
+        for name in ("origin_B", "entry_BK", "distance_BK"):
+            assert torch.equal(getattr(found, name), getattr(expected, name)), (time, name)
+        row_B = torch.tensor([0, 0, 0, 1, 1, 1] if time == 1 else [2, 0, 1, 5, 3, 3])
+        retriever.reorder(row_B)
+    assert retriever.searches == every.searches == [12, 12]
+
+
+def test_the_unit_of_search_beyond_is_the_typical_distance() -> None:
+    """On the columns that the cache compares."""
+
+    class Scaled(MemoryStore):
+        def scale(self, columns: int) -> float:
+            return 0.5 * columns
+
+    key_ND = torch.stack([torch.arange(9.0), torch.zeros(9), torch.zeros(9)], dim=1)
+    store = Scaled(key_ND, torch.arange(9), [9])
+    for columns, farthest in ((1, 1.0), (2, 2.0), (None, 3.0)):
+        settings = {"k": 1, "cache-k": 1, "seeds": 0, "chunk": 1, "cache-columns": columns, "search-beyond": 2.0}
+        method = ChunkMethod(store, ChunkConfig.from_mapping({**settings, "schedule": "every:9"}))
+        for place, origin in ((farthest - 0.01, CACHE), (farthest + 0.01, SEARCH)):
+            retriever = method.retriever([5], 9, [[0]])
+            retriever.retrieve(torch.zeros(1, 3), 1, [0])
+            found = retriever.retrieve(torch.tensor([[place, 0.0, 0.0]]), 2, [0])
+            assert found.origin_B.tolist() == [origin], (columns, place)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"search-beyond": -0.1},
+        {"search-beyond": math.nan},
+        {"search-beyond": 1.0, "recall": "in-order"},
+        {"search-beyond": 1.0, "varying-chunk": True},
+        {"seeds": -1},
+        {"seeds": 1.5},
+        {"gather": 0},
+        {"gather": 5000},
+        {"cache-k": 0},
+        {"cache-k": 5000},
+    ],
+)
+def test_bad_settings(settings: dict[str, float | str | bool]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(settings))) as error:
+        ChunkConfig.from_mapping(settings)
+    assert "\n" not in str(error.value)
