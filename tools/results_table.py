@@ -22,12 +22,6 @@ RESULTS = ROOT / "benchmarks" / "results"
 #: Page -> whether it shows the short form: BLEU only.
 PAGES = {ROOT / "README.md": True, ROOT / "docs" / "experiments.md": False}
 _MARKED = re.compile(r"(<!-- results(?: ([a-z-]+))?: begin -->\n).*?(<!-- results(?: [a-z-]+)?: end -->)", re.DOTALL)
-_NAMES = {
-    "base": "base model",
-    "knn": "kNN-MT",
-    "chunk": "chunk (nearmt's default)",
-    "paper": "chunk, `--preset paper`",
-}
 
 
 def reports(experiment: str, folder: Path = RESULTS) -> list[tuple[Path, dict[str, Any]]]:
@@ -57,43 +51,11 @@ def _caption(path: Path, report: dict[str, Any], short: bool) -> str:
     return f"{report['title']}: {'; '.join(machines)}; {report['date'][:10]}, commit {commits}; {file}"
 
 
-def old_table() -> str | None:
-    """One row a system and file, of files that are older than the experiments."""
-    rows = [
-        "| domain | test lines | system | BLEU | chrF | searches a sentence | speed / base | file |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for path in sorted(RESULTS.glob("*.json")):
-        result = json.loads(path.read_text(encoding="utf-8"))
-        for name, system in result.get("systems", {}).items():
-            rows.append(_old_row(path, result, name, system))
-    return "\n".join(rows) if len(rows) > 2 else None
-
-
-def _old_row(path: Path, result: dict[str, Any], name: str, system: dict[str, Any]) -> str:
-    speed = system["tokens_per_second"] / result["systems"]["base"]["tokens_per_second"]
-    cells = [
-        result["domain"],
-        f"{system['sentences']:,}",
-        _NAMES[name],
-        f"{system['bleu']:.1f}",
-        f"{system['chrf']:.1f}",
-        f"{system['searches_per_sentence']:.1f}",
-        f"{speed:.2f}" if result["speeds_count"] else "",
-        f"[{path.stem}](benchmarks/results/{path.name})",
-    ]
-    return "| " + " | ".join(cells) + " |"
-
-
 def with_tables(text: str, short: bool) -> str:
     """A page with the present tables between its markers; a marker without a name is that of `main`."""
 
     def filled(found: re.Match[str]) -> str:
-        if found[2] is None and (old := old_table()):
-            content = f"{old}\n\n{tables('main', short)}" if reports("main") else old
-        else:
-            content = tables(found[2] or "main", short)
-        return f"{found[1]}{content}\n{found[3]}"
+        return f"{found[1]}{tables(found[2] or 'main', short)}\n{found[3]}"
 
     return _MARKED.sub(filled, text)
 

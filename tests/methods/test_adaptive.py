@@ -55,7 +55,6 @@ def neighbours(method: str, k: int) -> dict[str, int]:
     return {"k": k, "cache-k": k} if method == "chunk" else {"k": k}
 
 
-
 def made_head(k: int, confidence: bool = True, scale: float = 3.0, temperature: float = 2.0, seed: int = 0) -> Head:
     torch.manual_seed(seed)
     head = Head(HeadShape(k, confidence, scale), temperature)
@@ -285,7 +284,10 @@ def test_a_network_of_chunks_serves_searches_alone(
 @pytest.mark.parametrize("method", ["knn", "efficient", "chunk"])
 def test_the_boost_is_a_setting(tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path, method: str) -> None:
     path = saved(tmp_path / "net", {"search": made_head(4), "cache": made_head(4, seed=1)}, tiny)
-    made = [make_method(method, tiny_store, {**neighbours(method, 4), "adaptive": path, "adaptive-boost": b}) for b in (0.0, 1.5)]
+    made = [
+        make_method(method, tiny_store, {**neighbours(method, 4), "adaptive": path, "adaptive-boost": b})
+        for b in (0.0, 1.5)
+    ]
     assert [one.mixer.boost for one in made] == [0.0, 1.5]  # type: ignore[attr-defined]
     assert "adaptive-boost:1.5" in made[1].signature() and made[0].signature() != made[1].signature()
     settings = {**neighbours(method, 4), "adaptive": path}
@@ -314,9 +316,14 @@ def test_the_signature_knows_the_network_by_its_content(
     heads = {"search": made_head(4), "cache": made_head(4)}
     first, copy = saved(tmp_path / "net", heads, tiny), saved(tmp_path / "elsewhere" / "other", heads, tiny)
     other = saved(tmp_path / "third", {**heads, "search": made_head(4, seed=9)}, tiny)
-    signatures = [make_method(method, tiny_store, {**neighbours(method, 4), "adaptive": p}).signature() for p in (first, copy, other)]
+    signatures = [
+        make_method(method, tiny_store, {**neighbours(method, 4), "adaptive": p}).signature()
+        for p in (first, copy, other)
+    ]
     assert signatures[0] == signatures[1] != signatures[2]
     assert str(tmp_path) not in signatures[0]
     # Lambda and T have no part in the result, and none in the signature.
-    ignored = make_method(method, tiny_store, {**neighbours(method, 4), "adaptive": first, "lambda": 0.1, "temperature": 3.0})
+    ignored = make_method(
+        method, tiny_store, {**neighbours(method, 4), "adaptive": first, "lambda": 0.1, "temperature": 3.0}
+    )
     assert ignored.signature() == signatures[0] and "|lambda:None|temperature:None|" in signatures[0]
