@@ -10,12 +10,15 @@ from hypothesis import HealthCheck, settings
 
 from nearmt.contracts import Pair
 from nearmt.models import ModelConfig, TranslationModel, load_model
-from nearmt.store import Datastore
+from nearmt.store import Datastore, similar
 from tests.tiny import WORDS, tiny_marian_folder
 
 # How long an example takes depends on what else the machine does, and says nothing about the code.
 settings.register_profile("nearmt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("nearmt")
+
+# A memory of a thousand pairs would take minutes to build: in tests ten are enough to tell what is familiar.
+similar.FEWEST_PAIRS = 10
 
 # Tiny models do not gain from threads, and lose much when tests share the cores.
 torch.set_num_threads(1)

@@ -780,3 +780,17 @@ def is_ours(parent: ElementTree.Element, child: ElementTree.Element) -> bool:
         return local(parent) in {"trans-unit", "segment"}
     said = child.attrib.get({"note": "from", "alt-trans": "origin"}.get(local(child), ""), "")
     return said.startswith("nearmt") or (local(child) == "note" and child.attrib.get("category") == "nearmt")
+
+
+def test_a_segment_that_stays_untranslated_does_not_become_a_translation(tmp_path: Path) -> None:
+    """Two segments share a target that is `new`; when one is filled in, the state speaks for both."""
+    marks = '<mrk mtype="seg" mid="1">Eins.</mrk> <mrk mtype="seg" mid="2">Zwei.</mrk>'
+    text = (
+        '<?xml version="1.0"?><xliff version="1.2"><file source-language="de" target-language="en"><body>'
+        f'<trans-unit id="u"><source>Eins. Zwei.</source><seg-source>{marks}</seg-source>'
+        f'<target state="new">{marks}</target></trans-unit></body></file></xliff>'
+    )
+    path = written(tmp_path, text, "new.xlf")
+    assert [unit.target for unit in units(path)] == ["", ""]
+    result = filled(path, in_order([Filling(("One.",), FillingOrigin.MACHINE), None]))
+    assert [unit.target for unit in units(result)] == ["One.", ""]

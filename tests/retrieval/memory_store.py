@@ -58,6 +58,8 @@ class MemoryStore:
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         return self.key_ND[entry_M, :columns]
 
+    knows_sources = True
+
     def similar(self, source: Sequence[int], count: int) -> Tensor:
         """It knows no sources: the sentence with the number of the first token, and those behind it."""
         first = source[0] % len(self.ends) if source and self.ends else 0

@@ -25,7 +25,7 @@ COMMANDS = {
     "tune": "Find the settings of a method that suit a datastore.",
     "train-adaptive": "Train a network that weighs neighbours.",
     "finetune": "Train a model on a memory, for comparison.",
-    "experiment": "Measure every table of the paper.",
+    "experiment": "Measure the systems of the paper.",
     "inspect": "Look at translation memories before they are used.",
     "info": "Show what a datastore holds.",
     "export": "Write a datastore's pairs as a file.",
@@ -115,6 +115,8 @@ def run(arguments: list[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("NEARMT_DEBUG"):
             raise
+        if type(error).__name__ == "OutOfMemoryError":  # torch's; importing it for this would cost seconds
+            return _fail("the GPU has too little memory; give a smaller --batch-size, or --device cpu", 1)
         return _fail(f"unexpected {type(error).__name__}: {error} (NEARMT_DEBUG=1 shows where)", 1)
 
 

@@ -74,7 +74,7 @@ def _content_1(unit: Stretch, entries: list[Entry], fillings: Fillings, encoding
         parts += [unit.slice(at, entry.source.start), start]
         if filling is not None:
             parts.append(written(filling.target, encoding))
-        elif entry.target is not None:
+        elif entry.target is not None and entry.is_translated:  # the others would be taken for translations now
             parts.append(unit.slice(entry.target.inner, entry.target.inner_end))
         parts.append(end)
         at = entry.source.end

@@ -161,7 +161,7 @@ class Segment:
 
     def _map_sources(self) -> tuple[np.ndarray, np.ndarray]:
         """Source tokens, and where each pair's end; segments made before nearmt 0.3 have none."""
-        if SOURCE not in self.record.files:
+        if SOURCE not in self.record.files or not self.record.pairs:
             return np.zeros(0, dtype="<i4"), np.zeros(self.record.pairs, dtype="<i8")
         tokens = self.record.files[SOURCE].bytes // 4
         ends = _map(self.folder / SOURCE_END, "<i8", (self.record.pairs,))

@@ -76,8 +76,10 @@ class ChunkConfig(KnnConfig):
 
 
 def resolve_cache(config: ChunkConfig, store: EntrySource) -> ChunkConfig:
-    """The settings with lambda', T' and the columns filled in from what the store knows of itself."""
+    """The settings with lambda', T' and the others filled in from what the store knows of itself."""
     columns = min(config.cache_columns or store.columns, store.columns)
+    if not store.knows_sources:
+        config = replace(config, seeds=0)
     weight, temperature = config.cache_weight, config.cache_temperature
     if config.adaptive is not None:
         weight = temperature = None

@@ -50,6 +50,10 @@ class EntrySource(Protocol):
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
         """The entries of each chunk, [B, K, size]; -1 beyond the end of its sentence."""
 
+    @property
+    def knows_sources(self) -> bool:
+        """Whether similar sources can be found at all: stores made before nearmt 0.3 have none."""
+
     def similar(self, source: Sequence[int], count: int) -> Tensor:
         """All entries of up to `count` pairs whose source tokens have most in common with these, [X]."""
 

@@ -259,6 +259,10 @@ class Datastore:
         reached = float(best.mean()) / max(familiar, 1e-6)
         return min(1.0, max(0.0, (reached - STRANGE) / (1.0 - STRANGE)))
 
+    @property
+    def knows_sources(self) -> bool:
+        return any(len(segment.source_S) for segment in self._segments)
+
     def similar(self, source: Sequence[int], count: int) -> Tensor:
         with timed("index/similar"):
             pairs = self.similar_pairs(source, count)

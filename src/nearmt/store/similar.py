@@ -20,7 +20,9 @@ _FEW_PAIRS = 1000
 # Sources that a sentence is compared with to tell how familiar it is.
 _COMPARED = 8
 # Of the store's own sources: so many are tried, and all but this share of them count as familiar.
+# In a small memory new sentences of its own kind look strange too: nothing is concluded from it.
 _TRIED = 256
+FEWEST_PAIRS = 1000
 _STRANGE = 0.1
 
 
@@ -115,7 +117,7 @@ def typical_familiarity(segments: list[Segment]) -> float | None:
     similar = SimilarSources(segments)
     sources = [part for segment in segments for part in np.split(segment.source_S, segment.source_end_P[:-1])]
     numbers = [number for number in sample(similar.pairs, _TRIED).tolist() if len(sources[number])]
-    if similar.pairs <= _COMPARED or not numbers:
+    if similar.pairs < FEWEST_PAIRS or not numbers:
         return None
     found = [similar.familiarity(sources[number].tolist(), without=number) for number in numbers]
     return round(float(np.quantile(found, _STRANGE)), 4)

@@ -27,6 +27,7 @@ _REUSE = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0)
 _COUNTS: dict[str, tuple[Value, ...]] = {
     "k": (2, 4, 8, 16, 32),
     "chunk": (4, 8, 16, 32),
+    "cache-k": (8, 16, 32, 64),
     "gather": (8, 16, 32, 64),
     "seeds": (0, 32, 128, 512),
     # From many searches to few.
