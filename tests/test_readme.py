@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nearmt.demo import HELD_OUT, MEMORY
-from tools.results_table import PAGES, with_tables
+from tools.results_table import PAGES, PLOTS, draw, with_tables
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -70,3 +70,15 @@ def test_tables_are_those_of_the_result_files(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert "<!-- results" in text
     assert with_tables(text, PAGES[page]) == text, "run tools/results_table.py --write"
+
+
+def test_plots_are_those_of_the_result_files(tmp_path: Path) -> None:
+    """Their text, that is: other versions of matplotlib place it elsewhere."""
+
+    def words(path: Path) -> list[str]:
+        return re.findall(r">([^<>\n]+)</text>", path.read_text(encoding="utf-8"))
+
+    drawn = draw(out=tmp_path / "plots")
+    assert [path.name for path in drawn] == sorted(path.name for path in PLOTS.iterdir())
+    for path in drawn:
+        assert words(path) == words(PLOTS / path.name) != [], "run tools/results_table.py --write"

@@ -1,7 +1,7 @@
-"""The tables of results in README.md and docs/experiments.md, from the JSON files in benchmarks/results.
+"""The tables and plots of results in README.md and docs/experiments.md, from the JSON files in benchmarks/results.
 
-python tools/results_table.py          prints them
-python tools/results_table.py --write  puts them between their markers
+python tools/results_table.py          prints the tables
+python tools/results_table.py --write  puts them between their markers, and draws docs/plots
 
 A file is the report of an experiment (`nearmt experiment NAME` writes OUT/NAME.json); its name may say more than the
 experiment's. Between `<!-- results NAME: begin -->` and `end` stand the tables of all reports of that experiment.
@@ -15,10 +15,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+from nearmt.experiments.plots import drawable, plot
 from nearmt.experiments.tables import METRICS, difference_table, metric_table
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
+PLOTS = ROOT / "docs" / "plots"
 #: Page -> whether it shows the short form: BLEU only.
 PAGES = {ROOT / "README.md": True, ROOT / "docs" / "experiments.md": False}
 _MARKED = re.compile(r"(<!-- results(?: ([a-z-]+))?: begin -->\n).*?(<!-- results(?: [a-z-]+)?: end -->)", re.DOTALL)
@@ -41,6 +43,8 @@ def tables(experiment: str, short: bool, folder: Path = RESULTS) -> str:
                 parts += [table] if short else [f"{METRICS[metric][0]}:", table]
             if table and metric == "bleu":
                 parts += [found] if (found := difference_table(report)) else []
+        if not short and drawable(report):
+            parts.append(f"![{report['title']}](plots/{path.stem}.svg)")
     return "\n\n".join(parts) or "*(not measured yet)*"
 
 
@@ -60,10 +64,23 @@ def with_tables(text: str, short: bool) -> str:
     return _MARKED.sub(filled, text)
 
 
+def draw(folder: Path = RESULTS, out: Path = PLOTS) -> list[Path]:
+    """A plot of every report that has something to draw; their paths."""
+    out.mkdir(exist_ok=True)
+    drawn = []
+    for path in sorted(folder.glob("*.json")):
+        picture = out / f"{path.stem}.svg"
+        if plot(json.loads(path.read_text(encoding="utf-8")), picture):
+            drawn.append(picture)
+    return drawn
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true")
     write = parser.parse_args().write
+    if write:
+        draw()
     for path, short in PAGES.items():
         page = with_tables(path.read_text(encoding="utf-8"), short)
         if write:

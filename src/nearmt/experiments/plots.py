@@ -13,7 +13,7 @@ _DRAWN = ("bleu", "tokens_per_second")
 
 def plot(report: dict[str, Any], path: Path) -> bool:
     """Bars for every row, in groups for every domain; False if there is nothing to draw."""
-    drawn = [metric for metric in _DRAWN if metric in report["metrics"] and _has(report, metric)]
+    drawn = drawable(report)
     if not drawn:
         return False
     try:
@@ -38,6 +38,11 @@ def plot(report: dict[str, Any], path: Path) -> bool:
             figure.savefig(partial, format="svg", metadata={"Date": None})
             partial.replace(path)
     return True
+
+
+def drawable(report: dict[str, Any]) -> list[str]:
+    """The metrics of a report that can be drawn."""
+    return [metric for metric in _DRAWN if metric in report["metrics"] and _has(report, metric)]
 
 
 def _draw(panel: Any, report: dict[str, Any], metric: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 
@@ -9,6 +12,8 @@ from nearmt.index.topk import RunningTop
 
 # Entries converted to fp32 at a time: small on a CPU, where the block should stay in the cache.
 BLOCK = {"cpu": 16_384, "cuda": 1_048_576}
+# On a GPU products are rounded: so many more are nominated that none of the nearest is missed for that.
+_SPARE = {"cpu": 0, "cuda": 16}
 
 
 class TorchIndex:
@@ -17,15 +22,35 @@ class TorchIndex:
     def __init__(self, key_ND: Tensor) -> None:
         self._key_ND = key_ND
         self._block = BLOCK.get(key_ND.device.type, BLOCK["cpu"])
+        self._spare = _SPARE.get(key_ND.device.type, 0)
+        #: Squared lengths of the keys by the start of their block, as far as they have been needed.
+        self._norms: dict[int, Tensor] = {}
 
     def nominate(self, query_BD: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
         device = self._key_ND.device
         query = query_BD.to(device, torch.float32)
-        top = RunningTop(len(query), count, device)
+        top = RunningTop(len(query), count + self._spare, device)
         for start in range(0, len(self._key_ND), self._block):
             block_ND = self._key_ND[start : start + self._block].float()
-            squared_BN = torch.addmm(block_ND.square().sum(dim=1)[None, :], query, block_ND.T, alpha=-2.0)
+            if start not in self._norms:
+                self._norms[start] = block_ND.square().sum(dim=1)
+            with _fast_products(device):
+                squared_BN = torch.addmm(self._norms[start][None, :], query, block_ND.T, alpha=-2.0)
             if allowed_N is not None:
                 squared_BN.masked_fill_(~allowed_N[start : start + self._block].to(device), torch.inf)
             top.add(squared_BN, start)
         return top.entry_BK.to(query_BD.device)
+
+
+@contextmanager
+def _fast_products(device: torch.device) -> Iterator[None]:
+    """TF32 on a GPU: keys are fp16 and survive it unchanged, queries lose what the stored keys lost before."""
+    if device.type != "cuda":
+        yield
+        return
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
