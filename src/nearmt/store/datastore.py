@@ -261,7 +261,8 @@ class Datastore:
 
     @property
     def knows_sources(self) -> bool:
-        return any(len(segment.source_S) for segment in self._segments)
+        # An empty store will, once something is added to it.
+        return not len(self) or any(len(segment.source_S) for segment in self._segments)
 
     def similar(self, source: Sequence[int], count: int) -> Tensor:
         with timed("index/similar"):
