@@ -114,10 +114,12 @@ def typical_familiarity(segments: list[Segment]) -> float | None:
     """The familiarity that nearly all of a sample of the store's own sources reach, each left out itself."""
     if not all(SOURCE in segment.record.files for segment in segments):
         return None  # what stands in segments made before nearmt 0.3 is not known
+    if sum(segment.record.pairs for segment in segments) < FEWEST_PAIRS:
+        return None
     similar = SimilarSources(segments)
     sources = [part for segment in segments for part in np.split(segment.source_S, segment.source_end_P[:-1])]
     numbers = [number for number in sample(similar.pairs, _TRIED).tolist() if len(sources[number])]
-    if similar.pairs < FEWEST_PAIRS or not numbers:
+    if not numbers:
         return None
     found = [similar.familiarity(sources[number].tolist(), without=number) for number in numbers]
     return round(float(np.quantile(found, _STRANGE)), 4)
