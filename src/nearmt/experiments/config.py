@@ -32,6 +32,7 @@ class ExperimentConfig(Config):
         "paper", "the paper's choice for a domain, the best of its grid, none", choices=FINE_TUNINGS
     )
     fine_tune_epochs: int = option(20, "most epochs of fine-tuning", low=1)
+    fine_tune_batch_tokens: int = option(8192, "source and target tokens of a batch of fine-tuning", low=1)
     adaptive_updates: int = option(5000, "most updates of an adaptive network", low=1)
     comet: str | None = option(None, "also score with COMET: the path of its comet-score")
     examples: int = option(5, "sentences shown by the experiment examples", low=1)

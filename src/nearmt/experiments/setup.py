@@ -55,7 +55,12 @@ class Setup:
 
     def fine_tuning(self, domain: Domain) -> FinetuneConfig:
         chosen = PAPER_FINE_TUNING.get(domain.name, _USUAL_FINE_TUNING)
-        limits = {"epochs": self.config.fine_tune_epochs, "dev-limit": self.config.dev_limit}
+        config = self.config
+        limits = {
+            "epochs": config.fine_tune_epochs,
+            "batch-tokens": config.fine_tune_batch_tokens,
+            "dev-limit": config.dev_limit,
+        }
         return FinetuneConfig.from_mapping({**chosen, **limits})
 
     @property

@@ -83,7 +83,9 @@ class SimilarSources:
         score_P = self.scores(source)
         if without is not None:
             score_P[without] = 0.0
-        return np.sort(np.partition(score_P, -count)[-count:]) / own
+        # Most pairs have nothing in common with a sentence; a few zeros stand for all of those.
+        candidate_X = np.append(score_P[score_P > 0], np.zeros(count, dtype=np.float32))
+        return np.sort(np.partition(candidate_X, -count)[-count:]) / own
 
     def _span(self, token: int) -> slice:
         """Where the pairs with a subword stand; an empty span if there are none."""
