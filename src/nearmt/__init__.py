@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from nearmt.models import ModelConfig, TranslationModel, load_model
     from nearmt.retrieval.schedule import EverySchedule, GeometricSchedule
     from nearmt.store import BuildConfig, Datastore
+    from nearmt.stream import Session
     from nearmt.translator import Translator
 
 # Imported when first used: `nearmt --help` and `nearmt info` need neither torch nor a model.
@@ -54,6 +55,7 @@ _HOMES = {
     "nearmt.models": ("ModelConfig", "TranslationModel", "load_model"),
     "nearmt.retrieval.schedule": ("EverySchedule", "GeometricSchedule"),
     "nearmt.store": ("BuildConfig", "Datastore"),
+    "nearmt.stream": ("Session",),
     "nearmt.translator": ("Translator",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -84,6 +86,7 @@ __all__ = [
     "PairStream",
     "PlainMethod",
     "SearchConfig",
+    "Session",
     "TokenProvenance",
     "Translation",
     "TranslationModel",

@@ -46,20 +46,24 @@ class Config:
 
     @classmethod
     def value_type(cls, field: dataclasses.Field[Any]) -> type:
-        """The type of a field without its `| None`."""
+        """The type of a field without its `| None`; `tuple` for one that may be given several times."""
         hint = _type_hints(typing.cast(Hashable, cls))[field.name]
         if isinstance(hint, types.UnionType):
             hint = next(part for part in hint.__args__ if part is not type(None))
-        return typing.cast(type, hint)
+        return typing.cast(type, typing.get_origin(hint) or hint)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
-        """Make the settings from public names; an unknown name is an error, not ignored."""
+        """Make the settings from public names; an unknown name is an error, not ignored.
+
+        A setting that may be given several times can be a single text, or a list of them.
+        """
         known = cls.public_fields()
         for name in values:
             if name not in known:
                 raise ConfigError(f"unknown setting '{name}'{did_you_mean(name, known)}")
-        return cls(**{known[name].name: value for name, value in values.items()})
+        several = {name for name, field in known.items() if cls.value_type(field) is tuple}
+        return cls(**{known[n].name: as_texts(value) if n in several else value for n, value in values.items()})
 
     def public_values(self) -> dict[str, Any]:
         """The settings by their public names."""
@@ -76,7 +80,12 @@ def _type_hints(config: Hashable) -> dict[str, Any]:
     return typing.get_type_hints(config)
 
 
-_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", tuple: "a list of texts"}
+
+
+def as_texts(value: Any) -> Any:
+    """A text or a list as a tuple; other values as they are, to be refused."""
+    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
 
 
 def public_name(field: dataclasses.Field[Any]) -> str:
@@ -100,6 +109,7 @@ def _check(field: dataclasses.Field[Any], kind: type, value: Any) -> None:
         return
     name, meta = public_name(field), field.metadata
     fits = isinstance(value, int | float) if kind is float else isinstance(value, kind)
+    fits = fits and (kind is not tuple or all(isinstance(text, str) for text in value))
     if not fits or (isinstance(value, bool) and kind is not bool):
         raise ConfigError(f"{name} = {value!r}: must be {_KINDS.get(kind, kind.__name__)}")
     choices = meta.get("choices")

@@ -9,7 +9,7 @@ from torch import Tensor
 from nearmt.contracts import Evidence, Origin, TokenProvenance, Witness
 from nearmt.decoding import Hypothesis
 from nearmt.models import TextCodec
-from nearmt.store import Datastore
+from nearmt.store import Snapshot
 
 _NAMES = {Origin.MODEL: "model", Origin.SEARCH: "search", Origin.CACHE: "cache"}
 
@@ -18,7 +18,7 @@ def explain_hypothesis(
     hypothesis: Hypothesis,
     evidence: list[Evidence] | None,
     codec: TextCodec,
-    datastore: Datastore | None,
+    store: Snapshot | None,
     chunk: int,
 ) -> tuple[TokenProvenance, ...]:
     """The provenance of every token of a traced hypothesis (end of sentence included)."""
@@ -27,12 +27,12 @@ def explain_hypothesis(
     for number, (token, piece, step) in enumerate(zip(hypothesis.tokens, pieces, hypothesis.trace, strict=True)):
         origin, witnesses, chunks = Origin.MODEL, tuple[Witness, ...](), tuple[str, ...]()
         searched = False
-        if evidence is not None and datastore is not None:
+        if evidence is not None and store is not None:
             found = evidence[number]
             origin = Origin(int(found.origin_B[step.row]))
             searched = origin == Origin.SEARCH
-            witnesses = _witnesses(found, step.row, token, datastore)
-            chunks = _chunk_texts(found.entry_BK[step.row], datastore, codec, chunk) if searched else ()
+            witnesses = _witnesses(found, step.row, token, store)
+            chunks = _chunk_texts(found.entry_BK[step.row], store, codec, chunk) if searched else ()
         explained.append(
             TokenProvenance(
                 token=piece,
@@ -47,23 +47,23 @@ def explain_hypothesis(
     return tuple(explained)
 
 
-def _witnesses(evidence: Evidence, row: int, token: int, datastore: Datastore) -> tuple[Witness, ...]:
+def _witnesses(evidence: Evidence, row: int, token: int, store: Snapshot) -> tuple[Witness, ...]:
     """Pairs that spoke for this token, with their shares of the neighbours' distribution, largest first."""
     shares: dict[str, float] = {}
     columns = (evidence.entry_BK[row], evidence.token_BK[row], evidence.weight_BK[row])
     for entry, spoken, weight in zip(*(column.tolist() for column in columns), strict=True):
         if entry >= 0 and spoken == token and weight > 0 and float(evidence.share_B[row]) > 0:
-            pair_id = datastore.pair_of(entry).id
+            pair_id = store.pair_of(entry).id
             shares[pair_id] = shares.get(pair_id, 0.0) + weight
     ranked = sorted(shares.items(), key=lambda item: item[1], reverse=True)
     return tuple(Witness(pair_id, share) for pair_id, share in ranked)
 
 
-def _chunk_texts(entry_K: Tensor, datastore: Datastore, codec: TextCodec, size: int) -> tuple[str, ...]:
+def _chunk_texts(entry_K: Tensor, store: Snapshot, codec: TextCodec, size: int) -> tuple[str, ...]:
     """The retrieved chunks as text, nearest first, each once."""
-    entry_KC = datastore.chunks(entry_K[None], size)[0]
+    entry_KC = store.chunks(entry_K[None], size)[0]
     texts = []
-    for entries, tokens in zip(entry_KC.tolist(), datastore.tokens(entry_KC).tolist(), strict=True):
+    for entries, tokens in zip(entry_KC.tolist(), store.tokens(entry_KC).tolist(), strict=True):
         kept = [token for entry, token in zip(entries, tokens, strict=True) if entry >= 0]
         if kept:
             # A chunk may begin within a word.

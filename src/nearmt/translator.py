@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
@@ -10,12 +11,12 @@ from nearmt import __version__
 from nearmt.contracts import Method, Progress, Translation
 from nearmt.corpus import clean
 from nearmt.decoding import Hypothesis, SearchConfig, beam_search
-from nearmt.errors import ConfigError
+from nearmt.errors import ConfigError, NearmtError
 from nearmt.methods import make_method
 from nearmt.methods.adaptive import AdaptiveMixer
 from nearmt.models import ModelConfig, TranslationModel, load_model, split_to_fit
 from nearmt.provenance import explain_hypothesis
-from nearmt.store import Datastore
+from nearmt.store import Datastore, Memory
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Piece:
 
 
 class Translator:
-    """A frozen model, optionally a datastore, a method and a beam search.
+    """A frozen model, optionally a datastore (or several: `JoinedStore`), a method and a beam search.
 
     `method` is `plain`, `knn` or `chunk` (the default with a datastore) with `settings` by their
     public names, or a method object.
@@ -37,7 +38,7 @@ class Translator:
     def __init__(
         self,
         model: str | ModelConfig | TranslationModel = "de-en",
-        datastore: Datastore | str | None = None,
+        datastore: Memory | str | None = None,
         method: str | Method | None = None,
         settings: Mapping[str, Any] | None = None,
         search: SearchConfig | None = None,
@@ -52,17 +53,31 @@ class Translator:
             datastore = Datastore.open(datastore, device=str(self.model.seq2seq.device))
         if datastore is not None:
             datastore.check_model(self.model)
+            _learn_pending(datastore, self.model)
         self.datastore = datastore
         if method is None:
             method = "plain" if datastore is None else "chunk"
-        self.method = make_method(method, datastore, settings) if isinstance(method, str) else method
-        if isinstance(mixer := getattr(self.method, "mixer", None), AdaptiveMixer):
-            mixer.check_model(self.model)
+        self._asked_for = method, dict(settings or {})
+        self.method = self._make_method()
         self.search = search or SearchConfig()
         self.batch_size = batch_size
 
+    def _make_method(self) -> Method:
+        """The method, with what was not asked for taken from the datastore."""
+        method, settings = self._asked_for
+        self._calibration = None if self.datastore is None else self.datastore.snapshot().calibration
+        made = make_method(method, self.datastore, settings) if isinstance(method, str) else method
+        if isinstance(mixer := getattr(made, "mixer", None), AdaptiveMixer):
+            mixer.check_model(self.model)
+        return made
+
+    def _follow_datastore(self) -> None:
+        """A datastore that has grown may have been measured anew: what is derived from it follows."""
+        if self.datastore is not None and self.datastore.snapshot().calibration != self._calibration:
+            self.method = self._make_method()
+
     def with_datastore(
-        self, datastore: Datastore, method: str = "chunk", settings: Mapping[str, Any] | None = None
+        self, datastore: Memory, method: str = "chunk", settings: Mapping[str, Any] | None = None
     ) -> Translator:
         """The same model with a memory."""
         return Translator(self.model, datastore, method, settings, self.search, self.batch_size)
@@ -76,7 +91,7 @@ class Translator:
             f"precision:{model.seq2seq.precision}",
             f"device:{model.seq2seq.device.type}",
             self.method.signature(),
-            *([f"cleaning:[{self.datastore.manifest.cleaning}]"] if self.datastore else []),
+            *([f"cleaning:[{self.datastore.cleaning}]"] if self.datastore is not None else []),
             self.search.signature(),
             f"batch:{self.batch_size}",
         ]
@@ -98,6 +113,7 @@ class Translator:
         """Translate one unit or several; the results stand in the order of the inputs."""
         if isinstance(text, str):
             return self.translate([text], explain=explain)[0]
+        self._follow_datastore()
         units = [clean(unit) for unit in text]
         parts: list[list[Translation]] = [[] for _ in units]
         pieces = [piece for number, unit in enumerate(units) if unit for piece in self._pieces(number, unit)]
@@ -140,7 +156,8 @@ class Translator:
         if explain:
             chunk = getattr(getattr(self.method, "config", None), "chunk", 1)
             evidence = getattr(state, "evidence", None)
-            provenance = explain_hypothesis(hypothesis, evidence, self.model.codec, self.datastore, chunk)
+            store = getattr(state, "store", None)
+            provenance = explain_hypothesis(hypothesis, evidence, self.model.codec, store, chunk)
         return Translation(
             source="",
             text=self.model.codec.text(hypothesis.tokens),
@@ -151,6 +168,15 @@ class Translator:
             truncated=hypothesis.truncated,
             provenance=provenance,
         )
+
+
+def _learn_pending(datastore: Memory, model: TranslationModel) -> None:
+    """Take in what was logged without a model; where that cannot be done now, translate without it."""
+    if isinstance(datastore, Datastore) and datastore.pending:
+        try:
+            datastore.catch_up(model)
+        except NearmtError as error:
+            warnings.warn(f"{datastore.pending} logged pairs are not used yet: {error}", stacklevel=3)
 
 
 def joined(source: str, parts: Sequence[Translation]) -> Translation:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -375,7 +374,7 @@ def test_equal_distances_stand_in_corpus_order(name: str, tmp_path: Path) -> Non
 def test_search_skips_a_segment_without_entries(tmp_path: Path) -> None:
     key = made_keys(40)
     _, parts = made_entries(key, 1, tmp_path)
-    empty = Segment(tmp_path, replace(parts[0].record, entries=0, pairs=0), COLUMNS)
+    empty = Segment(tmp_path / "empty", SegmentWriter(tmp_path / "empty", {}).seal(), COLUMNS)
     entries = Entries([empty, parts[0], empty], torch.device("cpu"))
     indexes: list[Index] = [ExactIndex(np.asarray(part.key_ND)) for part in (empty, parts[0], empty)]
     query = made_queries(5)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nearmt.contracts import Pair
 from nearmt.datastore import Manifest
-from nearmt.datastore.manifest import FILE_NAME
+from nearmt.datastore.manifest import FILE_NAME, live_names
 from nearmt.models import Seq2SeqModel, TranslationModel
 from nearmt.reduction import Reduction
 from nearmt.store import Datastore
@@ -73,6 +73,7 @@ def assert_no_strays(path: Path) -> None:
     if (path / LOCK).exists():  # empty, and there from the first change on
         assert (path / LOCK).stat().st_size == 0
         known.add(LOCK)
+    known |= {name for name in live_names(manifest.log) if (path / name).exists()}
     known |= {f"{record.name}/{name}" for record in manifest.segments for name in record.files}
     assert set(contents(path)) == known
     folders = {file.name for file in path.iterdir() if file.is_dir()}

@@ -21,6 +21,7 @@ COMPLETION_VARIABLE = "_NEARMT_COMPLETE"
 COMMANDS = {
     "build": "Turn translation memories into a datastore.",
     "translate": "Translate text and documents.",
+    "stream": "Translate, correct, and have it learnt at once.",
     "evaluate": "Translate a test set and score it.",
     "tune": "Find the settings of a method that suit a datastore.",
     "train-adaptive": "Train a network that weighs neighbours.",

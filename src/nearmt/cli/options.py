@@ -26,7 +26,12 @@ AnyConfig = TypeVar("AnyConfig", bound=Config)
 class RunConfig(Config):
     """What is used to translate."""
 
-    datastore: str | None = option(None, "the datastore to retrieve from")
+    datastore: tuple[str, ...] | None = option(
+        None, "the datastore to retrieve from; several are searched together, DIR=0.5 weighs one"
+    )
+    filter: tuple[str, ...] | None = option(
+        None, "use only pairs with this metadata: KEY=VALUE, * stands for anything; of several all must hold"
+    )
     method: str | None = option(None, "[default: chunk with a datastore, else plain]", choices=METHODS)
     preset: str | None = option(None, "a strategy of the paper, for method chunk", choices=tuple(PRESETS))
     batch_size: int = option(8, "sentences translated together", low=1)
@@ -65,7 +70,9 @@ def _option(
     text = field.metadata["help"] + shown
     section = (config.__doc__ or "").split("\n")[0].rstrip(".")
     choices = field.metadata["choices"]
-    value_type = None if kind is bool else click.Choice(choices) if choices else _PATHS.get(name, kind)
+    plain_type = str if kind is tuple else kind
+    value_type = None if kind is bool else click.Choice(choices) if choices else _PATHS.get(name, plain_type)
+    several = several or kind is tuple
     return click.option(
         f"--{name}/--no-{name}" if kind is bool else f"--{name}",
         name.replace("-", "_"),
@@ -73,9 +80,15 @@ def _option(
         section=section,
         default=None,
         multiple=several,
+        callback=_none_if_empty if several else None,
         type=value_type,
         help=text,
     )
+
+
+def _none_if_empty(context: click.Context, option: click.Parameter, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Given never is not given, so that a configuration file can speak."""
+    return values or None
 
 
 def run_options(command: Command, several: frozenset[str] = frozenset()) -> Command:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nearmt.cli.console import waiting
-from nearmt.cli.options import pick
+from nearmt.cli.options import RunConfig, pick
 from nearmt.datastore import Manifest
 from nearmt.decoding import SearchConfig
 from nearmt.errors import ConfigError
 from nearmt.methods import METHOD_CONFIGS, PRESETS
 from nearmt.models import ModelConfig, TranslationModel, load_model
-from nearmt.store import Datastore, StoreConfig
+from nearmt.store import Datastore, FilteredStore, JoinedStore, Memory, StoreConfig
+from nearmt.store.filters import Filter
+from nearmt.store.joined import check_alike
 from nearmt.translator import Translator
 
 
@@ -25,8 +27,9 @@ class Plan:
     method: str
     method_settings: dict[str, Any]
     model: ModelConfig
-    #: None where the method needs none.
-    datastore: str | None
+    #: Folders and their weights; none where the method needs none.
+    datastores: tuple[tuple[str, float], ...]
+    filters: tuple[str, ...]
     store: StoreConfig
     search: SearchConfig
     batch_size: int
@@ -37,19 +40,24 @@ class Loader:
 
     def __init__(self) -> None:
         self._models: dict[ModelConfig, TranslationModel] = {}
-        self._datastores: dict[tuple[str, str, str], Datastore] = {}
+        self._datastores: dict[tuple[str, ...], Datastore] = {}
 
     def translator(self, plan: Plan) -> Translator:
         if plan.model not in self._models:
             with waiting("loading the model"):
                 self._models[plan.model] = load_model(plan.model)
         model = self._models[plan.model]
-        datastore = self._datastore(plan, str(model.seq2seq.device)) if plan.datastore else None
-        return Translator(model, datastore, plan.method, plan.method_settings, plan.search, plan.batch_size)
+        memory = self._memory(plan, str(model.seq2seq.device)) if plan.datastores else None
+        return Translator(model, memory, plan.method, plan.method_settings, plan.search, plan.batch_size)
 
-    def _datastore(self, plan: Plan, model_device: str) -> Datastore:
-        assert plan.datastore is not None
-        key = (plan.datastore, plan.store.search, plan.store.search_device or model_device)
+    def _memory(self, plan: Plan, model_device: str) -> Memory:
+        """The datastore, or all of them, or what the filters leave of them."""
+        device = plan.store.search_device or model_device
+        stores = [(self._datastore(folder, plan.store.search, device), weight) for folder, weight in plan.datastores]
+        memory: Memory = stores[0][0] if len(stores) == 1 else JoinedStore(stores)
+        return FilteredStore(memory, plan.filters) if plan.filters else memory
+
+    def _datastore(self, *key: str) -> Datastore:
         if key not in self._datastores:
             with waiting("opening the datastore"):
                 folder, search, device = key
@@ -64,8 +72,13 @@ def make_translator(settings: Mapping[str, Any], typed: frozenset[str] = frozens
 
 def make_plan(settings: Mapping[str, Any], typed: frozenset[str] = frozenset()) -> Plan:
     """Check what the settings name, as far as that is possible without loading it."""
-    folder = settings.get("datastore")
-    manifest = Manifest.load(Path(folder)) if folder else None
+    run = pick(RunConfig, settings)
+    stores = weighted_stores(run.datastore or ())
+    manifests = [(folder, Manifest.load(Path(folder))) for folder, _ in stores]
+    check_alike([(folder, manifest, manifest.entries) for folder, manifest in manifests])
+    filters = tuple(str(Filter.parse(text)) for text in run.filter or ())
+    if filters and not stores and "filter" in typed:
+        raise ConfigError(f"filter = {filters[0]!r}: there is nothing to filter; give --datastore DIR")
     name = method_name(settings)
     # Bad values are refused before anything is loaded, also those of a file that this method does not use.
     for config in METHOD_CONFIGS.values():
@@ -74,12 +87,42 @@ def make_plan(settings: Mapping[str, Any], typed: frozenset[str] = frozenset()) 
     return Plan(
         method=name,
         method_settings=method_settings,
-        model=pick(ModelConfig, {**_model_of(manifest), **settings}),
-        datastore=folder if name != "plain" else None,
+        model=pick(ModelConfig, {**_model_of(manifests[0][1] if manifests else None), **settings}),
+        datastores=stores if name != "plain" else (),
+        filters=filters,
         store=pick(StoreConfig, settings),
         search=pick(SearchConfig, settings),
         batch_size=settings.get("batch-size", 8),
     )
+
+
+def weighted_stores(texts: Sequence[str]) -> tuple[tuple[str, float], ...]:
+    """Folders and weights, given as DIR or DIR=WEIGHT; those of weight 0 are left out."""
+    stores: dict[Path, tuple[str, float]] = {}
+    for text in texts:
+        folder, weight = _weighted(text)
+        if Path(folder).resolve() in stores:
+            raise ConfigError(f"datastore = {text!r}: {folder} is named twice; once is enough")
+        stores[Path(folder).resolve()] = folder, weight
+    if stores and not any(weight for _, weight in stores.values()):
+        raise ConfigError(f"datastore = {texts[0]!r}: no datastore has a weight above 0; leave --datastore out")
+    return tuple((folder, weight) for folder, weight in stores.values() if weight)
+
+
+def _weighted(text: str) -> tuple[str, float]:
+    folder, sign, weight = text.rpartition("=")
+    # A folder may be called like this.
+    if not sign or Path(text).exists():
+        return text, 1.0
+    try:
+        value = float(weight)
+    except ValueError:
+        if not Path(folder).is_dir():
+            return text, 1.0
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise ConfigError(f"datastore = {text!r}: the weight behind = must be a number of at least 0")
+    return folder, value
 
 
 def method_name(settings: Mapping[str, Any]) -> str:

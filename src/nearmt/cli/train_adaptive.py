@@ -19,7 +19,7 @@ from nearmt.corpus import read_pairs
 from nearmt.errors import ConfigError, OutputError
 from nearmt.methods import PRESETS, ChunkConfig, KnnConfig
 from nearmt.models import ModelConfig
-from nearmt.store import Datastore, StoreConfig
+from nearmt.store import Memory, StoreConfig
 from nearmt.training.adaptive import AdaptiveConfig, AdaptiveResult, train_adaptive
 from nearmt.translator import Translator
 from nearmt.tuning.holdout import hold_out
@@ -148,7 +148,7 @@ def _check_output(out: Path, overwrite: bool, read: tuple[Path, ...]) -> None:
 def _train(plan: Plan, dev: Texts, general: Texts, out: Path, config: AdaptiveConfig) -> AdaptiveResult:
     translator = Loader().translator(plan)
     assert translator.datastore is not None
-    store: Datastore = translator.datastore
+    store: Memory = translator.datastore
     if dev.paths:
         dev_pairs = dev.read(translator)
     else:

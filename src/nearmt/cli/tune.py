@@ -26,7 +26,7 @@ _TRIALS_SHOWN = 8
 
 
 @click.command(cls=ManualCommand)
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=click.Path())
 @click.option(
     "--dev",
     multiple=True,
@@ -46,7 +46,7 @@ _TRIALS_SHOWN = 8
 @config_options(TuneConfig)
 @run_options
 def command(
-    folder: Path,
+    folders: tuple[str, ...],
     dev: tuple[Path, ...],
     limit: int | None,
     out: Path,
@@ -55,7 +55,7 @@ def command(
     config_file: Path | None,
     **options: Any,
 ) -> None:
-    """Find the settings of a method that suit a datastore.
+    """Find the settings of a method that suit a datastore, or several that are searched together (FOLDER=WEIGHT).
 
     The dev set is translated with many settings, and those that score best are written as a configuration
     file for `translate --config` and `evaluate --config`. Without --dev, part of the memory serves: its pairs
@@ -71,7 +71,7 @@ def command(
     given = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
     config = pick(TuneConfig, given)
     of_run = {name: value for name, value in options.items() if name.replace("_", "-") not in config.public_fields()}
-    settings = {**gather(of_run, config_file), "datastore": str(folder)}
+    settings = {**gather(of_run, config_file), "datastore": folders}
     if settings.get("method") == "plain":
         raise ConfigError("method 'plain' has nothing to tune; use knn, efficient or chunk")
     record = out.with_name(out.name + ".trials.jsonl")

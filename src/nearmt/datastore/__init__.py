@@ -1,6 +1,21 @@
-"""The datastore on disk: the corpus in order, sealed by its manifest."""
+"""The datastore on disk: the corpus in order, sealed by its manifest, and the log of what changed since."""
 
+from nearmt.datastore.live import FrozenLive
 from nearmt.datastore.manifest import Calibration, FileRecord, Manifest, SegmentRecord
-from nearmt.datastore.segment import Segment, SegmentWriter, stored_pairs
+from nearmt.datastore.segment import Segment, SegmentWriter
+from nearmt.datastore.texts import stored_pairs
 
-__all__ = ["Calibration", "FileRecord", "Manifest", "Segment", "SegmentRecord", "SegmentWriter", "stored_pairs"]
+#: What entries can be read from.
+AnySegment = Segment | FrozenLive
+
+__all__ = [
+    "AnySegment",
+    "Calibration",
+    "FileRecord",
+    "FrozenLive",
+    "Manifest",
+    "Segment",
+    "SegmentRecord",
+    "SegmentWriter",
+    "stored_pairs",
+]

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from nearmt.datastore.files import sha256, write_json
+from nearmt.datastore.migrations import FORMAT, migrated
 from nearmt.errors import DatastoreError
 
-FORMAT = 1
 FILE_NAME = "manifest.json"
 #: Larger stores are checked for size at every opening and byte by byte only on request.
 VERIFIED_AT_OPENING = 1 << 30
@@ -22,6 +22,11 @@ VERIFIED_AT_OPENING = 1 << 30
 
 def reduction_name(identity: str) -> str:
     return f"reduction-{identity}.safetensors"
+
+
+def live_names(log: str | None) -> tuple[str, ...]:
+    """The log, and the file of what was computed from it."""
+    return () if log is None else (log, log.replace("log-", "live-").replace(".log", ".blocks"))
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,8 @@ class Calibration:
     familiar: float | None = None
     #: Share of the k nearest that the index finds; None for exact search.
     recall: float | None = None
+    #: How many entries there were: when there are far more, distances are another matter.
+    entries: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,8 @@ class SegmentRecord:
     files: dict[str, FileRecord]
     #: How it is searched: exactly, or by a FAISS index that is described here; and how it was pruned, if it was.
     index: dict[str, Any] = field(default_factory=lambda: {"kind": "exact"})
+    #: The file of the deleted pairs' numbers, how many these are and how many entries they have; None for none.
+    deleted: dict[str, Any] | None = None
 
     @property
     def pruned(self) -> dict[str, Any] | None:
@@ -100,10 +109,15 @@ class Manifest:
     format: int = FORMAT
     #: Signature of the cleaning that the pairs went through; empty if it is not known.
     cleaning: str = ""
+    #: The log of what was added and deleted since; None before the first change.
+    log: str | None = None
+    #: What the IVF indexes of all segments have in common, by the name of its file; None where there is none.
+    quantiser: str | None = None
 
     @property
     def pairs(self) -> int:
-        return sum(segment.pairs for segment in self.segments)
+        """Pairs in sealed segments, without the deleted ones."""
+        return sum(segment.pairs - (segment.deleted or {"pairs": 0})["pairs"] for segment in self.segments)
 
     @property
     def entries(self) -> int:
@@ -134,16 +148,18 @@ class Manifest:
         self._remove_strays(folder)
 
     def _remove_strays(self, folder: Path) -> None:
+        named = {self.reduction_name, self.quantiser, *live_names(self.log)}
         known = {record.name: record.files for record in self.segments}
-        for path in [*folder.glob("segment-*"), *folder.glob("reduction-*.safetensors")]:
-            if path.is_dir() and path.name not in known:
-                shutil.rmtree(path)
-            elif path.is_dir():
-                for file in path.iterdir():
-                    if file.name not in known[path.name]:
-                        file.unlink()
-            elif path.name != self.reduction_name:
-                path.unlink()
+        for pattern in ("segment-*", "reduction-*.safetensors", "quantiser-*.faiss", "log-*.log", "live-*.blocks"):
+            for path in folder.glob(pattern):
+                if path.is_dir() and path.name not in known:
+                    shutil.rmtree(path)
+                elif path.is_dir():
+                    for file in path.iterdir():
+                        if file.name not in known[path.name]:
+                            file.unlink()
+                elif path.name not in named:
+                    path.unlink()
 
     @classmethod
     def load(cls, folder: Path) -> Manifest:
@@ -153,7 +169,7 @@ class Manifest:
         if not path.is_file():
             raise DatastoreError(f"{folder}: not a finished datastore (no {FILE_NAME}); build it again")
         try:
-            raw = json.loads(path.read_text(encoding="utf-8"))
+            raw = migrated(json.loads(path.read_text(encoding="utf-8")))
             if raw["format"] != FORMAT:
                 raise DatastoreError(
                     f"{folder}: has format {raw['format']}, this nearmt reads format {FORMAT}; "

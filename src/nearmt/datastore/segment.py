@@ -7,7 +7,9 @@ pairs.jsonl             the pairs themselves
 pair_start.i64  [P]     where each pair begins in pairs.jsonl
 source.i32      [S]     source tokens of all pairs, one behind the other
 source_end.i64  [P]     source tokens up to the end of each pair
+id.u64          [P]     digests of the pairs' ids, to find pairs by
 weight-*.i32    [N]     of a pruned segment: how many entries each stands for, 0 if it was merged into another
+deleted-*.i64           of a segment with deleted pairs: their numbers
 
 Entry n's chunk is `token[n : min(n + c, end of its pair)]` and its states are the same slice of the
 keys: no table of chunks, no pointers, no padding.
@@ -18,6 +20,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -26,12 +29,14 @@ import numpy as np
 
 from nearmt.contracts import Pair
 from nearmt.datastore.files import write_json
-from nearmt.datastore.manifest import FileRecord, Manifest, SegmentRecord
+from nearmt.datastore.ids import digest_of
+from nearmt.datastore.manifest import FileRecord, SegmentRecord
+from nearmt.datastore.pairs import pair_from_json, pair_to_json
 from nearmt.errors import writing
 
 KEY, TOKEN, END, PAIRS, PAIR_START = "key.f16", "token.i32", "end.i64", "pairs.jsonl", "pair_start.i64"
-SOURCE, SOURCE_END = "source.i32", "source_end.i64"
-FILES = (KEY, TOKEN, END, PAIRS, PAIR_START, SOURCE, SOURCE_END)
+SOURCE, SOURCE_END, ID = "source.i32", "source_end.i64", "id.u64"
+FILES = (KEY, TOKEN, END, PAIRS, PAIR_START, SOURCE, SOURCE_END, ID)
 _PROGRESS = "progress.json"
 
 
@@ -70,7 +75,7 @@ class SegmentWriter:
         """Write a block: for each pair its keys [T, D], its T target tokens (none if it is too long), its source's."""
         ends = self.entries + np.cumsum([len(part) for part in tokens])
         source_ends = self._progress["bytes"][SOURCE] // 4 + np.cumsum([len(part) for part in sources])
-        lines = [json.dumps(_to_json(pair), ensure_ascii=False).encode() + b"\n" for pair in pairs]
+        lines = [json.dumps(pair_to_json(pair), ensure_ascii=False).encode() + b"\n" for pair in pairs]
         starts = self._progress["bytes"][PAIRS] + np.cumsum([0, *(len(line) for line in lines[:-1])])
         content = {
             KEY: b"".join(key.astype("<f2").tobytes() for key in keys),
@@ -80,6 +85,7 @@ class SegmentWriter:
             PAIR_START: starts.astype("<i8").tobytes(),
             SOURCE: np.asarray([token for part in sources for token in part], dtype="<i4").tobytes(),
             SOURCE_END: source_ends.astype("<i8").tobytes(),
+            ID: np.asarray([digest_of(pair.id) for pair in pairs], dtype="<u8").tobytes(),
         }
         for name, data in content.items():
             with writing(self.folder / name), (self.folder / name).open("ab") as file:
@@ -103,7 +109,7 @@ class SegmentWriter:
             with (self.folder / PAIRS).open("rb") as file:
                 for _ in range(self.pairs):
                     pair = next(pairs, None)
-                    if pair != _from_json(json.loads(file.readline())):
+                    if pair != pair_from_json(json.loads(file.readline())):
                         left = [] if pair is None else [pair]
                         break
                     common += 1
@@ -124,6 +130,7 @@ class SegmentWriter:
             PAIR_START: pairs * 8,
             SOURCE: 4 * int(source_end_P[pairs - 1]) if pairs else 0,
             SOURCE_END: pairs * 8,
+            ID: pairs * 8,
         }
         too_long = int((np.diff(end_P[:pairs], prepend=0) == 0).sum())
         self._progress = {"pairs": pairs, "entries": entries, "too_long": too_long, "bytes": sizes}
@@ -155,6 +162,8 @@ class Segment:
         self.token_N = _map(folder / TOKEN, "<i4", (record.entries,))
         self.end_P = _map(folder / END, "<i8", (record.pairs,))
         self._start_P = _map(folder / PAIR_START, "<i8", (record.pairs,))
+        # Mapped like the rest: it can be read on when the store was compacted meanwhile and the file is gone.
+        self._line_L = _map(folder / PAIRS, "u1", (record.files[PAIRS].bytes,))
         self.source_S, self.source_end_P = self._map_sources()
         #: None unless it is pruned.
         self.weight_N = _map(folder / record.pruned["file"], "<i4", (record.entries,)) if record.pruned else None
@@ -178,26 +187,39 @@ class Segment:
         kept_M = self.kept_M
         return self.key_ND if kept_M is None else self.key_ND[kept_M]
 
+    @property
+    def knows_sources(self) -> bool:
+        """Segments made before nearmt 0.3 do not."""
+        return SOURCE in self.record.files
+
+    @cached_property
+    def id_P(self) -> np.ndarray:
+        """Digests of the pairs' ids; of segments made before nearmt 0.4 they are read from the pairs."""
+        if ID in self.record.files:
+            return _map(self.folder / ID, "<u8", (self.record.pairs,))
+        return np.fromiter((digest_of(pair.id) for pair in self.pairs()), dtype="<u8", count=self.record.pairs)
+
+    @property
+    def deleted_X(self) -> np.ndarray:
+        """Numbers of the pairs that were deleted since the segment was sealed."""
+        deleted = self.record.deleted
+        return np.fromfile(self.folder / deleted["file"], dtype="<i8") if deleted else np.zeros(0, dtype="<i8")
+
     def pair(self, number: int) -> Pair:
-        with (self.folder / PAIRS).open("rb") as file:
-            file.seek(int(self._start_P[number]))
-            return _from_json(json.loads(file.readline()))
+        last = number + 1 == self.record.pairs
+        end = len(self._line_L) if last else int(self._start_P[number + 1])
+        return pair_from_json(json.loads(self._line_L[int(self._start_P[number]) : end].tobytes()))
 
     def pairs(self) -> Iterator[Pair]:
-        return _read_pairs(self.folder / PAIRS)
+        """All pairs, the deleted ones among them."""
+        for number in range(self.record.pairs):
+            yield self.pair(number)
 
 
-def _read_pairs(path: Path) -> Iterator[Pair]:
+def read_pairs(path: Path) -> Iterator[Pair]:
     with path.open("rb") as file:
         for line in file:
-            yield _from_json(json.loads(line))
-
-
-def stored_pairs(folder: Path, manifest: Manifest) -> Iterator[Pair]:
-    """All pairs of a datastore, in corpus order. Needs no keys: what else is damaged does not matter."""
-    manifest.check_files(folder, only=(PAIRS,))
-    for record in manifest.segments:
-        yield from _read_pairs(folder / record.name / PAIRS)
+            yield pair_from_json(json.loads(line))
 
 
 def _map(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -205,12 +227,3 @@ def _map(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     if 0 in shape:
         return np.zeros(shape, dtype=dtype)
     return np.memmap(path, dtype=dtype, mode="c", shape=shape)
-
-
-def _to_json(pair: Pair) -> dict[str, Any]:
-    fields = {"id": pair.id, "source": pair.source, "target": pair.target, "origin": pair.origin}
-    return {**fields, "metadata": dict(sorted(pair.metadata.items()))} if pair.metadata else fields
-
-
-def _from_json(raw: dict[str, Any]) -> Pair:
-    return Pair(**raw)

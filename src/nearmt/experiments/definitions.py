@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from nearmt.experiments.data import GENERAL
 from nearmt.experiments.examples import explain, write_examples
+from nearmt.experiments.on_the_fly import make_on_the_fly
 from nearmt.experiments.rows import Experiment, Row
 from nearmt.methods import PRESETS
 
@@ -134,6 +135,11 @@ def off_domain() -> Experiment:
     return Experiment("off-domain", "General text", rows, QUALITY, reference="base", tested_on=GENERAL)
 
 
+def on_the_fly() -> Experiment:
+    """Section 4.2: the memory grows, or the model is trained again, while texts arrive."""
+    return make_on_the_fly(BASE, FINE_TUNED, KNN, CHUNK, PAPER)
+
+
 def examples() -> Experiment:
     """The paper's appendix of examples: what was retrieved at which step, and what became of it."""
     row = replace(CHUNK, name="example", tuned_as="chunk", tune=False, batch_size=1)
@@ -160,6 +166,7 @@ _FUNCTIONS: tuple[Callable[[], Experiment], ...] = (
     speed,
     languages,
     off_domain,
+    on_the_fly,
     examples,
 )
 EXPERIMENTS: dict[str, Experiment] = {made.name: made for made in (function() for function in _FUNCTIONS)}

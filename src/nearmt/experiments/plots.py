@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from nearmt.errors import MissingPackageError, writing
+from nearmt.experiments.on_the_fly_plots import draw_streams, has_streams, height
 from nearmt.experiments.tables import METRICS, domain_name, value
 
 _DRAWN = ("bleu", "tokens_per_second")
 
 
 def plot(report: dict[str, Any], path: Path) -> bool:
-    """Bars for every row, in groups for every domain; False if there is nothing to draw."""
+    """Bars for every row, in groups for every domain, or the course of streams; False if there is nothing to draw."""
     drawn = drawable(report)
     if not drawn:
         return False
@@ -26,11 +27,10 @@ def plot(report: dict[str, Any], path: Path) -> bool:
 
     # Text as text, and the same file for the same numbers.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "nearmt", "font.size": 9}):
-        figure = Figure(figsize=(9, 3.2 * len(drawn)), layout="constrained")
-        panels = figure.subplots(len(drawn), 1, squeeze=False)[:, 0]
-        for panel, metric in zip(panels, drawn, strict=True):
-            _draw(panel, report, metric)
-        handles, labels = panels[0].get_legend_handles_labels()
+        streams = has_streams(report)
+        figure = Figure(figsize=(9, height(report) if streams else 3.2 * len(drawn)), layout="constrained")
+        first = draw_streams(figure, report) if streams else _draw_bars(figure, report, drawn)
+        handles, labels = first.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
         figure.suptitle(report["title"])
         with writing(path):
@@ -43,6 +43,14 @@ def plot(report: dict[str, Any], path: Path) -> bool:
 def drawable(report: dict[str, Any]) -> list[str]:
     """The metrics of a report that can be drawn."""
     return [metric for metric in _DRAWN if metric in report["metrics"] and _has(report, metric)]
+
+
+def _draw_bars(figure: Any, report: dict[str, Any], drawn: list[str]) -> Any:
+    """A panel for every metric; the first one is given back."""
+    panels = figure.subplots(len(drawn), 1, squeeze=False)[:, 0]
+    for panel, metric in zip(panels, drawn, strict=True):
+        _draw(panel, report, metric)
+    return panels[0]
 
 
 def _draw(panel: Any, report: dict[str, Any], metric: str) -> None:

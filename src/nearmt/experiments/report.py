@@ -36,6 +36,8 @@ def write_report(workshop: Workshop, experiment: Experiment) -> Written:
     if not cells:
         raise InputError(f"{out}: has nothing of the experiment {name} yet; run it without --report")
     cells = _with_comet(workshop, experiment, cells)
+    if experiment.procedure is not None:
+        cells = [experiment.procedure.shown(workshop, cell) for cell in cells]
     report = make_report(workshop.shelf, experiment, cells)
     write_json(out / f"{name}.json", report)
     with open_file(out / f"{name}.md", Encoding()) as file:
@@ -66,7 +68,7 @@ def make_report(shelf: Shelf, experiment: Experiment, cells: Sequence[Cell]) -> 
         "reference": experiment.reference,
         "tested_on": experiment.tested_on,
         "metrics": list(experiment.metrics),
-        "rows": [{"name": row.name, "label": row.label} for row in experiment.rows if row.name in measured],
+        "rows": [{"name": row.name, "label": row.label} for row in experiment.among(measured)],
         "domains": domains,
         #: Who measured: each cell says which of these.
         "runs": runs,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from nearmt.contracts import Pair
     from nearmt.experiments.cells import Cell
     from nearmt.experiments.config import ExperimentConfig
+    from nearmt.experiments.data import Domain
     from nearmt.experiments.workshop import Workshop
     from nearmt.translator import Translator
 
@@ -38,6 +39,8 @@ class Row:
     adaptive: bool = False
     batch_size: int | None = None
     search_device: str | None = None
+    #: On the fly: so many sentences are translated before they are learned; None where that is done once or never.
+    learn_every: int | None = None
 
     @property
     def tuning_name(self) -> str:
@@ -46,6 +49,40 @@ class Row:
     @property
     def tunable(self) -> bool:
         return self.tune and self.method != "plain"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a row gave on a domain."""
+
+    evaluation: dict[str, Any]
+    translations: list[str]
+    settings: dict[str, Any]
+    facts: dict[str, Any]
+    #: The lines that were translated.
+    pairs: list[Pair]
+    speeds_count: bool
+
+
+class Procedure(Protocol):
+    """How a cell is measured, where that is more than to translate a test set."""
+
+    def check(self, workshop: Workshop, domain: Domain, rows: list[Row]) -> None:
+        """Refuse what cannot be measured, before anything is."""
+
+    def signature(self, workshop: Workshop, domain: Domain, row: Row) -> str:
+        """Everything that a cell is made from."""
+
+    def test_digest(self, workshop: Workshop, domain: Domain) -> str:
+        """Names the lines that are translated."""
+
+    def measure(self, workshop: Workshop, domain: Domain, row: Row) -> Measured: ...
+
+    def tidy(self, workshop: Workshop, domain: Domain, row: Row) -> None:
+        """Remove what is not needed once the cell is kept."""
+
+    def shown(self, workshop: Workshop, cell: Cell) -> Cell:
+        """A kept cell as reports show it."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +106,12 @@ class Experiment:
     borrows: bool = True
     measure: Measure | None = None
     write: Write | None = None
+    procedure: Procedure | None = None
+
+    def among(self, names: Iterable[str]) -> list[Row]:
+        """The rows with these names, in the order of the tables."""
+        wanted = set(names)
+        return [row for row in self.rows if row.name in wanted]
 
     def chosen(self, config: ExperimentConfig) -> list[Row]:
         """The rows that were asked for."""

@@ -16,7 +16,8 @@ from nearmt.evaluation import evaluate
 from nearmt.experiments.cells import Cell
 from nearmt.experiments.data import Domain, check_domain_name, find_domains
 from nearmt.experiments.machine import describe_commit, describe_machine
-from nearmt.experiments.rows import Experiment, Row
+from nearmt.experiments.rows import Experiment, Measured, Row
+from nearmt.experiments.tables import TIMED
 from nearmt.experiments.workshop import Workshop
 from nearmt.translator import Translator
 
@@ -42,12 +43,14 @@ def tasks_of(workshop: Workshop, experiment: Experiment) -> list[Task]:
     for domain in domains:
         check_domain_name(domain.name)
         _check_files(workshop, experiment, domain, rows)
-    return [Task(experiment, domain, _given(workshop, domain, row)) for domain in domains for row in rows]
+    return [Task(experiment, domain, _given(workshop, experiment, domain, row)) for domain in domains for row in rows]
 
 
-def _given(workshop: Workshop, domain: Domain, row: Row) -> Row:
+def _given(workshop: Workshop, experiment: Experiment, domain: Domain, row: Row) -> Row:
     """A row that is not tuned here has the settings that it was tuned to elsewhere, if it was."""
-    return row if row.tune else dataclasses.replace(row, settings=workshop.known_settings(domain, row))
+    if row.tune or experiment.procedure is not None:
+        return row
+    return dataclasses.replace(row, settings=workshop.known_settings(domain, row))
 
 
 def _needless(row: Row, device: str) -> bool:
@@ -56,6 +59,9 @@ def _needless(row: Row, device: str) -> bool:
 
 
 def _check_files(workshop: Workshop, experiment: Experiment, domain: Domain, rows: list[Row]) -> None:
+    if experiment.procedure is not None:
+        experiment.procedure.check(workshop, domain, rows)
+        return
     general = workshop.setup.general
     (general if experiment.tested_on else domain).files("test")
     if any(row.method != "plain" or row.fine_tuned for row in rows):
@@ -99,12 +105,14 @@ def _known(workshop: Workshop, task: Task) -> bool:
 
 
 def _shows_speed(experiment: Experiment) -> bool:
-    return "tokens_per_second" in experiment.metrics
+    return not TIMED.isdisjoint(experiment.metrics)
 
 
 def signature_of(workshop: Workshop, task: Task) -> str:
     """Everything that a cell is made from, known before anything is loaded."""
     experiment, row = task.experiment, task.row
+    if experiment.procedure is not None:
+        return experiment.procedure.signature(workshop, task.domain, row)
     parts = [
         workshop.setup.row_signature(task.domain, row),
         f"test:{test_digest(workshop, task)}",
@@ -121,7 +129,7 @@ def search_of(workshop: Workshop, experiment: Experiment) -> SearchConfig:
 
 
 def test_pairs(workshop: Workshop, task: Task) -> list[Pair]:
-    domain = _tested(workshop, task)
+    domain = _test_domain(workshop, task)
     pairs = domain.pairs("test", workshop.setup.config.limit)
     if not task.experiment.few:
         return pairs
@@ -131,11 +139,13 @@ def test_pairs(workshop: Workshop, task: Task) -> list[Pair]:
 
 def test_digest(workshop: Workshop, task: Task) -> str:
     config = workshop.setup.config
+    if task.experiment.procedure is not None:
+        return task.experiment.procedure.test_digest(workshop, task.domain)
     few = f"-{config.examples}" if task.experiment.few else ""
-    return _tested(workshop, task).digest("test", config.limit) + few
+    return _test_domain(workshop, task).digest("test", config.limit) + few
 
 
-def _tested(workshop: Workshop, task: Task) -> Domain:
+def _test_domain(workshop: Workshop, task: Task) -> Domain:
     return workshop.setup.general if task.experiment.tested_on else task.domain
 
 
@@ -147,27 +157,38 @@ def _measured(workshop: Workshop, task: Task, command: str) -> Cell:
         cell = dataclasses.replace(twin, experiment=place[0], domain=place[1], row=place[2])
         workshop.shelf.keep(cell, workshop.shelf.translations(twin))
         return cell
+    if task.experiment.procedure is not None:
+        found = task.experiment.procedure.measure(workshop, task.domain, task.row)
+    else:
+        found = _tested(workshop, task)
+    cell = Cell(
+        *place,
+        signature=signature,
+        test=test_digest(workshop, task),
+        evaluation=workshop.setup.public(found.evaluation),
+        settings=workshop.setup.public(found.settings),
+        facts=workshop.setup.public(found.facts),
+        machine=describe_machine(workshop.setup.model),
+        speeds_count=found.speeds_count,
+        commit=config.commit or describe_commit(),
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=command,
+    )
+    workshop.shelf.keep_test(cell.test, found.pairs)
+    workshop.shelf.keep(cell, found.translations)
+    if task.experiment.procedure is not None:
+        task.experiment.procedure.tidy(workshop, task.domain, task.row)
+    return cell
+
+
+def _tested(workshop: Workshop, task: Task) -> Measured:
+    """Translate the test set."""
     pairs = test_pairs(workshop, task)
     translator, settings, facts = make_system(workshop, task)
     with workshop.working(f"{task.experiment.name} {task.domain.name} {task.row.name}") as progress:
         measure = task.experiment.measure or _scored
         evaluation, texts = measure(translator, pairs, progress)
-    cell = Cell(
-        *place,
-        signature=signature,
-        test=test_digest(workshop, task),
-        evaluation=workshop.setup.public(evaluation),
-        settings=workshop.setup.public(settings),
-        facts=workshop.setup.public(facts),
-        machine=describe_machine(workshop.setup.model),
-        speeds_count=not config.side_by_side,
-        commit=config.commit or describe_commit(),
-        date=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=command,
-    )
-    workshop.shelf.keep_test(cell.test, pairs)
-    workshop.shelf.keep(cell, texts)
-    return cell
+    return Measured(evaluation, texts, settings, facts, pairs, not workshop.setup.config.side_by_side)
 
 
 def make_system(workshop: Workshop, task: Task) -> tuple[Translator, dict[str, Any], dict[str, Any]]:
@@ -195,6 +216,7 @@ def _scored(translator: Translator, pairs: list[Pair], progress: Progress | None
 
 def wanted_cells(workshop: Workshop, experiment: Experiment) -> Iterator[Cell]:
     """All finished cells, in the order of the tables."""
-    places = {row.name: number for number, row in enumerate(experiment.rows)}
-    cells = [cell for cell in workshop.shelf.cells(experiment.name) if cell.row in places]
+    found = workshop.shelf.cells(experiment.name)
+    places = {row.name: number for number, row in enumerate(experiment.among(cell.row for cell in found))}
+    cells = [cell for cell in found if cell.row in places]
     yield from sorted(cells, key=lambda cell: places[cell.row])

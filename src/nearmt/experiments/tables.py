@@ -14,7 +14,12 @@ METRICS: dict[str, tuple[str, str]] = {
     "tokens_per_second": ("Tokens a second", ".0f"),
     "average_interval": ("Average interval between searches", ".2f"),
     "searches_per_sentence": ("Searches a sentence", ".2f"),
+    "learning_seconds": ("Learning, seconds", ".1f"),
+    "inference_seconds": ("Translating, seconds", ".1f"),
+    "total_seconds": ("Both together, seconds", ".1f"),
 }
+#: Those that count only if the machine did nothing else.
+TIMED = frozenset({"tokens_per_second", "learning_seconds", "inference_seconds", "total_seconds"})
 #: Below this a difference is marked.
 SIGNIFICANT = 0.05
 _NAMES = {"it": "IT"}
@@ -28,6 +33,7 @@ def markdown(report: dict[str, Any]) -> str:
             parts += [f"## {METRICS[metric][0]}", table]
             if metric == "bleu" and (differences := difference_table(report)):
                 parts.append(differences)
+    parts += [part for domain in report["domains"] for part in window_table(report, domain)]
     if tuned := settings_table(report):
         parts += ["## Settings", tuned]
     return "\n\n".join(parts)
@@ -36,7 +42,7 @@ def markdown(report: dict[str, Any]) -> str:
 def value(report: dict[str, Any], row: str, domain: str, metric: str) -> float | None:
     """A number, or None where it was not measured or does not count."""
     cell = report["cells"][domain].get(row)
-    if cell is None or (metric == "tokens_per_second" and not report["runs"][cell["run"]]["speeds_count"]):
+    if cell is None or (metric in TIMED and not report["runs"][cell["run"]]["speeds_count"]):
         return None
     found = cell["evaluation"].get(metric)
     return None if found is None else float(found)
@@ -90,6 +96,26 @@ def settings_table(report: dict[str, Any]) -> str | None:
                 score = _number(cell["dev_score"], ".2f")
                 lines.append(f"| {row['label']} | {domain_name(domain)} | {settings} | {score} |")
     return "\n".join(["| | domain | settings | dev |", "|---|---|---|---:|", *lines]) if lines else None
+
+
+def window_table(report: dict[str, Any], domain: str) -> list[str]:
+    """BLEU over time, of experiments that have a time: windows in rows, systems in columns, below a heading."""
+    found = [(row["label"], report["cells"][domain].get(row["name"])) for row in report["rows"]]
+    cells = {label: cell["evaluation"]["windows"] for label, cell in found if cell and "windows" in cell["evaluation"]}
+    if not cells:
+        return []
+    # Streams of other lengths, from runs with another --limit, stand beside each other.
+    spans = sorted({(window["start"], window["end"]) for windows in cells.values() for window in windows})
+    scores = {
+        label: {(window["start"], window["end"]): window["bleu"] for window in windows}
+        for label, windows in cells.items()
+    }
+    lines = [["sentences", *cells], ["---", *["---:"] * len(cells)]]
+    for span in spans:
+        name = f"{span[0] + 1:,}-{span[1]:,}"
+        lines.append([name, *(_number(scores[label].get(span), ".2f") for label in cells)])
+    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return [f"## {domain_name(domain)}: BLEU over time", table]
 
 
 def domain_name(domain: str) -> str:

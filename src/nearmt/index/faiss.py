@@ -71,21 +71,19 @@ class FaissIndex:
 
     @classmethod
     def build(cls, key_ND: np.ndarray, factory: str) -> FaissIndex:
-        entries, columns = key_ND.shape
-        index = make_index(factory, columns)
-        if not index.is_trained:
-            # Annealing for a kind of search that is never used here takes longer than all the rest.
-            if hasattr(_inner(index), "do_polysemous_training"):
-                _inner(index).do_polysemous_training = False
-            with _refusing(factory, f"{entries} entries are too few to train it; leave the choice to nearmt"):
-                index.train(_training_sample(key_ND, index))
-        found = cls(index, factory)
+        found = cls(train(key_ND, factory), factory)
         found.effort = found.efforts[0] if found.efforts else 0
-        with _refusing(factory, "FAISS cannot search it with a mask; use Flat, IVF...,SQ8, IVF...,PQ... or HNSW..."):
-            for block in _blocks(key_ND):
-                index.add(block)
-            found.nominate(torch.zeros(1, columns), 1, torch.ones(entries, dtype=torch.bool))
+        found.fill(key_ND)
         return found
+
+    def fill(self, key_ND: np.ndarray) -> None:
+        """Add the entries, and see whether they can be searched as they will be."""
+        entries, columns = key_ND.shape
+        reason = "FAISS cannot search it with a mask; use Flat, IVF...,SQ8, IVF...,PQ... or HNSW..."
+        with _refusing(self._factory, reason):
+            for start in range(0, entries, _BLOCK):
+                self._index.add(np.ascontiguousarray(key_ND[start : start + _BLOCK], dtype=np.float32))
+            self.nominate(torch.zeros(1, columns), 1, torch.ones(entries, dtype=torch.bool))
 
     @property
     def efforts(self) -> list[int]:
@@ -100,30 +98,24 @@ class FaissIndex:
         return {"kind": "faiss", "factory": self._factory, "effort": self.effort}
 
     def save(self, path: Path) -> None:
-        try:
-            import_faiss().write_index(self._index, str(path))
-        except RuntimeError as error:  # FAISS's only kind, a full disk included
-            reason = str(error).rpartition(": ")[2].strip() or "FAISS could not write it"
-            raise OutputError(f"{path}: cannot be written ({reason})") from error
+        write(self._index, path)
 
     @classmethod
     def load(cls, path: Path, description: dict[str, Any]) -> FaissIndex:
-        faiss = import_faiss()
-        try:
-            index = faiss.read_index(str(path))
-        except RuntimeError as error:
-            raise DatastoreError(f"{path}: not a readable index; run `nearmt reindex`") from error
-        return cls(index, description["factory"], description["effort"])
+        return cls(read(path), description["factory"], description["effort"])
 
     def nominate(self, query_BD: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
-        query = np.ascontiguousarray(query_BD.detach().cpu().numpy(), dtype=np.float32)
-        wanted = min(count * self._oversampling, max(1, self._index.ntotal))
-        selector = None if allowed_N is None else _selector(allowed_N)
+        wanted = min(self.width(count), max(1, self._index.ntotal))
         # The parameters only point at the selector: it has to outlive the search.
-        _, entry = self._index.search(query, wanted, params=self._parameters(selector, wanted))
+        selector = None if allowed_N is None else selector_of(allowed_N)
+        _, entry = self._index.search(as_queries(query_BD), wanted, params=self._parameters(selector, wanted))
         entry_BK = torch.from_numpy(entry).to(query_BD.device)
         short = count - entry_BK.shape[1]
         return torch.nn.functional.pad(entry_BK, (0, short), value=-1) if short > 0 else entry_BK
+
+    def width(self, count: int) -> int:
+        """How many are nominated where so many are asked for."""
+        return count * self._oversampling
 
     def _parameters(self, selector: Any, wanted: int) -> Any:
         faiss = import_faiss()
@@ -138,7 +130,11 @@ class FaissIndex:
         return parameters
 
 
-def _selector(allowed_N: Tensor) -> Any:
+def as_queries(query_BD: Tensor) -> np.ndarray:
+    return np.ascontiguousarray(query_BD.detach().cpu().numpy(), dtype=np.float32)
+
+
+def selector_of(allowed_N: Tensor) -> Any:
     faiss = import_faiss()
     bitmap = np.packbits(allowed_N.cpu().numpy(), bitorder="little")
     selector = faiss.IDSelectorBitmap(bitmap)
@@ -146,13 +142,49 @@ def _selector(allowed_N: Tensor) -> Any:
     return selector
 
 
+def train(key_ND: np.ndarray, factory: str) -> Any:
+    """An index without entries, trained on a sample of these if it has to be."""
+    entries, columns = key_ND.shape
+    index = make_index(factory, columns)
+    if not index.is_trained:
+        # Annealing for a kind of search that is never used here takes longer than all the rest.
+        if hasattr(_inner(index), "do_polysemous_training"):
+            _inner(index).do_polysemous_training = False
+        # Tables of distances between centres and codes would take more memory than the codes of all entries.
+        if hasattr(_inner(index), "use_precomputed_table"):
+            _inner(index).use_precomputed_table = -1
+        with _refusing(factory, f"{entries} entries are too few to train it; leave the choice to nearmt"):
+            index.train(_training_sample(key_ND, index))
+    return index
+
+
 def _training_sample(key_ND: np.ndarray, index: Any) -> np.ndarray:
-    """Enough keys to train on, evenly spaced: FAISS wants at least 39 a list, and more only cost time."""
-    lists = getattr(_inner(index), "nlist", 256)
-    stride = max(1, len(key_ND) // (48 * max(256, lists)))
+    """Enough keys to train on, evenly spaced."""
+    stride = max(1, len(key_ND) // _training_size(index))
     return np.ascontiguousarray(key_ND[::stride], dtype=np.float32)
 
 
-def _blocks(key_ND: np.ndarray) -> Iterator[np.ndarray]:
-    for start in range(0, len(key_ND), _BLOCK):
-        yield np.ascontiguousarray(key_ND[start : start + _BLOCK], dtype=np.float32)
+def _training_size(index: Any) -> int:
+    """FAISS wants at least 39 keys a list, and more only cost time."""
+    return 48 * max(256, getattr(_inner(index), "nlist", 256))
+
+
+def training_size(factory: str, columns: int) -> int:
+    """How many keys an index of this kind is trained on."""
+    return _training_size(make_index(factory, columns))
+
+
+def write(index: Any, path: Path) -> None:
+    try:
+        import_faiss().write_index(index, str(path))
+    except RuntimeError as error:  # FAISS's only kind, a full disk included
+        reason = str(error).rpartition(": ")[2].strip() or "FAISS could not write it"
+        raise OutputError(f"{path}: cannot be written ({reason})") from error
+
+
+def read(path: Path) -> Any:
+    faiss = import_faiss()
+    try:
+        return faiss.read_index(str(path), faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE)
+    except RuntimeError as error:
+        raise DatastoreError(f"{path}: not a readable index; run `nearmt reindex`") from error

@@ -116,9 +116,13 @@ class ChunkMethod(RetrievingMethod):
         return self.config.recall == "cache" and self.config.scope == "batch"
 
     def retriever(
-        self, source_lengths: Sequence[int], max_steps: int, sources: Sequence[Sequence[int]] = ()
+        self,
+        store: EntrySource,
+        source_lengths: Sequence[int],
+        max_steps: int,
+        sources: Sequence[Sequence[int]] = (),
     ) -> Retriever:
-        return Chunked(self.store, self._plan, source_lengths, max_steps, sources)
+        return Chunked(store, self._plan, source_lengths, max_steps, sources)
 
     def settings(self) -> str:
         return settings_signature(self.config, self.mixer)

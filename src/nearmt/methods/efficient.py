@@ -49,10 +49,14 @@ class EfficientMethod(RetrievingMethod):
         return self.config.reuse_scope == "batch"
 
     def retriever(
-        self, source_lengths: Sequence[int], max_steps: int, sources: Sequence[Sequence[int]] = ()
+        self,
+        store: EntrySource,
+        source_lengths: Sequence[int],
+        max_steps: int,
+        sources: Sequence[Sequence[int]] = (),
     ) -> Retriever:
         assert self.config.reuse_distance is not None
-        return Reusing(self.store, self.config.k, self.config.reuse_distance, self.shares_batch, len(source_lengths))
+        return Reusing(store, self.config.k, self.config.reuse_distance, self.shares_batch, len(source_lengths))
 
     def settings(self) -> str:
         return settings_signature(self.config, self.mixer)

@@ -92,9 +92,13 @@ class KnnMethod(RetrievingMethod):
         super().__init__(store, search_mixer(self.config), self.config.guard)
 
     def retriever(
-        self, source_lengths: Sequence[int], max_steps: int, sources: Sequence[Sequence[int]] = ()
+        self,
+        store: EntrySource,
+        source_lengths: Sequence[int],
+        max_steps: int,
+        sources: Sequence[Sequence[int]] = (),
     ) -> Retriever:
-        return EveryStep(self.store, self.config.k, len(source_lengths))
+        return EveryStep(store, self.config.k, len(source_lengths))
 
     def settings(self) -> str:
         return settings_signature(self.config, self.mixer)

@@ -44,10 +44,10 @@ class FixedMixer:
 
 
 def multiplicity(found: Retrieved, store: EntrySource) -> Tensor | None:
-    """How many entries each neighbour stands for, [B, K]; None where all stand for themselves.
+    """What multiplies exp(-d / T) of each neighbour, [B, K]; None where all count alike.
 
-    A pruned store merges entries into others that are found in their stead. Its chunks stay whole: an entry
-    that was merged still stands for itself where a chunk brings it into the cache.
+    A store among several has a weight. A pruned store merges entries into others that are found in their stead.
+    Its chunks stay whole: an entry that was merged still stands for itself where a chunk brings it into the cache.
     """
     weight_BK = store.weights(found.entry_BK)
-    return None if weight_BK is None else weight_BK.clamp(min=1.0)
+    return None if weight_BK is None else torch.where(weight_BK == 0, 1.0, weight_BK)

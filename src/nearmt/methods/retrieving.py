@@ -20,7 +20,9 @@ class RetrievingState:
     def __init__(
         self, store: EntrySource, retriever: Retriever, mixer: Mixer, trust: list[float] | None, trace: bool
     ) -> None:
-        self._store, self._retriever, self._mixer = store, retriever, mixer
+        #: Names the entries of the evidence.
+        self.store = store
+        self._retriever, self._mixer = retriever, mixer
         #: Of each sentence: how much of their share its neighbours get; None for all of it.
         self._trust = trust
         self.evidence: list[Evidence] | None = [] if trace else None
@@ -31,9 +33,9 @@ class RetrievingState:
 
     def log_probs(self, step: Step) -> Tensor:
         """log p(y_t | y_<t, x) of equation 3."""
-        found = self._retriever.retrieve(self._store.query(step.hidden_BH), step.time, step.sources)
+        found = self._retriever.retrieve(self.store.query(step.hidden_BH), step.time, step.sources)
         log_prob_BV = torch.log_softmax(step.logits_BV, dim=-1)
-        evidence = self._mixer.evidence(found, self._store, log_prob_BV)
+        evidence = self._mixer.evidence(found, self.store, log_prob_BV)
         if self._trust is not None:
             evidence.share_B *= torch.tensor([self._trust[source] for source in step.sources]).to(evidence.share_B)
         if self.evidence is not None:
@@ -54,9 +56,13 @@ class RetrievingMethod:
         self.store, self.mixer, self.guard = store, mixer, guard
 
     def retriever(
-        self, source_lengths: Sequence[int], max_steps: int, sources: Sequence[Sequence[int]] = ()
+        self,
+        store: EntrySource,
+        source_lengths: Sequence[int],
+        max_steps: int,
+        sources: Sequence[Sequence[int]] = (),
     ) -> Retriever:
-        """A retriever for a request of sentences with these |x| and tokens."""
+        """A retriever for a request of sentences with these |x| and tokens, from the store as it was at its start."""
         raise NotImplementedError
 
     def settings(self) -> str:
@@ -66,11 +72,13 @@ class RetrievingMethod:
     def begin(
         self, source_lengths: Sequence[int], max_steps: int, trace: bool, sources: Sequence[Sequence[int]] = ()
     ) -> RetrievingState:
-        retriever = self.retriever(source_lengths, max_steps, sources)
-        trust = [self.store.trust(source) for source in sources] if self.guard and sources else None
+        # Whatever is added meanwhile, a request sees one state of the store.
+        store = self.store.snapshot()
+        retriever = self.retriever(store, source_lengths, max_steps, sources)
+        trust = [store.trust(source) for source in sources] if self.guard and sources else None
         if trust is not None and all(share == 1.0 for share in trust):
             trust = None
-        return RetrievingState(self.store, retriever, self.mixer, trust, trace)
+        return RetrievingState(store, retriever, self.mixer, trust, trace)
 
     def signature(self) -> str:
         return f"method:{self.name}|datastore:{self.store.identity}|{self.settings()}"

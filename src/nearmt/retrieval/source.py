@@ -13,6 +13,9 @@ from nearmt.contracts import Neighbours
 class EntrySource(Protocol):
     """Entries by number, in corpus order. An entry of -1 is none."""
 
+    def snapshot(self) -> EntrySource:
+        """The source as it is at this moment, whatever becomes of it: what a request reads."""
+
     @property
     def identity(self) -> str:
         """Changes whenever the content does."""
@@ -42,7 +45,8 @@ class EntrySource(Protocol):
         """Target tokens of entries, any shape."""
 
     def weights(self, entry: Tensor) -> Tensor | None:
-        """How many entries each of these stands for, any shape; None where all stand for themselves."""
+        """How much each of these counts, any shape: how many it stands for (0: merged into another), times the
+        weight of its store. None where all count alike."""
 
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         """The first columns of the entries' keys, [M, columns]."""

@@ -8,7 +8,7 @@ behind its last block when the same build is started again.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
@@ -16,22 +16,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from nearmt import __version__
 from nearmt.config import Config, option
 from nearmt.contracts import Pair, Progress
-from nearmt.datastore import Manifest, Segment, SegmentRecord, SegmentWriter
+from nearmt.datastore import Calibration, Manifest, Segment, SegmentRecord, SegmentWriter
 from nearmt.datastore.files import writer_lock
 from nearmt.datastore.ids import with_ids
 from nearmt.datastore.manifest import FileRecord, reduction_name
 from nearmt.errors import DatastoreError, OutputError, writing
 from nearmt.models import TranslationModel
 from nearmt.reduction import Reduction
-from nearmt.store.calibrate import calibrate, likely_weight
+from nearmt.store.calibrate import expected, measured
 from nearmt.store.encode import blocks_of, encode_block, fitting_sample
 from nearmt.store.indexing import check_factory, index_segment
 from nearmt.store.pretrained import pretrained_reduction
-from nearmt.store.similar import typical_familiarity
+from nearmt.store.snapshot import Part, Snapshot, gone_of
 
 #: Columns that the neighbours' cache compares by default, and for which distances are measured.
 CACHE_COLUMNS = 64
@@ -68,7 +69,7 @@ def build(
     with writing(work):
         work.mkdir(parents=True, exist_ok=True)
     with writer_lock(work):
-        pairs = with_ids(pairs, {})
+        pairs = with_ids(pairs)
         reduction, pairs = _reduction_for(model, pairs, config)
         writer = SegmentWriter(work / "segment-000001", build_settings(model, reduction))
         write_pairs(writer, pairs, model, reduction, progress)
@@ -126,7 +127,7 @@ def seal(
         cache_columns=cache_columns_of(reduction),
         reduction=reduction.identity,
         reduction_file=FileRecord.of(folder / reduction_name(reduction.identity)),
-        calibration=calibrate([], reduction, cache_columns_of(reduction)),
+        calibration=expected(reduction, cache_columns_of(reduction)),
         segments=(),
         nearmt=__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -143,19 +144,36 @@ def update(
     model: TranslationModel | None = None,
 ) -> Manifest:
     """Measure the store as it is now and replace its manifest; what needs the model stays without one."""
-    segments = [Segment(folder / record.name, record, reduction.columns) for record in records]
-    recalls = [(r.index["recall"], r.kept) for r in records if "recall" in r.index]
-    recall = sum(r * n for r, n in recalls) / sum(n for _, n in recalls) if recalls else None
-    device = None if model is None else model.seq2seq.device
-    calibration = calibrate(segments, reduction, cache_columns_of(reduction), device)
-    weight, familiar = manifest.calibration.likely_weight, manifest.calibration.familiar
-    if model is not None:
-        weight = likely_weight(model, segments, reduction.columns, calibration.search_scale)
-        familiar = typical_familiarity(segments)
-    calibration = replace(calibration, recall=recall, likely_weight=weight, familiar=familiar)
-    manifest = replace(manifest, segments=tuple(records), calibration=calibration)
+    manifest = replace(manifest, segments=tuple(records))
+    calibration = measure(folder, manifest, reduction, model)
+    manifest = replace(manifest, calibration=calibration)
     manifest.save(folder)
     return manifest
+
+
+def measure(folder: Path, manifest: Manifest, reduction: Reduction, model: TranslationModel | None) -> Calibration:
+    """The calibration of the sealed segments that a manifest names."""
+    device = torch.device("cpu") if model is None else model.seq2seq.device
+    segments = [Segment(folder / record.name, record, reduction.columns) for record in manifest.segments]
+    parts = [Part(segment, device, "auto") for segment in segments]
+    seen = [~gone_of(segment) for segment in segments]
+    columns = cache_columns_of(reduction)
+    store = Snapshot(
+        manifest.identity,
+        parts,
+        reduction.to(device),
+        manifest.calibration,
+        columns,
+        device,
+        np.concatenate(seen) if seen else None,
+    )
+    return measured(store, manifest.calibration, columns, mean_recall(manifest.segments), model)
+
+
+def mean_recall(records: Sequence[SegmentRecord]) -> float | None:
+    """Of all indexes that are not exact; None where all are."""
+    recalls = [(record.index["recall"], record.kept) for record in records if "recall" in record.index]
+    return sum(recall * n for recall, n in recalls) / sum(n for _, n in recalls) if recalls else None
 
 
 def cache_columns_of(reduction: Reduction) -> int:

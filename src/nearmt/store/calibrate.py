@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from nearmt.contracts import Index, Neighbours
-from nearmt.datastore import Calibration, Segment
+from nearmt.datastore import Calibration
 from nearmt.index import TorchIndex
 from nearmt.models import TranslationModel
 from nearmt.reduction import Reduction
 from nearmt.store.entries import Entries
-from nearmt.store.indexing import open_index
 from nearmt.store.recall import NEIGHBOURS, QUERIES, sample
 from nearmt.store.search import Searcher
+from nearmt.store.snapshot import Snapshot
 
 #: T in units of the typical squared distance between a query and its neighbours.
 TEMPERATURE_SHARE = 0.5
@@ -26,26 +28,35 @@ _FEWEST_PAIRS = 20
 _EM_STEPS = 60
 
 
-def calibrate(
-    segments: list[Segment], reduction: Reduction, cache_columns: int, device: torch.device | None = None
+def measured(
+    store: Snapshot, before: Calibration, cache_columns: int, recall: float | None, model: TranslationModel | None
 ) -> Calibration:
-    """Distances of a sample of entries to their nearest in other sentences, by exact search of those that are kept."""
-    entries = Entries(segments, device or torch.device("cpu"))
-    fallback = _from_variance(reduction, cache_columns)
-    if not len(entries):
+    """The store as it is now. What needs the model stays as it was before, without one."""
+    found = distances(store, cache_columns)
+    weight = before.likely_weight if model is None else likely_weight(model, store, found.search_scale)
+    familiar = store.typical_familiarity()
+    return replace(found, recall=recall, likely_weight=weight, familiar=familiar)
+
+
+def distances(store: Snapshot, cache_columns: int) -> Calibration:
+    """Of a sample of entries to their nearest in other sentences, by exact search of those that can be found."""
+    entries = store.entries
+    fallback = expected(store.reduction, cache_columns)
+    found_N, findable = store.findable_N(), store.findable()
+    if not findable:
         return fallback
-    sample_Q = sample(entries.kept, QUERIES).to(entries.device)
-    if entries.kept_N is not None:
-        sample_Q = entries.kept_N.nonzero().flatten()[sample_Q]
-    query_QD = entries.keys(sample_Q, reduction.columns)
+    sample_Q = sample(findable, QUERIES).to(entries.device)
+    if found_N is not None:
+        sample_Q = found_N.nonzero().flatten()[sample_Q]
+    query_QD = entries.keys(sample_Q, store.columns)
     exact = [TorchIndex(key_ND) for key_ND in entries.keys_by_segment]
-    searcher = Searcher(entries, list[Index](exact), reduction.columns)
-    found = searcher.search(query_QD, NEIGHBOURS + _OWN_SENTENCE, entries.kept_N)
+    searcher = Searcher(entries, list[Index](exact), store.columns)
+    found = searcher.search(query_QD, NEIGHBOURS + _OWN_SENTENCE, found_N)
     found = _of_other_sentences(entries, sample_Q, found)
     there_QK = ~torch.isinf(found.distance_BK)
     squared = found.distance_BK[there_QK]
     if not len(squared):
-        return fallback
+        return replace(fallback, entries=findable)
     own_QK = torch.arange(len(sample_Q), device=entries.device)[:, None].expand_as(there_QK)[there_QK]
     cache_key_XE = entries.keys(found.entry_BK[there_QK], cache_columns)
     distance_X = (cache_key_XE - query_QD[own_QK, :cache_columns]).square().sum(dim=1).sqrt()
@@ -55,37 +66,38 @@ def calibrate(
         cache_scale=float(distance_X.median()) or fallback.cache_scale,
         queries=len(sample_Q),
         k=NEIGHBOURS,
+        entries=findable,
     )
 
 
-def likely_weight(model: TranslationModel, segments: list[Segment], columns: int, search_scale: float) -> float | None:
+def likely_weight(model: TranslationModel, store: Snapshot, search_scale: float) -> float | None:
     """The lambda of equation 3 under which a sample of the store's sentences is most likely.
 
     Each sentence is left out of its own search. The better neighbours predict its tokens where the
     model does not, the larger the weight: it tells a domain that is strange to the model from one
     that is not.
     """
-    entries = Entries(segments, model.seq2seq.device)
-    numbers = [n for n in sample(entries.pair_count, _SCORED_PAIRS, seed=1).tolist() if len(entries.of_pair(n))]
+    entries, everything = store.entries, list(store.numbers())
+    chosen = [everything[place] for place in sample(len(everything), _SCORED_PAIRS, seed=1).tolist()]
+    numbers = [number for number in chosen if len(entries.of_pair(number))]
     if len(numbers) < _FEWEST_PAIRS:
         return None
-    indexes = [open_index(s, key, "auto") for s, key in zip(segments, entries.keys_by_segment, strict=True)]
-    searcher = Searcher(entries, indexes, columns)
     temperature = TEMPERATURE_SHARE * search_scale
-    neighbour_X = torch.cat([_neighbours_say(entries, searcher, n, columns, temperature).cpu() for n in numbers])
+    neighbour_X = torch.cat([_neighbours_say(store, number, temperature).cpu() for number in numbers])
     model_parts = []
     for start in range(0, len(numbers), _SCORED_TOGETHER):
         batch = numbers[start : start + _SCORED_TOGETHER]
-        sources = [model.codec.source_ids(entries.pair(n).source) for n in batch]
+        sources = [model.codec.source_ids(store.pair(n).source) for n in batch]
         targets = [entries.tokens(entries.of_pair(n)).tolist() for n in batch]
         model_parts += [score.exp().cpu() for score in model.seq2seq.score(sources, targets)]
     return round(_most_likely(torch.cat(model_parts), neighbour_X), 3)
 
 
-def _neighbours_say(entries: Entries, searcher: Searcher, number: int, columns: int, temperature: float) -> Tensor:
+def _neighbours_say(store: Snapshot, number: int, temperature: float) -> Tensor:
     """p_kNN (equation 2) of each token of a stored pair, by neighbours from other sentences, [T]."""
+    entries = store.entries
     entry_T = entries.of_pair(number)
-    found = searcher.search(entries.keys(entry_T, columns), NEIGHBOURS + _OWN_SENTENCE)
+    found = store.search(entries.keys(entry_T, store.columns), NEIGHBOURS + _OWN_SENTENCE)
     found = _of_other_sentences(entries, entry_T, found)
     says_TK = entries.tokens(found.entry_BK) == entries.tokens(entry_T)[:, None]
     score_TK = -found.distance_BK / temperature
@@ -114,7 +126,7 @@ def _of_other_sentences(entries: Entries, sample_Q: Tensor, found: Neighbours) -
     return Neighbours(found.entry_BK.gather(1, nearest), distance.gather(1, nearest))
 
 
-def _from_variance(reduction: Reduction, cache_columns: int) -> Calibration:
+def expected(reduction: Reduction, cache_columns: int) -> Calibration:
     """For a store with nothing to measure: the expected distance of two states of the fitting text, halved."""
     return Calibration(
         search_scale=float(reduction.variance_D.sum()),

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from nearmt.contracts import Pair
-from nearmt.datastore import Segment
+from nearmt.datastore import AnySegment
 
 
 class Entries:
     """Tokens, keys and pairs by entry. On a CPU keys stay memory-mapped; on a GPU they move there."""
 
-    def __init__(self, segments: list[Segment], device: torch.device) -> None:
+    def __init__(self, segments: Sequence[AnySegment], device: torch.device, keys: list[Tensor] | None = None) -> None:
+        """`keys` are those of the segments where they are on the device already."""
         self.device = device
         self._segments = segments
-        self.keys_by_segment = [torch.from_numpy(segment.key_ND).to(device) for segment in segments]
+        self.keys_by_segment = keys or [torch.from_numpy(segment.key_ND).to(device) for segment in segments]
         sizes = torch.tensor([segment.record.entries for segment in segments], dtype=torch.long)
         self.offsets = [0, *torch.cumsum(sizes, 0).tolist()]
         tokens = [torch.from_numpy(segment.token_N) for segment in segments]

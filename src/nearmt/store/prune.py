@@ -27,6 +27,7 @@ from nearmt.store.build import update
 from nearmt.store.entries import Entries
 from nearmt.store.indexing import check_factory, index_segment
 from nearmt.store.neighbours import divide, group_equal_keys, nearest_groups, neighbours_of_entries
+from nearmt.store.reindex import sealed_alone
 
 _BLOCK = 100_000
 #: Grouping, dividing, searching, listing and merging: each goes through all entries.
@@ -48,7 +49,7 @@ def prune(path: Path, config: PruneConfig | None = None, progress: Progress | No
     config = config or PruneConfig()
     device = torch.device(resolve_device(config.device))
     check_factory(config.index, Manifest.load(path).columns)
-    with writer_lock(path):
+    with sealed_alone(path, without_deleted=True):
         manifest, reduction = _checked(path)
         if not manifest.entries:
             raise DatastoreError(f"{path}: has no entries; there is nothing to prune")

@@ -1,41 +1,84 @@
-"""How many of the true neighbours an index finds, and the setting at which it finds enough."""
+"""How many of the true neighbours an index finds, the setting at which it finds enough, and when it no longer does."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from nearmt.contracts import Index
 from nearmt.index import TorchIndex
 from nearmt.index.faiss import FaissIndex
+from nearmt.store.search import Searcher
 
 QUERIES = 256
 NEIGHBOURS = 8
 #: Recall at which a more thorough (slower) setting of an index is no longer tried.
 GOOD_RECALL = 0.98
+#: Recall below which an index should be made anew.
+STALE_RECALL = 0.9
+#: An index trained when there were less than this share of today's entries does not know them.
+STALE_SHARE = 0.25
 
 
-def tune_recall(index: FaissIndex, key_ND: Tensor) -> float:
-    """Choose the fastest setting of an index with good recall@k against exact search; return that recall."""
-    query_QD = key_ND[sample(len(key_ND), QUERIES)].float()
-    exact = TorchIndex(key_ND).nominate(query_QD, NEIGHBOURS, None)
+def tune_recall(searcher: Searcher, indexes: Sequence[FaissIndex]) -> float:
+    """Choose the fastest setting of these indexes at which a store is searched well; return the recall."""
+    query_QD = _own_queries(searcher, QUERIES)
+    exact_QK = _exact_distances(searcher, query_QD, NEIGHBOURS)
     recall = 0.0
-    for effort in index.efforts or [index.effort]:
-        index.effort = effort
-        recall = _recall(index.nominate(query_QD, NEIGHBOURS, None), exact, query_QD, key_ND)
+    for effort in indexes[0].efforts or [indexes[0].effort]:
+        for index in indexes:
+            index.effort = effort
+        recall = _share_found(searcher.search(query_QD, NEIGHBOURS).distance_BK, exact_QK)
         if recall >= GOOD_RECALL:
             break
     return recall
 
 
-def _recall(nominated_QX: Tensor, exact_QK: Tensor, query_QD: Tensor, key_ND: Tensor) -> float:
-    """Share of nominees among the k nearest that are no farther than the exact ones (ties count as found)."""
+def measure_recall(
+    searcher: Searcher, allowed_N: Tensor | None = None, queries: int = QUERIES, k: int = NEIGHBOURS
+) -> float:
+    """Share of the k nearest of a sample of entries that are found, against exact search of all segments."""
+    query_QD = _own_queries(searcher, queries)
+    if not len(query_QD):
+        return 1.0
+    exact_QK = _exact_distances(searcher, query_QD, k, allowed_N)
+    return _share_found(searcher.search(query_QD, k, allowed_N).distance_BK, exact_QK)
 
-    def distances(entry: Tensor) -> Tensor:
-        squared = (key_ND[entry.clamp(min=0)].float() - query_QD[:, None]).square().sum(dim=-1)
-        return squared.masked_fill(entry < 0, torch.inf).sort(dim=1).values[:, : exact_QK.shape[1]]
 
-    bound_Q1 = distances(exact_QK)[:, -1:] * (1 + 1e-5) + 1e-6
-    return float((distances(nominated_QX) <= bound_Q1).float().mean())
+def staleness(path: object, recall: float | None, trained: int | None, entries: int) -> str | None:
+    """What is wrong with the index of a store, if something is.
+
+    `recall` is what was measured (None: search is exact), `trained` the entries there were when the
+    quantiser was trained (None: there is none).
+    """
+    if recall is not None and recall < STALE_RECALL:
+        return f"the index finds {recall:.2f} of the nearest neighbours; `nearmt reindex {path}` mends it"
+    if trained is not None and trained < STALE_SHARE * entries:
+        return f"the index was trained on {trained} entries, there are {entries} now; `nearmt reindex {path}` renews it"
+    return None
+
+
+def _own_queries(searcher: Searcher, count: int) -> Tensor:
+    """Keys of a sample of entries that can be found."""
+    entries = searcher.entries
+    entry_Q = sample(entries.kept, count).to(entries.device)
+    if entries.kept_N is not None:
+        entry_Q = entries.kept_N.nonzero().flatten()[entry_Q]
+    return entries.keys(entry_Q, searcher.columns)
+
+
+def _exact_distances(searcher: Searcher, query_QD: Tensor, k: int, allowed_N: Tensor | None = None) -> Tensor:
+    indexes: list[Index] = [TorchIndex(key_ND) for key_ND in searcher.entries.keys_by_segment]
+    exact = Searcher(searcher.entries, indexes, searcher.columns)
+    return exact.search(query_QD, k, searcher.live(allowed_N)).distance_BK
+
+
+def _share_found(found_QK: Tensor, exact_QK: Tensor) -> float:
+    """Share of what was found that is no farther than the exact ones (ties count as found)."""
+    bound_Q1 = exact_QK[:, -1:] * (1 + 1e-5) + 1e-6
+    return float((found_QK <= bound_Q1).float().mean())
 
 
 def sample(count: int, size: int, seed: int = 0) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,15 +19,16 @@ from nearmt.errors import writing
 from nearmt.models import TranslationModel
 from nearmt.reduction import FittingSample, Reduction
 from nearmt.store.build import BuildConfig, build, cache_columns_of, update
+from nearmt.store.editing import Editor
 from nearmt.store.indexing import index_segment
+from nearmt.store.opened import Opened
 
 _BLOCK = 65_536
 
 
 def reindex(path: Path, factory: str = "auto") -> Manifest:
     """Index all segments anew. Needs no model: keys are there."""
-    Manifest.load(path)  # a folder that is no datastore gets no lock
-    with writer_lock(path):
+    with sealed_alone(path):
         return _reindex(path, factory)
 
 
@@ -37,6 +40,20 @@ def rebuild(path: Path, model: TranslationModel, config: BuildConfig, progress: 
         return build(
             path, pairs, model, config, overwrite=True, cleaning=manifest.cleaning, allow_empty=True, progress=progress
         )
+
+
+@contextmanager
+def sealed_alone(path: Path, *, without_deleted: bool = False) -> Iterator[None]:
+    """Be the only writer of a store whose entries are all in sealed segments, `without_deleted` ones if asked."""
+    Manifest.load(path)  # a folder that is no datastore gets no lock
+    opened = Opened(path, "exact", torch.device("cpu"))
+    editor = Editor(opened)
+    with editor.changing():
+        if without_deleted and opened.now.seen_P is not None:
+            editor.merge(0, "exact")
+        elif opened.content.encoded:
+            editor.merge(len(opened.content.parts), "exact")
+        yield
 
 
 def _reindex(path: Path, factory: str) -> Manifest:

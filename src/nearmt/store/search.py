@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from nearmt.contracts import Index, Neighbours
-from nearmt.index import TorchIndex
+from nearmt.index import SubsetIndex, TorchIndex, nominate_together
 from nearmt.index.distances import squared_l2
 from nearmt.store.entries import Entries
 from nearmt.timing import timed
+
+#: Where few entries are hidden, so many times k are asked for before the hidden ones are dropped.
+_MORE = 2
+#: Where this share or less is allowed, and no more than so many, their keys are compared one by one.
+_FEW_SHARE = 1 / 8
+_FEW = 16_384
 
 
 @dataclass
@@ -25,44 +34,72 @@ class Searcher:
     def search(self, query_BD: Tensor, k: int, allowed_N: Tensor | None = None) -> Neighbours:
         """Exactly k entries that are allowed and not pruned, fewer only where fewer exist (-1 and inf fill up)."""
         with timed("index/search"):
-            live_N = self._live(allowed_N)
-            live = self.entries.kept if allowed_N is None or live_N is None else int(live_N.sum())
-            found = self._measure(query_BD, k, self._nominate(self.indexes, query_BD, k, allowed_N))
-            # An approximate index may miss entries in its lists or behind the mask: ask an exact one.
-            short_B = (found.entry_BK >= 0).sum(dim=1) < min(k, live)
-            if bool(short_B.any()):
-                exact: list[Index] = [TorchIndex(key_ND) for key_ND in self.entries.keys_by_segment]
-                again = self._nominate(exact, query_BD[short_B], k, live_N)
-                complete = self._measure(query_BD[short_B], k, again)
-                found.entry_BK[short_B] = complete.entry_BK
-                found.distance_BK[short_B] = complete.distance_BK
+            rows, device = len(query_BD), query_BD.device
+            found = Neighbours(
+                torch.full((rows, k), -1, device=device), torch.full((rows, k), torch.inf, device=device)
+            )
+            allowed_N = None if allowed_N is None else allowed_N.to(device)
+            live_N = self.live(allowed_N)
+            live = len(self.entries) if live_N is None else _count(live_N)
+            # What the first way does not find, the next one does.
+            for nominate in self._ways(k, allowed_N, live_N, live):
+                short_B = (found.entry_BK >= 0).sum(dim=1) < min(k, live)
+                if not bool(short_B.any()):
+                    break
+                part = self._measure(query_BD[short_B], k, nominate(query_BD[short_B]))
+                found.entry_BK[short_B], found.distance_BK[short_B] = part.entry_BK, part.distance_BK
             return found
 
-    def _live(self, allowed_N: Tensor | None) -> Tensor | None:
+    def live(self, allowed_N: Tensor | None) -> Tensor | None:
         """The allowed entries without pruned ones; None stands for all."""
         kept_N = self.entries.kept_N
         if allowed_N is None or kept_N is None:
             return kept_N if allowed_N is None else allowed_N
         return allowed_N & kept_N.to(allowed_N.device)
 
+    def _ways(
+        self, k: int, allowed_N: Tensor | None, live_N: Tensor | None, live: int
+    ) -> Iterator[Callable[[Tensor], Tensor]]:
+        """How candidates for some queries can be had, each way surer and slower than the one before."""
+        if allowed_N is None:
+            yield lambda query_BD: self._nominate(self.indexes, query_BD, k, None)
+        elif not (live <= _FEW and live <= _FEW_SHARE * len(self.entries)):
+            # A mask makes an index slow: few hidden entries are better dropped from what it finds.
+            if 2 * live >= self.entries.kept:
+                yield lambda query_BD: _only(self._nominate(self.indexes, query_BD, _MORE * k, None), allowed_N)
+            yield lambda query_BD: self._nominate(self.indexes, query_BD, k, allowed_N)
+        # An approximate index may miss entries in its lists or behind the mask.
+        yield lambda query_BD: self._nominate_exactly(query_BD, k, live_N, live)
+
     def _nominate(self, indexes: list[Index], query_BD: Tensor, k: int, allowed_N: Tensor | None) -> Tensor:
         """Candidates of all segments, [B, at least k], under the store's numbering."""
-        candidates = [torch.full((len(query_BD), k), -1, device=query_BD.device)]
-        for index, start, end in zip(indexes, self.entries.offsets, self.entries.offsets[1:], strict=False):
-            if end == start:
-                continue
-            local = index.nominate(query_BD, k, None if allowed_N is None else allowed_N[start:end])
-            candidates.append(torch.where(local >= 0, local + start, -1))
-        return torch.cat(candidates[1:] or candidates, dim=1)
+        return nominate_together(indexes, self.entries.offsets, query_BD, k, allowed_N)
+
+    def _nominate_exactly(self, query_BD: Tensor, k: int, live_N: Tensor | None, live: int) -> Tensor:
+        if live_N is None or live > _FEW:
+            return self._nominate(self._exact, query_BD, k, live_N)
+        entry_L = live_N.nonzero().flatten()
+        return SubsetIndex(TorchIndex(self.entries.keys(entry_L, self.columns)), entry_L).nominate(query_BD, k, None)
+
+    @cached_property
+    def _exact(self) -> list[Index]:
+        return [TorchIndex(key_ND) for key_ND in self.entries.keys_by_segment]
 
     def _measure(self, query_BD: Tensor, k: int, candidate_BX: Tensor) -> Neighbours:
         """The k nearest candidates; equal distances in corpus order, so that ties are always broken alike."""
         entry_BX = candidate_BX.sort(dim=1).values
         rows, width = entry_BX.shape
-        if len(self.entries):
-            key_BXD = self.entries.keys(entry_BX.clamp(min=0).flatten(), self.columns).view(rows, width, -1)
-            distance_BX = squared_l2(query_BD, key_BXD).masked_fill_(entry_BX < 0, torch.inf)
-        else:
-            distance_BX = torch.full((rows, width), torch.inf, device=query_BD.device)
+        key_BXD = self.entries.keys(entry_BX.clamp(min=0).flatten(), self.columns).view(rows, width, -1)
+        distance_BX = squared_l2(query_BD, key_BXD).masked_fill_(entry_BX < 0, torch.inf)
         order_BK = distance_BX.argsort(dim=1, stable=True)[:, :k]
         return Neighbours(entry_BX.gather(1, order_BK), distance_BX.gather(1, order_BK))
+
+
+def _count(mask_N: Tensor) -> int:
+    # Adding up a mask makes numbers of all its places first; numpy counts them where they are.
+    return int(mask_N.count_nonzero()) if mask_N.is_cuda else int(np.count_nonzero(mask_N.numpy()))
+
+
+def _only(entry_BX: Tensor, allowed_N: Tensor) -> Tensor:
+    """The entries that are allowed, -1 in place of the others."""
+    return torch.where((entry_BX >= 0) & allowed_N[entry_BX.clamp(min=0)], entry_BX, -1)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from nearmt.datastore import Segment
-from nearmt.datastore.segment import SOURCE
+from nearmt.datastore import AnySegment
 from nearmt.store.recall import sample
 
 # The usual constants: how soon repetitions stop counting, and how much long sources are held back.
@@ -23,58 +22,112 @@ _COMPARED = 8
 # In a small memory new sentences of its own kind look strange too: nothing is concluded from it.
 _TRIED = 256
 FEWEST_PAIRS = 1000
-_STRANGE = 0.1
+_STRANGE = 0.05
+
+
+class Postings:
+    """Which pairs of a segment hold a subword, and how often. Made once: what a segment holds does not change."""
+
+    def __init__(self, segment: AnySegment) -> None:
+        self._segment = segment
+        self.length_P = np.diff(segment.source_end_P, prepend=0).astype(np.int32)
+        self.pairs = len(self.length_P)
+        pair_S = np.repeat(np.arange(self.pairs), self.length_P)
+        # Every (subword, pair) once, by subword, with the number of its occurrences.
+        joined_S = segment.source_S.astype(np.int64) * max(1, self.pairs) + pair_S
+        joined_X, times_X = np.unique(joined_S, return_counts=True)
+        token_X, pair_X = np.divmod(joined_X, max(1, self.pairs))
+        self.pair_X, self.times_X = pair_X.astype(np.int32), times_X.astype(np.int32)
+        self._token_U, start_U = np.unique(token_X, return_index=True)
+        self._bound_U = np.append(start_U, len(token_X))
+
+    def span(self, token: int) -> slice:
+        """Where the pairs with a subword stand; an empty span if there are none."""
+        place = int(np.searchsorted(self._token_U, token))
+        if place == len(self._token_U) or self._token_U[place] != token:
+            return slice(0, 0)
+        return slice(int(self._bound_U[place]), int(self._bound_U[place + 1]))
+
+    def source(self, number: int) -> list[int]:
+        """The source tokens of a pair."""
+        end = int(self._segment.source_end_P[number])
+        found: list[int] = self._segment.source_S[end - int(self.length_P[number]) : end].tolist()
+        return found
 
 
 class SimilarSources:
-    """An inverted index of all segments' sources: which pairs hold a subword, and what it adds to their score."""
+    """An inverted index of all sources: those of deleted or hidden pairs are as if they were not there."""
 
-    def __init__(self, segments: list[Segment]) -> None:
-        lengths = [np.diff(segment.source_end_P, prepend=0) for segment in segments]
-        length_P = np.concatenate(lengths) if lengths else np.zeros(0, dtype=np.int64)
-        self.pairs = len(length_P)
-        token_S = np.concatenate([segment.source_S for segment in segments]) if segments else np.zeros(0, np.int32)
-        pair_S = np.repeat(np.arange(self.pairs), length_P)
-        # Every (subword, pair) once, by subword, with the number of its occurrences.
-        both_X, times_X = np.unique(token_S.astype(np.int64) * max(1, self.pairs) + pair_S, return_counts=True)
-        token_X, self._pair_X = np.divmod(both_X, max(1, self.pairs))
-        self._token_U, self._start_U = np.unique(token_X, return_index=True)
-        self._end_U = np.append(self._start_U[1:], len(token_X))
-        self._mean_length = max(1.0, float(length_P.mean())) if self.pairs else 1.0
-        self._gain_X = self._gain(times_X, length_P[self._pair_X]).astype(np.float32)
-        self._common = max(_FEW_PAIRS, int(_COMMON * self.pairs))
+    def __init__(self, parts: Sequence[Postings], seen_P: np.ndarray | None = None) -> None:
+        """`seen_P` says which pairs can be found; None stands for all."""
+        self._parts, self._seen_P = parts, seen_P
+        self._starts = np.cumsum([0, *(part.pairs for part in parts)])
+        #: Numbers run through all pairs, seen or not.
+        self.pairs = int(self._starts[-1])
+        seen = [part.length_P[self._seen(number)] for number, part in enumerate(parts)]
+        self.seen = sum(len(length) for length in seen)
+        self._mean_length = max(1.0, sum(int(length.sum()) for length in seen) / max(1, self.seen))
+        self._common = max(_FEW_PAIRS, int(_COMMON * self.seen))
+
+    def _seen(self, number: int) -> np.ndarray | slice:
+        """Which pairs of a part can be found."""
+        if self._seen_P is None:
+            return slice(None)
+        found: np.ndarray = self._seen_P[self._starts[number] : self._starts[number + 1]]
+        return found
 
     def _gain(self, times: np.ndarray, length: np.ndarray) -> np.ndarray:
         """What a subword adds that occurs so often in a source of this length, before its rarity counts."""
-        return times * (_K1 + 1) / (times + _K1 * (1 - _B + _B * length / self._mean_length))
+        weighted: np.ndarray = times * (_K1 + 1) / (times + _K1 * (1 - _B + _B * length / self._mean_length))
+        return weighted
+
+    def _rarity(self, found: int) -> float:
+        """The fewer pairs hold a subword, the more it tells."""
+        return float(np.log1p((self.seen - found + 0.5) / (found + 0.5)))
+
+    def _telling(self, source: Sequence[int]) -> Iterator[tuple[int, list[slice], float]]:
+        """(times, where it stands in each part, rarity) of each subword that is not common."""
+        for token, times in Counter(source).items():
+            spans = [part.span(token) for part in self._parts]
+            if (found := self._count(spans)) <= self._common:
+                yield times, spans, self._rarity(found)
+
+    def _count(self, spans: list[slice]) -> int:
+        """Seen pairs in these places."""
+        if self._seen_P is None:
+            return sum(span.stop - span.start for span in spans)
+        masks = (self._seen(number) for number in range(len(spans)))
+        parts = zip(self._parts, masks, spans, strict=True)
+        return sum(int(np.asarray(mask)[part.pair_X[span]].sum()) for part, mask, span in parts)
 
     def scores(self, source: Sequence[int]) -> np.ndarray:
         """How much each pair's source has in common with these subwords, [P]; 0 is nothing."""
         score_P = np.zeros(self.pairs, dtype=np.float32)
-        for token, times in Counter(source).items():
-            span = self._span(token)
-            if span.stop - span.start <= self._common:
-                score_P[self._pair_X[span]] += times * self._rarity(span) * self._gain_X[span]
+        for times, spans, rarity in self._telling(source):
+            for part, start, span in zip(self._parts, self._starts, spans, strict=False):
+                pair_X = part.pair_X[span]
+                gain_X = self._gain(part.times_X[span], part.length_P[pair_X])
+                score_P[start : start + part.pairs][pair_X] += (times * rarity * gain_X).astype(np.float32)
+        if self._seen_P is not None:
+            score_P[~self._seen_P] = 0.0
         return score_P
 
     def own_score(self, source: Sequence[int]) -> float:
         """What a pair with this very source would score: what other scores are to be compared with."""
-        total = 0.0
-        for token, times in Counter(source).items():
-            span = self._span(token)
-            if span.stop - span.start <= self._common:
-                total += times * self._rarity(span) * float(self._gain(np.array(times), np.array(len(source))))
-        return total
+        return sum(
+            times * rarity * float(self._gain(np.array(times), np.array(len(source))))
+            for times, _, rarity in self._telling(source)
+        )
 
-    def familiarity(self, source: Sequence[int], without: int | np.ndarray | None = None) -> float:
+    def familiarity(self, source: Sequence[int], without: int | None = None) -> float:
         """How much the most similar sources have in common with these subwords, between 0 and about 1.
 
         The mean score of the best, in shares of the score that the same source would have; `without` leaves a
-        pair out, or all that a mask [P] names.
+        pair out.
         """
         return float(self.best_shares(source, without).mean()) if self.pairs else 0.0
 
-    def best_shares(self, source: Sequence[int], without: int | np.ndarray | None = None) -> np.ndarray:
+    def best_shares(self, source: Sequence[int], without: int | None = None) -> np.ndarray:
         """The scores behind `familiarity`, the best last; 1 is that of the same source."""
         count = min(_COMPARED, self.pairs)
         own = self.own_score(source)
@@ -87,23 +140,9 @@ class SimilarSources:
         candidate_X = np.append(score_P[score_P > 0], np.zeros(count, dtype=np.float32))
         return np.sort(np.partition(candidate_X, -count)[-count:]) / own
 
-    def _span(self, token: int) -> slice:
-        """Where the pairs with a subword stand; an empty span if there are none."""
-        place = int(np.searchsorted(self._token_U, token))
-        if place == len(self._token_U) or self._token_U[place] != token:
-            return slice(0, 0)
-        return slice(int(self._start_U[place]), int(self._end_U[place]))
-
-    def _rarity(self, span: slice) -> float:
-        """The fewer pairs hold a subword, the more it tells."""
-        found = span.stop - span.start
-        return float(np.log1p((self.pairs - found + 0.5) / (found + 0.5)))
-
-    def best(self, source: Sequence[int], count: int, allowed_P: np.ndarray | None = None) -> np.ndarray:
+    def best(self, source: Sequence[int], count: int) -> np.ndarray:
         """The numbers of up to `count` pairs with something in common, best first; equals in corpus order."""
         score_P = self.scores(source)
-        if allowed_P is not None:
-            score_P[~allowed_P] = 0.0
         candidates = np.flatnonzero(score_P)
         if len(candidates) > count:
             # All that score like the last one stay in, so that ties are always broken alike.
@@ -111,17 +150,17 @@ class SimilarSources:
             candidates = candidates[score_P[candidates] >= bound]
         return candidates[np.argsort(-score_P[candidates], kind="stable")][:count]
 
+    def source(self, number: int) -> list[int]:
+        """The source tokens of a pair."""
+        part = int(np.searchsorted(self._starts, number, side="right")) - 1
+        return self._parts[part].source(number - int(self._starts[part]))
 
-def typical_familiarity(segments: list[Segment]) -> float | None:
-    """The familiarity that nearly all of a sample of the store's own sources reach, each left out itself."""
-    if not all(SOURCE in segment.record.files for segment in segments):
-        return None  # what stands in segments made before nearmt 0.3 is not known
-    if sum(segment.record.pairs for segment in segments) < FEWEST_PAIRS:
-        return None
-    similar = SimilarSources(segments)
-    sources = [part for segment in segments for part in np.split(segment.source_S, segment.source_end_P[:-1])]
-    numbers = [number for number in sample(similar.pairs, _TRIED).tolist() if len(sources[number])]
-    if not numbers:
-        return None
-    found = [similar.familiarity(sources[number].tolist(), without=number) for number in numbers]
-    return round(float(np.quantile(found, _STRANGE)), 4)
+    def typical_familiarity(self) -> float | None:
+        """The familiarity that nearly all of a sample of the own sources reach, each left out itself."""
+        if self.seen < FEWEST_PAIRS:
+            return None
+        seen = np.arange(self.pairs) if self._seen_P is None else np.flatnonzero(self._seen_P)
+        numbers = [int(number) for number in seen[sample(len(seen), _TRIED).numpy()]]
+        tried = {number: self.source(number) for number in numbers}
+        found = [self.familiarity(source, without=number) for number, source in tried.items() if source]
+        return round(float(np.quantile(found, _STRANGE)), 4) if found else None

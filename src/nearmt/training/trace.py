@@ -73,7 +73,8 @@ def _walk(
     """One batch, step by step; sentences leave when they end."""
     taught = model.seq2seq.teach(sources, targets)
     steps = max(len(target) for target in targets)
-    retriever = method.retriever([model.codec.source_length(ids) for ids in sources], steps, sources)
+    lengths = [model.codec.source_length(ids) for ids in sources]
+    retriever = method.retriever(method.store.snapshot(), lengths, steps, sources)
     going = list(range(len(targets)))
     for place in range(steps):
         rows = [row for row, sentence in enumerate(going) if place < len(targets[sentence])]

@@ -6,7 +6,7 @@ import torch
 
 from nearmt.contracts import Pair
 from nearmt.errors import InputError
-from nearmt.store import Datastore, MaskedStore
+from nearmt.store import MaskedStore, Memory
 from nearmt.store.masked import comparable
 
 #: A smaller memory cannot spare a part of itself.
@@ -17,25 +17,26 @@ _EVERY = 5
 _EXTREMES = 0.05
 
 
-def hold_out(datastore: Datastore, most: int, seed: int = 0) -> tuple[MaskedStore, list[Pair]]:
-    """The store without some of its pairs, and those pairs: the same ones every time, from all over it."""
-    length_P = datastore.pair_lengths()
-    if len(length_P) < FEWEST_PAIRS:
+def hold_out(memory: Memory, most: int, seed: int = 0) -> tuple[MaskedStore, list[Pair]]:
+    """The memory without some of its pairs, and those pairs: the same ones every time, from all over it."""
+    whole = memory.snapshot()
+    if whole.pair_count < FEWEST_PAIRS:
         raise InputError(
-            f"{datastore.path}: {len(length_P)} pairs are too few to hold out a part of them; give a dev set with --dev"
+            f"{whole.pair_count} pairs are too few to hold out a part of the memory; give a dev set with --dev"
         )
-    numbers = _spread(_ordinary(length_P), min(most, len(length_P) // _EVERY), seed)
-    wanted = set(numbers)
-    pairs = [(number, pair) for number, pair in enumerate(datastore.pairs()) if number in wanted]
+    length_P = whole.pair_lengths()
+    if whole.seen_P is not None:
+        length_P = length_P * torch.from_numpy(whole.seen_P)
     chosen: dict[int, Pair] = {}
     seen: set[tuple[str, str]] = set()
-    for number, pair in pairs:
+    for number in _spread(_ordinary(length_P), min(most, whole.pair_count // _EVERY), seed):
+        pair = whole.pair(number)
         # A sentence that is there many times counts once.
         marks = {("source", comparable(pair.source)), ("target", comparable(pair.target))}
         if not marks & seen:
             chosen[number] = pair
             seen |= marks
-    return MaskedStore(datastore, chosen), list(chosen.values())
+    return MaskedStore(memory, chosen), list(chosen.values())
 
 
 def _ordinary(length_P: torch.Tensor) -> list[int]:

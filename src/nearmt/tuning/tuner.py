@@ -14,7 +14,7 @@ from nearmt.decoding import SearchConfig
 from nearmt.errors import ConfigError, InputError
 from nearmt.methods import make_method
 from nearmt.models import TranslationModel
-from nearmt.store import Datastore
+from nearmt.store import Memory
 from nearmt.translator import Translator
 from nearmt.tuning.holdout import hold_out
 from nearmt.tuning.memo import with_memo
@@ -42,7 +42,7 @@ class TuneConfig(Config):
 
 def tune(
     model: TranslationModel,
-    datastore: Datastore,
+    datastore: Memory,
     method: str = "chunk",
     dev: Sequence[Pair] | None = None,
     config: TuneConfig | None = None,
@@ -115,7 +115,7 @@ class _Tuner:
     def __init__(
         self,
         model: TranslationModel,
-        datastore: Datastore,
+        datastore: Memory,
         method: str,
         fixed: dict[str, Any],
         search: SearchConfig,

@@ -1,0 +1,167 @@
+"""What a search costs when a store has grown: one sealed segment against several that share a quantiser.
+
+    OMP_NUM_THREADS=1 python benchmarks/segments.py --out benchmarks/results/segments.json
+
+Keys are made up: clusters, with variances that fall off like those of the columns of real keys. The store with
+several segments has as many entries as the one with a single segment, a few thousand of them in a live segment
+that is searched exactly. Both are in the cells of the same quantiser and searched with the same effort, turn by turn.
+Anonymous memory (RssAnon) is that of a process of its own that opens a store and searches it once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nearmt.contracts import Index, Pair
+from nearmt.datastore import Segment, SegmentRecord, SegmentWriter
+from nearmt.datastore.files import write_json
+from nearmt.experiments.machine import describe_commit, describe_machine
+from nearmt.models import ModelConfig
+from nearmt.store.entries import Entries
+from nearmt.store.indexing import index_segment, index_segments, open_index
+from nearmt.store.recall import measure_recall
+from nearmt.store.search import Searcher
+
+COLUMNS = 256
+CLUSTERS = 20_000
+#: Entries of a pair.
+SENTENCE = 25
+BATCH = 40
+NEIGHBOURS = 8
+ROUNDS = 60
+_BLOCK = 100_000
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Makes up keys; the same numbers give the same keys."""
+
+    seed: int = 0
+
+    @property
+    def deviation_D(self) -> np.ndarray:
+        # Variances of PCA columns fall off about like 1/rank.
+        return (np.arange(1, COLUMNS + 1, dtype=np.float32) ** -0.5).astype(np.float32)
+
+    def make(self, start: int, count: int) -> np.ndarray:
+        """fp16 keys from `start` on."""
+        centre_CD = np.random.default_rng(self.seed).standard_normal((CLUSTERS, COLUMNS), dtype=np.float32)
+        generator = np.random.default_rng((self.seed, start))
+        key_ND = generator.standard_normal((count, COLUMNS), dtype=np.float32) * 0.6
+        key_ND += centre_CD[generator.integers(0, CLUSTERS, count)]
+        return (key_ND * self.deviation_D).astype(np.float16)
+
+
+def write_segment(folder: Path, name: str, start: int, entries: int) -> SegmentRecord:
+    writer = SegmentWriter(folder / name, {})
+    for first in range(start, start + entries, _BLOCK):
+        key_ND = Keys().make(first, min(_BLOCK, start + entries - first))
+        keys = [key_ND[place : place + SENTENCE] for place in range(0, len(key_ND), SENTENCE)]
+        pairs = [Pair("s", "t", id=f"{first}-{number}") for number in range(len(keys))]
+        writer.append(pairs, keys, [[1] * len(key) for key in keys], [[1]] * len(keys), 0)
+    return writer.seal()
+
+
+def opened(folder: Path, records: list[SegmentRecord]) -> Searcher:
+    segments = [Segment(folder / record.name, record, COLUMNS) for record in records]
+    entries = Entries(segments, torch.device("cpu"))
+    keys = entries.keys_by_segment
+    indexes: list[Index] = [open_index(segment, key, "auto") for segment, key in zip(segments, keys, strict=True)]
+    return Searcher(entries, indexes, COLUMNS)
+
+
+def batches(searcher: Searcher, count: int) -> list[Tensor]:
+    """Queries near entries of all segments."""
+    generator = torch.Generator().manual_seed(1)
+    entry_X = torch.randint(len(searcher.entries), (count * BATCH,), generator=generator)
+    key_XD = searcher.entries.keys(entry_X, COLUMNS)
+    noise_XD = torch.randn(key_XD.shape, generator=generator) * torch.from_numpy(Keys().deviation_D) * 0.2
+    return list((key_XD + noise_XD).split(BATCH))
+
+
+def compare(searchers: dict[str, Searcher], masks: dict[str, Tensor | None]) -> dict[str, float]:
+    """Median milliseconds of a search by each; they take turns, so that what else runs disturbs all alike."""
+    taken: dict[str, list[float]] = {name: [] for name in searchers}
+    for query_BD in batches(next(iter(searchers.values())), ROUNDS):
+        for name, searcher in searchers.items():
+            began = time.perf_counter()
+            searcher.search(query_BD, NEIGHBOURS, masks.get(name))
+            taken[name].append(1000 * (time.perf_counter() - began))
+    return {name: round(statistics.median(times), 3) for name, times in taken.items()}
+
+
+def anonymous_bytes() -> int:
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+
+
+def memory_an_entry(folder: Path, records: list[SegmentRecord]) -> float:
+    """Anonymous bytes for each entry of an opened and searched store; to be run in a process of its own."""
+    small = torch.zeros(BATCH, COLUMNS)
+    opened(folder, []).search(small, NEIGHBOURS)  # libraries are loaded before anything is counted
+    before = anonymous_bytes()
+    searcher = opened(folder, records)
+    searcher.search(small, NEIGHBOURS)
+    return (anonymous_bytes() - before) / len(searcher.entries)
+
+
+def in_own_process(folder: Path, records: list[SegmentRecord]) -> float:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return round(pool.submit(memory_an_entry, folder, records).result(), 1)
+
+
+def run(folder: Path, entries: int, sealed: int, live: int, factory: str) -> dict[str, Any]:
+    one = index_segments(folder, [write_segment(folder, "segment-000001", 0, entries)], COLUMNS, factory)
+    each, several = (entries - live) // sealed, []
+    for number in range(sealed):
+        record = write_segment(folder, f"segment-{number + 2:06d}", number * each, each)
+        several.append(index_segment(folder, record, COLUMNS, "auto", beside=one))
+    several.append(write_segment(folder, f"segment-{sealed + 2:06d}", entries - live, live))
+    searchers = {"one": opened(folder, one), "several": opened(folder, several)}
+    searchers["several with deleted"] = searchers["several"]
+    seen_N = torch.rand(len(searchers["several"].entries), generator=torch.Generator().manual_seed(2)) >= 0.01
+    times = compare(searchers, {"several with deleted": seen_N})
+    return {
+        "entries": entries,
+        "segments": [record.entries for record in several],
+        "index": one[0].index["factory"],
+        "effort": one[0].index["effort"],
+        "recall": {name: round(measure_recall(searchers[name]), 4) for name in ("one", "several")},
+        "milliseconds": times,
+        "ratio": round(times["several"] / times["one"], 3),
+        "anonymous_bytes_an_entry": {
+            "one": in_own_process(folder, one),
+            "several": in_own_process(folder, several),
+        },
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--entries", type=int, default=1_000_000)
+    parser.add_argument("--sealed", type=int, default=5, help="sealed segments of the store that has grown")
+    parser.add_argument("--live", type=int, default=5000, help="entries of its live segment")
+    parser.add_argument("--index", default="auto", help="FAISS factory string")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        found = run(Path(folder), arguments.entries, arguments.sealed, arguments.live, arguments.index)
+    machine = describe_machine(ModelConfig(device="cpu"))
+    write_json(arguments.out, {**found, "commit": describe_commit(), "machine": machine})
+    print(f"{found['ratio']} times one segment; {found['anonymous_bytes_an_entry']['several']} bytes an entry")
+
+
+if __name__ == "__main__":
+    main()

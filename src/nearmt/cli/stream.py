@@ -1,0 +1,170 @@
+"""nearmt stream"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nearmt.cli.console import explain_run, open_output, warn
+from nearmt.cli.desk import Desk
+from nearmt.cli.manual import ManualCommand
+from nearmt.cli.options import config_options, gather, pick, run_options
+from nearmt.cli.setup import Loader, make_plan, method_name
+from nearmt.corpus import DOCUMENTS, Report, Request, Unit, clean, format_of, open_document, plain_text
+from nearmt.documents import FillConfig
+from nearmt.errors import ConfigError, InputError
+from nearmt.models import ModelConfig
+from nearmt.store import Datastore
+from nearmt.stream import ConfirmedFile, Session, serve
+from nearmt.translator import Translator
+
+
+@click.command(cls=ManualCommand)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--jsonl", is_flag=True, help="FILE (- for standard input) holds requests of a program, one JSON a line")
+@click.option("--create", is_flag=True, help="begin with an empty datastore if there is none")
+@click.option("--output", type=click.Path(path_type=Path), help="add confirmed pairs to this TSV file as they come")
+@click.option("--references", is_flag=True, help="ask nobody: confirm the translations that FILE has")
+@click.option("--all", "everything", is_flag=True, help="also units that FILE or the memory has a translation of")
+@click.option("--learn-every", type=click.IntRange(min=1), default=1, show_default=True, help="pairs learnt together")
+@click.option("--format", "format_name", type=click.Choice(list(DOCUMENTS)), help="[default: by the file's suffix]")
+@click.option("--explain", is_flag=True, help="show where the words come from")
+@config_options(FillConfig)
+@run_options
+def command(
+    file: Path,
+    jsonl: bool,
+    create: bool,
+    output: Path | None,
+    references: bool,
+    everything: bool,
+    learn_every: int,
+    format_name: str | None,
+    explain: bool,
+    config_file: Path | None,
+    **options: Any,
+) -> None:
+    """Translate, correct, and have it learnt at once.
+
+    FILE is text with one unit a line, or a document (TMX, XLIFF, PO, TSV, JSONL). Unit by unit its translation is
+    shown, with similar pairs of the memory; Enter accepts it, e edits it, s skips it, u takes the last one back,
+    q quits. What is confirmed goes into the datastore and is used from the next unit on. It is on disk before the
+    next unit is shown, and the same command goes on where an interrupted one stopped: units that are in the memory
+    word for word are passed over.
+
+    With --jsonl programs take the place of people: one JSON object a line in, one a line out.
+
+    \b
+    nearmt stream text.txt --datastore memory --output text.tsv
+    nearmt stream text.txt --datastore corrections --create
+    nearmt stream test.tsv --datastore memory --references
+    echo '{"op": "translate", "source": "Guten Morgen!"}' | nearmt stream - --datastore memory --jsonl
+    """
+    typed = frozenset(name.replace("_", "-") for name, value in options.items() if value is not None)
+    settings = gather(options, config_file)
+    _check(file, settings, output, jsonl, references, explain)
+    filling = pick(FillConfig, {"matches": not (jsonl or references), **settings})
+    format_name = format_name or ("jsonl" if jsonl else format_of(file))
+    translator = _translator(settings, typed, create)
+    explain_run(translator.signature())
+    if jsonl:
+        filling = replace(filling, split_sentences=bool(filling.split_sentences))
+        with Session(translator, learn_every=learn_every, filling=filling) as session, open_output(None) as out:
+            serve(session, file, out)
+        return
+    units, paragraphs = _units(translator, file, format_name, _wanted(references, everything))
+    if filling.split_sentences is None:
+        filling = replace(filling, split_sentences=paragraphs)
+    _work(translator, units, filling, learn_every, file, output, references, everything, explain)
+
+
+def _check(
+    file: Path, settings: Mapping[str, Any], output: Path | None, jsonl: bool, references: bool, explain: bool
+) -> None:
+    """Refuse what does not go together before anything is loaded."""
+    if not settings.get("datastore"):
+        raise ConfigError("no datastore to learn into: give --datastore DIR (with --create it need not be there yet)")
+    if method_name(settings) == "plain":
+        raise ConfigError("method 'plain' uses no memory; `nearmt stream` is for methods that do")
+    if jsonl and (output is not None or references or explain):
+        raise ConfigError("--jsonl does not go with --output, --references or --explain; requests say what they want")
+    if str(file) == "-":
+        if not jsonl:
+            raise ConfigError("standard input is where answers come from; name a FILE, or give --jsonl")
+    elif not file.is_file():
+        raise InputError(f"{file}: no such file")
+    if str(output) == "-":
+        raise ConfigError("standard output is where units are shown; name a file as --output")
+    if output is not None and output.exists() and output.samefile(file):
+        raise ConfigError(f"{output}: is the file that is read; name another --output")
+
+
+def _translator(settings: dict[str, Any], typed: frozenset[str], create: bool) -> Translator:
+    folder, loader = Path(settings["datastore"]), Loader()
+    if not create or folder.exists():
+        return loader.translator(make_plan(settings, typed))
+    names = ModelConfig.public_fields()
+    base = loader.translator(make_plan({name: value for name, value in settings.items() if name in names}))
+    Datastore.build(folder, [], base.model)
+    warn(f"{folder}: a new datastore, empty as yet")
+    plan = make_plan(settings, typed)
+    device = plan.store.search_device or str(base.model.seq2seq.device)
+    store = Datastore.open(folder, search=plan.store.search, device=device)
+    return Translator(base.model, store, plan.method, plan.method_settings, plan.search, plan.batch_size)
+
+
+def _wanted(references: bool, everything: bool) -> Callable[[Unit], bool]:
+    def wanted(unit: Unit) -> bool:
+        if not clean(plain_text(unit.source)):
+            return False
+        translated = bool(clean(unit.target))
+        return translated if references else everything or not translated
+
+    return wanted
+
+
+def _units(
+    translator: Translator, file: Path, format_name: str, wanted: Callable[[Unit], bool]
+) -> tuple[list[Unit], bool]:
+    """All units to work on: what cannot be read is known before the work begins."""
+    report = Report()
+    document = open_document(file, Request(*translator.model.language_pair), report, format_name)
+    everything = [unit for part in document.parts for unit in part.units]
+    for problem in report.problems:
+        warn(problem)
+    units = [unit for unit in everything if wanted(unit)]
+    if not units:
+        raise InputError(
+            f"{file}: none of its {len(everything)} units is to be done (--all takes those that have a translation, "
+            "--references confirms their translations)"
+        )
+    return units, document.paragraphs
+
+
+def _work(
+    translator: Translator,
+    units: list[Unit],
+    filling: FillConfig,
+    learn_every: int,
+    file: Path,
+    output: Path | None,
+    references: bool,
+    everything: bool,
+    explain: bool,
+) -> None:
+    interrupted = False
+    with nullcontext() if output is None else ConfirmedFile(output) as confirmed:
+        session = Session(translator, learn_every=learn_every, filling=filling, origin=file.name)
+        desk = Desk(session, units, confirmed, everything=everything, explain=explain, out=sys.stdout)
+        try:
+            with session:
+                desk.work(ask=not references)
+        except KeyboardInterrupt:
+            interrupted = True
+    desk.summarise(interrupted)

@@ -1,0 +1,122 @@
+"""The bytes of a file of records: a header, and frames that prove themselves.
+
+header   magic, format (u32), crc32 (u32)
+record   magic, length (u32), synced (u64), crc32 (u32) of length, synced and payload; payload
+
+`synced` is the length of the file that was known to be on disk when the record was written, 0 in files
+that are never synced. It tells a torn tail from damage: what is unreadable and was never vouched for
+is the rest of an append that did not finish; what a later record vouches for was altered.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from zlib import crc32
+
+from nearmt.datastore.disk import File
+from nearmt.errors import DatastoreError
+
+FORMAT = 1
+LONGEST = (1 << 32) - 1
+#: They begin with bytes that no UTF-8 text contains: a search for records never stops within a pair.
+_FILE_MAGIC, _MAGIC = b"\xffnmt", b"\xfenmr"
+_HEADER = struct.Struct("<4sII")
+_FRAME = struct.Struct("<4sIQI")
+#: The part of a frame that its checksum covers.
+_COVERED = struct.Struct("<IQ")
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Record:
+    """A valid record, and where it ends in its file."""
+
+    payload: bytes
+    synced: int
+    end: int
+
+
+def header() -> bytes:
+    start = _FILE_MAGIC + struct.pack("<I", FORMAT)
+    return start + struct.pack("<I", crc32(start))
+
+
+def frame(payload: bytes, synced: int) -> bytes:
+    checksum = crc32(payload, crc32(_COVERED.pack(len(payload), synced)))
+    return _FRAME.pack(_MAGIC, len(payload), synced, checksum) + payload
+
+
+def first(file: File, path: Path, size: int, durable: bool) -> int:
+    """Where the first record begins; 0 if the file was not begun."""
+    if has_header(file, path):
+        return _HEADER.size
+    if durable and size > _HEADER.size:
+        raise _damaged(path, 0)
+    return 0
+
+
+def has_header(file: File, path: Path) -> bool:
+    """Whether there is a valid header; one of another format is refused."""
+    head = file.read(0, _HEADER.size)
+    if len(head) < _HEADER.size:
+        return False
+    magic, version, checksum = _HEADER.unpack(head)
+    if magic != _FILE_MAGIC or checksum != crc32(head[:-4]):
+        return False
+    if version != FORMAT:
+        raise DatastoreError(f"{path}: has format {version}, this nearmt reads format {FORMAT}; update nearmt")
+    return True
+
+
+def walk(file: File, path: Path, start: int, size: int) -> Iterator[Record]:
+    """One record after the other, to the end or to a torn tail."""
+    end = start
+    while end and (record := _record_at(file, end, size)):
+        if record.synced > end:  # it stood further behind when it was written
+            raise _damaged(path, end)
+        yield record
+        end = record.end
+    if any(later.synced > end for later in found(file, end, size)):
+        raise _damaged(path, end)
+
+
+def found(file: File, start: int, size: int) -> Iterator[Record]:
+    """All valid records at or behind `start`, wherever they begin."""
+    offset: int | None = start
+    while offset is not None:
+        if record := _record_at(file, offset, size):
+            yield record
+            offset = record.end
+        else:
+            offset = _next_magic(file, offset + 1)
+
+
+def _record_at(file: File, offset: int, size: int) -> Record | None:
+    frame = file.read(offset, _FRAME.size)
+    if len(frame) < _FRAME.size:
+        return None
+    magic, length, synced, checksum = _FRAME.unpack(frame)
+    begin = offset + _FRAME.size
+    if magic != _MAGIC or begin + length > size:
+        return None
+    payload = file.read(begin, length)
+    if len(payload) < length or crc32(payload, crc32(_COVERED.pack(length, synced))) != checksum:
+        return None
+    return Record(payload, synced, begin + length)
+
+
+def _next_magic(file: File, offset: int) -> int | None:
+    while block := file.read(offset, _BLOCK):
+        if (at := block.find(_MAGIC)) >= 0:
+            return offset + at
+        if len(block) < _BLOCK:
+            break
+        offset += _BLOCK - len(_MAGIC) + 1
+    return None
+
+
+def _damaged(path: Path, offset: int) -> DatastoreError:
+    return DatastoreError(f"{path}: damaged at byte {offset}; `nearmt verify --repair` salvages what is left")

@@ -1,0 +1,138 @@
+"""The live segment: what the log holds and no sealed segment does, in memory, growing.
+
+live-*.blocks keeps its keys and tokens from one opening to the next, block by block, behind the log. It is never
+waited for to reach the disk: what is missing or damaged in it is computed again from the pairs of the log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nearmt.contracts import Pair
+from nearmt.datastore.ids import digest_of
+from nearmt.datastore.manifest import SegmentRecord
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some pairs of the log as entries: T keys and T tokens a pair (none if it is too long), and its source's tokens."""
+
+    #: Which addition of the log the block begins with, counted from 0.
+    first: int
+    tokens: list[list[int]]
+    sources: list[list[int]]
+    #: [entries of the block, D]
+    key_ND: np.ndarray
+
+    @property
+    def too_long(self) -> int:
+        return sum(not tokens for tokens in self.tokens)
+
+    def to_bytes(self) -> bytes:
+        lengths = [[len(part) for part in side] for side in (self.tokens, self.sources)]
+        head = json.dumps({"first": self.first, "tokens": lengths[0], "sources": lengths[1]}).encode()
+        flat = [np.asarray([t for part in side for t in part], dtype="<i4") for side in (self.tokens, self.sources)]
+        return b"\n".join([head, flat[0].tobytes() + flat[1].tobytes() + self.key_ND.astype("<f2").tobytes()])
+
+    @classmethod
+    def from_bytes(cls, raw: bytes, columns: int) -> Block:
+        head, _, rest = raw.partition(b"\n")
+        fields: dict[str, Any] = json.loads(head)
+        counts = [sum(fields["tokens"]), sum(fields["sources"])]
+        token_X = np.frombuffer(rest, dtype="<i4", count=sum(counts))
+        key_X = np.frombuffer(rest, dtype="<f2", offset=token_X.nbytes)
+        sides = token_X[: counts[0]], token_X[counts[0] :]
+        tokens, sources = (
+            [part.tolist() for part in np.split(side, np.cumsum(lengths)[:-1])] if lengths else []
+            for side, lengths in zip(sides, (fields["tokens"], fields["sources"]), strict=True)
+        )
+        return cls(int(fields["first"]), tokens, sources, key_X.reshape(counts[0], columns))
+
+
+class _Growing:
+    """An array that grows at its end. Views of what was there stay as they are."""
+
+    def __init__(self, dtype: str, columns: int | None = None) -> None:
+        self._shape = () if columns is None else (columns,)
+        self._room = np.zeros((64, *self._shape), dtype=dtype)
+        self._used = 0
+
+    @property
+    def view(self) -> np.ndarray:
+        return self._room[: self._used]
+
+    def extend(self, more: np.ndarray) -> None:
+        need = self._used + len(more)
+        if need > len(self._room):
+            room = np.zeros((2 * need, *self._shape), dtype=self._room.dtype)
+            room[: self._used] = self.view
+            self._room = room
+        self._room[self._used : need] = more
+        self._used = need
+
+
+class LiveSegment:
+    """Pairs and entries like those of a sealed segment. What has been read of it does not change when it grows."""
+
+    def __init__(self, columns: int) -> None:
+        self._pairs: list[Pair] = []
+        self._key, self._token = _Growing("<f2", columns), _Growing("<i4")
+        self._end, self._source_end = _Growing("<i8"), _Growing("<i8")
+        self._source, self._id = _Growing("<i4"), _Growing("<u8")
+        self._too_long = 0
+
+    @property
+    def pairs(self) -> int:
+        return len(self._pairs)
+
+    @property
+    def entries(self) -> int:
+        return len(self._token.view)
+
+    def append(self, pairs: Sequence[Pair], block: Block) -> None:
+        ends = len(self._token.view) + np.cumsum([len(part) for part in block.tokens])
+        source_ends = len(self._source.view) + np.cumsum([len(part) for part in block.sources])
+        self._key.extend(block.key_ND)
+        self._token.extend(np.asarray([token for part in block.tokens for token in part], dtype="<i4"))
+        self._source.extend(np.asarray([token for part in block.sources for token in part], dtype="<i4"))
+        self._end.extend(ends)
+        self._source_end.extend(source_ends)
+        self._id.extend(np.asarray([digest_of(pair.id) for pair in pairs], dtype="<u8"))
+        self._too_long += block.too_long
+        self._pairs.extend(pairs)
+
+    def frozen(self) -> FrozenLive:
+        """The segment as it is now."""
+        return FrozenLive(self)
+
+
+class FrozenLive:
+    """A live segment at one moment, with the arrays of a sealed one."""
+
+    weight_N: np.ndarray | None = None
+    kept_M: np.ndarray | None = None
+    knows_sources = True
+    deleted_X = np.zeros(0, dtype="<i8")
+
+    def __init__(self, live: LiveSegment) -> None:
+        self.key_ND, self.token_N, self.end_P = live._key.view, live._token.view, live._end.view
+        self.source_S, self.source_end_P = live._source.view, live._source_end.view
+        self.id_P = live._id.view
+        # The list only grows: its beginning is this segment for good.
+        self._pairs = live._pairs
+        self.record = SegmentRecord("live", len(self.end_P), len(self.token_N), live._too_long, {})
+
+    @property
+    def searched_key_MD(self) -> np.ndarray:
+        return self.key_ND
+
+    def pair(self, number: int) -> Pair:
+        return self._pairs[number]
+
+    def pairs(self) -> Iterator[Pair]:
+        yield from self._pairs[: self.record.pairs]

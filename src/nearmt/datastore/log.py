@@ -1,0 +1,139 @@
+"""The durable log: what was done to a datastore since its segments were sealed, in order.
+
+Needs no model. Whatever `Log.append` returned for is on disk.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from nearmt.contracts import Pair
+from nearmt.datastore.disk import DISK, Disk
+from nearmt.datastore.pairs import pair_from_json, pair_to_json
+from nearmt.datastore.records import RecordWriter, read_records, salvage
+from nearmt.errors import DatastoreError, InputError
+
+
+@dataclass(frozen=True)
+class Added:
+    """A pair came, or took the place of the one with its id."""
+
+    pair: Pair
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """Pairs went."""
+
+    ids: tuple[str, ...]
+
+
+Operation = Added | Deleted
+
+
+class Replay(NamedTuple):
+    """The operations of a log, where to read on, and how many bytes behind that are no complete record."""
+
+    operations: list[Operation]
+    end: int
+    torn: int
+
+
+def log_name(number: int) -> str:
+    return f"log-{number:06d}.log"
+
+
+class Log:
+    """Appends operations. One writer at a time; opening cuts a torn tail."""
+
+    def __init__(self, path: Path, disk: Disk = DISK) -> None:
+        self._writer = RecordWriter(path, durable=True, disk=disk)
+
+    @property
+    def path(self) -> Path:
+        return self._writer.path
+
+    @property
+    def end(self) -> int:
+        """Length of the log as far as it is acknowledged."""
+        return self._writer.end
+
+    @property
+    def cut(self) -> int:
+        """Bytes of a torn tail that opening cut off."""
+        return self._writer.cut
+
+    def append(self, operations: Sequence[Operation]) -> int:
+        """Log operations, with one sync for all; the new end, when all are on disk."""
+        return self._writer.append([_encoded(operation) for operation in operations])
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def read_log(path: Path, start: int = 0, disk: Disk = DISK) -> Replay:
+    """The operations from `start` on: 0, or the `end` of an earlier reading."""
+    records = read_records(path, start, durable=True, disk=disk)
+    return Replay([_decoded(payload, path) for payload in records.payloads], records.end, records.torn)
+
+
+def salvage_log(path: Path, disk: Disk = DISK) -> list[Operation]:
+    """The operations that a damaged log still holds."""
+    return [_decoded(payload, path) for payload in salvage(path, disk)]
+
+
+def _encoded(operation: Operation) -> bytes:
+    raw: dict[str, Any]
+    match operation:
+        case Added(pair):
+            _check(_texts(pair), f"pair {pair.id!a}")
+            raw = {"op": "add", "pair": pair_to_json(pair)}
+        case Deleted(ids):
+            _check(ids, "an id to delete")
+            raw = {"op": "delete", "ids": list(ids)}
+    return json.dumps(raw, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _texts(pair: Pair) -> Iterable[object]:
+    return (pair.id, pair.source, pair.target, pair.origin, *pair.metadata, *pair.metadata.values())
+
+
+def _check(texts: Iterable[object], what: str) -> None:
+    """What is acknowledged must be readable again, and fit for a segment and a tokenizer."""
+    for text in texts:
+        if not isinstance(text, str):
+            raise InputError(f"{what}: has {text!a} where text belongs")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"{what}: has half a character ({text[error.start]!a}); mend the text") from error
+
+
+def _decoded(payload: bytes, path: Path) -> Operation:
+    """Refuses what passed its checksum and is no operation: nobody but a newer nearmt writes that."""
+    try:
+        raw = json.loads(payload)
+        if raw["op"] == "add":
+            pair = pair_from_json(raw["pair"])
+            _check(_texts(pair), "pair")
+            return Added(pair)
+        if raw["op"] == "delete" and isinstance(raw["ids"], list):
+            _check(raw["ids"], "id")
+            return Deleted(tuple(raw["ids"]))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, InputError) as error:
+        raise _unknown(path) from error
+    raise _unknown(path)
+
+
+def _unknown(path: Path) -> DatastoreError:
+    return DatastoreError(f"{path}: has an unknown operation; a newer nearmt wrote it: update this one")

@@ -1,0 +1,174 @@
+"""A file of checksummed records that is only ever appended to: the log, and the blocks of the live segment."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from nearmt.datastore import framing
+from nearmt.datastore.disk import DISK, Disk, File
+from nearmt.errors import DatastoreError, OutputError, writing
+
+
+@dataclass(frozen=True)
+class Records:
+    """What could be read of a file."""
+
+    payloads: list[bytes]
+    #: Where each record ends in the file.
+    ends: list[int]
+    #: Where the last of them ends: where to read on.
+    end: int
+    #: Bytes behind it that are no complete record (yet).
+    torn: int
+
+
+def read_records(path: Path, start: int = 0, *, durable: bool = False, disk: Disk = DISK) -> Records:
+    """All complete records from `start` on (0 or an `end` of earlier records), also while somebody appends.
+
+    Damage is a DatastoreError. `durable` files are known to have been synced before their first record.
+    """
+    try:
+        return _read(path, start, durable, disk)
+    except DatastoreError:
+        # A tail that was cut and written anew between two looks reads like damage, once.
+        return _read(path, start, durable, disk)
+
+
+def salvage(path: Path, disk: Disk = DISK) -> list[bytes]:
+    """The payloads of all valid records, whatever stands between them."""
+    with _opened(path, disk) as file:
+        framing.has_header(file, path)
+        return [record.payload for record in framing.found(file, 0, file.size())]
+
+
+class RecordWriter:
+    """Appends records; what `append` returned for is on disk if the file is durable.
+
+    One writer at a time. Opening cuts a torn tail.
+    """
+
+    def __init__(self, path: Path, durable: bool, disk: Disk = DISK) -> None:
+        self.path, self.durable = path, durable
+        self._disk = disk
+        self._failed = False
+        with writing(path):
+            self._file = disk.open(path, write=True)
+        try:
+            #: Length of the file, as far as it is acknowledged.
+            self.end, trusted, size = self._last()
+            #: Bytes that opening cut off.
+            self.cut = size - self.end
+            with writing(path):
+                self._settle(trusted)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def append(self, payloads: Sequence[bytes]) -> int:
+        """Write records; all of them are acknowledged by the new end of the file, or none by an error."""
+        if self._failed:
+            raise OutputError(f"{self.path}: an earlier write failed; open it again before writing more")
+        if not payloads:
+            return self.end
+        if max(map(len, payloads)) > framing.LONGEST:
+            raise OutputError(f"{self.path}: a record is longer than {framing.LONGEST} bytes; divide it")
+        data = b"".join(framing.frame(payload, self.end if self.durable else 0) for payload in payloads)
+        with writing(self.path):
+            try:
+                self._write(self.end, data)
+                if self.durable:
+                    self._file.sync()
+            except BaseException:
+                self._take_back()
+                raise
+        self.end += len(data)
+        return self.end
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _last(self) -> tuple[int, int, int]:
+        """End of the last valid record, how much of the file is known to be on disk, and the file's size."""
+        with _reading(self.path):
+            size, trusted = self._file.size(), 0
+            end = framing.first(self._file, self.path, size, self.durable)
+            for record in framing.walk(self._file, self.path, end, size):
+                end, trusted = record.end, record.synced
+        return end, trusted, size
+
+    def _settle(self, trusted: int) -> None:
+        """Begin the file, or cut its torn tail and make sure of the rest."""
+        if self.cut:
+            self._file.truncate(self.end)
+        if not self.end:
+            header = framing.header()
+            self._write(0, header)
+            self.end = len(header)
+        elif self.durable:
+            # Written again, not only synced: where a sync failed, the system believes that pages are on
+            # disk which are not, and would say so when asked to sync them again.
+            self._write(trusted, self._file.read(trusted, self.end - trusted))
+        if self.durable:
+            self._file.sync()
+            self._disk.sync_folder(self.path.parent)
+
+    def _write(self, offset: int, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            written = self._file.write(offset, left)
+            if not written:
+                raise OSError(errno.EIO, "the disk takes no more bytes")
+            left, offset = left[written:], offset + written
+
+    def _take_back(self) -> None:
+        """After a failure nobody knows what is on disk: remove what may be, and write no more."""
+        self._failed = True
+        with suppress(OSError):
+            self._file.truncate(self.end)
+            if self.durable:
+                self._file.sync()
+
+
+def _read(path: Path, start: int, durable: bool, disk: Disk) -> Records:
+    with _opened(path, disk) as file:
+        size = file.size()
+        if start > size:
+            raise DatastoreError(f"{path}: has {size} bytes where {start} were read before; open the datastore again")
+        end = start or framing.first(file, path, size, durable)
+        payloads, ends = [], []
+        for record in framing.walk(file, path, end, size):
+            payloads.append(record.payload)
+            ends.append(record.end)
+    end = ends[-1] if ends else end
+    return Records(payloads, ends, end, size - end)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise DatastoreError(f"{path}: missing; restore it or build the store again") from error
+    except OSError as error:
+        raise DatastoreError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+@contextmanager
+def _opened(path: Path, disk: Disk) -> Iterator[File]:
+    with _reading(path):
+        file = disk.open(path)
+        try:
+            yield file
+        finally:
+            file.close()

@@ -1,0 +1,120 @@
+"""Indexes that share one trained template: a query is assigned to its cells once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nearmt.errors import DatastoreError
+from nearmt.index.faiss import FaissIndex, import_faiss, make_index, read, selector_of, train, write
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Queries, the cells in which their neighbours are looked for, and how far the centres of these are."""
+
+    query_BD: np.ndarray
+    cell_BP: np.ndarray
+    distance_BP: np.ndarray
+
+
+class Quantiser:
+    """A trained index without entries: centres of cells, and codes for what lies in them."""
+
+    def __init__(self, template: Any, factory: str) -> None:
+        self._template, self.factory = template, factory
+        #: Finds cells; it belongs to the template, which must live as long.
+        self.coarse = template.quantizer
+
+    @classmethod
+    def train(cls, key_SD: np.ndarray, factory: str) -> Quantiser:
+        """Of a sample of keys. Only an index that has cells can be shared."""
+        return cls(train(key_SD, factory), factory)
+
+    @classmethod
+    def load(cls, path: Path, factory: str) -> Quantiser:
+        return cls(read(path), factory)
+
+    def save(self, path: Path) -> None:
+        write(self._template, path)
+
+    def index(self, key_ND: np.ndarray) -> SharedIndex:
+        """An index of these keys."""
+        with _without_centres(self._template):
+            copy = import_faiss().clone_index(self._template)
+        index = SharedIndex(_with_quantiser(copy, self), self)
+        index.effort = index.efforts[0]
+        index.fill(key_ND)
+        return index
+
+    def assign(self, query_BD: np.ndarray, probes: int) -> Assignment:
+        distance_BP, cell_BP = self.coarse.search(query_BD, min(probes, self.coarse.ntotal))
+        return Assignment(query_BD, cell_BP, distance_BP)
+
+
+class SharedIndex(FaissIndex):
+    """The entries of one segment, in the cells of a quantiser that other segments use too."""
+
+    def __init__(self, index: Any, quantiser: Quantiser, effort: int = 0) -> None:
+        super().__init__(index, quantiser.factory, effort)
+        self.quantiser = quantiser
+
+    def save(self, path: Path) -> None:
+        """Without the centres, which lie in the file of the quantiser."""
+        with _without_centres(self._index):
+            super().save(path)
+
+    @classmethod
+    def load_with(cls, path: Path, quantiser: Quantiser, effort: int) -> SharedIndex:
+        index = read(path)
+        if (getattr(index, "nlist", 0), index.d) != (quantiser.coarse.ntotal, quantiser.coarse.d):
+            raise DatastoreError(f"{path}: does not fit the quantiser of the store; run `nearmt reindex`")
+        return cls(_with_quantiser(index, quantiser), quantiser, effort)
+
+    def nominate_in(self, assigned: Assignment, wanted: int, allowed_N: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Up to `wanted` entries in the assigned cells and their distances as the codes tell them, [B, wanted]."""
+        faiss = import_faiss()
+        rows, probes = assigned.cell_BP.shape
+        entry_BX = np.empty((rows, wanted), dtype=np.int64)
+        distance_BX = np.empty((rows, wanted), dtype=np.float32)
+        # The parameters only point at the selector: it has to outlive the search.
+        selector = None if allowed_N is None else selector_of(allowed_N)
+        parameters = faiss.SearchParametersIVF(nprobe=probes)
+        if selector is not None:
+            parameters.sel = selector
+        arrays = (assigned.cell_BP, assigned.distance_BP, distance_BX, entry_BX)
+        # The Python form of this call takes no parameters, so no mask.
+        self._index.search_preassigned_c(
+            rows, faiss.swig_ptr(assigned.query_BD), wanted, *map(faiss.swig_ptr, arrays), False, parameters
+        )
+        return torch.from_numpy(entry_BX), torch.from_numpy(distance_BX)
+
+
+def has_cells(factory: str, columns: int) -> bool:
+    """Whether indexes of this kind can share a quantiser."""
+    return isinstance(make_index(factory, columns), import_faiss().IndexIVF)
+
+
+def _with_quantiser(index: Any, quantiser: Quantiser) -> Any:
+    """Let an index use the shared centres. Its own were none: leaving them behind costs some bytes."""
+    index.own_fields = False
+    index.quantizer = quantiser.coarse
+    return index
+
+
+@contextmanager
+def _without_centres(index: Any) -> Iterator[None]:
+    """For a moment an index has no centres, so that they are neither copied nor written with it."""
+    centres, nothing = index.quantizer, import_faiss().IndexFlatL2(index.d)
+    index.quantizer = nothing
+    try:
+        yield
+    finally:
+        index.quantizer = centres

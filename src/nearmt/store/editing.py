@@ -1,0 +1,235 @@
+"""Changing a store that is in use: the log first, then what follows from it.
+
+An operation is acknowledged when its record is on disk. Only then pairs are encoded and become visible, and only
+a live segment that has grown is sealed. Whatever happens in between, the next one to open the store reads the same
+log and goes on there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from nearmt.contracts import Pair
+from nearmt.datastore import AnySegment, FileRecord, SegmentRecord, SegmentWriter
+from nearmt.datastore.files import sync, writer_lock
+from nearmt.datastore.live import Block
+from nearmt.datastore.log import Added, Log, Operation, log_name
+from nearmt.datastore.records import RecordWriter
+from nearmt.errors import writing
+from nearmt.models import TranslationModel
+from nearmt.store.build import mean_recall
+from nearmt.store.calibrate import measured
+from nearmt.store.encode import encode_block
+from nearmt.store.indexing import index_segment
+from nearmt.store.opened import Opened
+from nearmt.timing import timed
+
+#: Entries from which the live segment, which is searched flat, is sealed.
+LIVE_ENTRIES = 8192
+#: So many sealed segments of one size become one: a store of n entries has some log n segments.
+MERGED_TOGETHER = 4
+#: Pairs copied at a time from one segment to another.
+_BLOCK = 2048
+#: A calibration holds until there are so many times the entries that it was measured on.
+_GROWN = 2
+
+
+class Editor:
+    """One change after the other to a store that is open."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Be the only writer, among threads and processes, and see what the last one did."""
+        with self._opened.changing, writer_lock(self._opened.path):
+            self._opened.refresh()
+            yield
+
+    def log(self, operations: Sequence[Operation]) -> None:
+        """Acknowledge operations: they are on disk when this returns, and nothing more is known to be."""
+        opened = self._opened
+        if opened.log_path is None:
+            self._begin_log()
+        assert opened.log_path is not None
+        with timed("store/log"), Log(opened.log_path) as log:
+            opened.log_end = log.append(operations)
+        for operation in operations:
+            opened.content.apply(operation)
+        opened.operations += len(operations)
+
+    def take_in(self, model: TranslationModel, progress: Callable[[int], None] | None = None) -> None:
+        """Encode the pairs that wait for a model, and make them visible."""
+        opened = self._opened
+        content = opened.content
+        if pending := content.pending:
+            block = _encoded(model, opened, pending, content.encoded, progress)
+            content.take_in(block)
+            with timed("store/live"):
+                self._keep(block)
+        if content.live.entries >= LIVE_ENTRIES:
+            self.seal()
+        self._calibrate(model)
+
+    def _keep(self, block: Block) -> None:
+        """Spare the next one to open the store the computing. What fails here is only slower next time."""
+        opened = self._opened
+        if not opened.live_fits:
+            opened.live_path.unlink(missing_ok=True)
+            block, opened.live_fits = _everything(opened.content.live.frozen()), True
+        with RecordWriter(opened.live_path, durable=False) as file:
+            opened.live_end = file.append([block.to_bytes()])
+
+    def seal(self) -> None:
+        """Turn the live segment into a sealed one, together with those of its size if there are enough."""
+        content = self._opened.content
+        records = [part.segment.record for part in content.parts]
+        # What was pruned stays so: its weights would not survive.
+        sizes = [record.entries for record in records if not record.pruned]
+        if records and records[-1].pruned:
+            sizes = []
+        count = merge_count([*sizes, content.live.entries])
+        self.merge(len(records) - (count - 1), "auto")
+
+    def merge(self, first: int, factory: str) -> None:
+        """Replace all segments from one on, and the live one, by a single segment without what is gone."""
+        opened = self._opened
+        content, manifest = opened.content, opened.manifest
+        folder = opened.path / _next_name(manifest.segments)
+        with timed("store/seal"):
+            writer = SegmentWriter(folder, {"merging": secrets.token_hex(8)})
+            for number in range(first, len(content.parts)):
+                copy_pairs(writer, content.parts[number].segment, ~content.gone(number))
+            copy_pairs(writer, content.live.frozen(), ~content.gone_live())
+            sealed = [index_segment(opened.path, writer.seal(), manifest.columns, factory)] if writer.pairs else []
+        kept = [self._with_deleted(number) for number in range(first)]
+        self._replace_manifest([*kept, *sealed])
+
+    def _with_deleted(self, number: int) -> SegmentRecord:
+        """The record of a sealed segment with what is gone of it now."""
+        segment, gone_P = self._opened.content.parts[number].segment, self._opened.content.gone(number)
+        record, gone_X = segment.record, np.flatnonzero(gone_P)
+        if len(gone_X) == len(segment.deleted_X):
+            return record
+        # A name of its own: until the manifest changes, the old file must stay what it was.
+        name = f"deleted-{secrets.token_hex(4)}.i64"
+        path = self._opened.path / record.name / name
+        with writing(path):
+            path.write_bytes(gone_X.astype("<i8").tobytes())
+            sync(path)
+            sync(path.parent)
+        entries = int(np.diff(segment.end_P, prepend=0)[gone_X].sum())
+        files = {known: file for known, file in record.files.items() if not known.startswith("deleted")}
+        return dataclasses.replace(
+            record,
+            files={**files, name: FileRecord.of(path)},
+            deleted={"file": name, "pairs": len(gone_X), "entries": entries},
+        )
+
+    def _begin_log(self, waiting: Sequence[Pair] = ()) -> str:
+        """A new log that begins with what still waits, on disk before anybody is told of it."""
+        opened = self._opened
+        number = 1 + max((int(path.stem.split("-")[1]) for path in opened.path.glob("log-*.log")), default=0)
+        name = log_name(number)
+        with Log(opened.path / name) as log:
+            if waiting:
+                log.append([Added(pair) for pair in waiting])
+        if not waiting and opened.log_path is None:
+            dataclasses.replace(opened.manifest, log=name).save(opened.path)
+            opened.refresh()
+        return name
+
+    def _replace_manifest(self, records: list[SegmentRecord]) -> None:
+        """Other segments, another log: one step from the old store to the new."""
+        opened = self._opened
+        log = self._begin_log(opened.content.waiting())
+        calibration = dataclasses.replace(opened.manifest.calibration, recall=mean_recall(records))
+        manifest = dataclasses.replace(opened.manifest, segments=tuple(records), log=log, calibration=calibration)
+        manifest.save(opened.path)
+        opened.refresh()
+
+    def _calibrate(self, model: TranslationModel | None, always: bool = False) -> None:
+        """Measure distances anew when the store has outgrown the last measuring."""
+        opened = self._opened
+        opened.publish()
+        store, manifest = opened.now, opened.manifest
+        findable = store.findable()
+        if not always and findable < _GROWN * max(1, manifest.calibration.entries):
+            return
+        with timed("store/calibrate"):
+            recall = manifest.calibration.recall
+            found = measured(store, manifest.calibration, manifest.cache_columns, recall, model)
+        dataclasses.replace(manifest, calibration=found).save(opened.path)
+        opened.refresh()
+
+    def compact(self, factory: str = "auto", model: TranslationModel | None = None) -> None:
+        """One segment of all that is there, and nothing of what is gone, measured as a new store would be."""
+        self.merge(0, factory)
+        self._calibrate(model, always=True)
+
+
+def merge_count(sizes: Sequence[int]) -> int:
+    """How many of the last segments are to become one, given the entries of all.
+
+    Segments of about one size are merged when there are enough of them; what comes out of it counts in turn.
+    """
+    count, total = 1, sizes[-1]
+    while True:
+        before = sizes[: len(sizes) - count]
+        limit = MERGED_TOGETHER * total
+        alike = list(itertools.takewhile(limit.__gt__, reversed(before)))
+        if len(alike) < MERGED_TOGETHER - 1:
+            return count
+        count, total = count + len(alike), total + sum(alike)
+
+
+def copy_pairs(writer: SegmentWriter, segment: AnySegment, wanted_P: np.ndarray) -> None:
+    """Append the wanted pairs of a segment to another that is being written."""
+    end_P, source_end_P = segment.end_P, segment.source_end_P
+    for number_B in np.array_split(np.flatnonzero(wanted_P), max(1, -(-int(wanted_P.sum()) // _BLOCK))):
+        spans = [(int(end_P[n - 1]) if n else 0, int(end_P[n])) for n in number_B]
+        source_spans = [(int(source_end_P[n - 1]) if n else 0, int(source_end_P[n])) for n in number_B]
+        tokens = [segment.token_N[start:end].tolist() for start, end in spans]
+        if len(number_B):
+            writer.append(
+                [segment.pair(int(n)) for n in number_B],
+                [segment.key_ND[start:end] for start, end in spans],
+                tokens,
+                [segment.source_S[start:end].tolist() for start, end in source_spans],
+                sum(not part for part in tokens),
+            )
+
+
+def _encoded(
+    model: TranslationModel, opened: Opened, pairs: list[Pair], first: int, progress: Callable[[int], None] | None
+) -> Block:
+    """The forced states of pairs as a block of the live segment."""
+    reduction = opened.reduction.to(model.seq2seq.device)
+    keys, tokens, sources = [np.zeros((0, reduction.columns), dtype=np.float16)], [], []
+    with timed("store/encode"):
+        for unit in encode_block(model, pairs, progress):
+            tokens.append(unit.tokens)
+            sources.append(unit.source)
+            if unit.hidden_TH is not None:
+                keys.append(reduction.apply(unit.hidden_TH).cpu().numpy().astype(np.float16))
+    return Block(first, tokens, sources, np.concatenate(keys))
+
+
+def _everything(segment: AnySegment) -> Block:
+    """All pairs of a live segment as one block."""
+    token_ends, source_ends = segment.end_P[:-1], segment.source_end_P[:-1]
+    tokens = [part.tolist() for part in np.split(segment.token_N, token_ends)]
+    sources = [part.tolist() for part in np.split(segment.source_S, source_ends)]
+    return Block(0, tokens, sources, segment.key_ND)
+
+
+def _next_name(records: Sequence[SegmentRecord]) -> str:
+    number = 1 + max((int(record.name.split("-")[1]) for record in records), default=0)
+    return f"segment-{number:06d}"

@@ -1,0 +1,235 @@
+"""Translate, confirm, learn: a memory that grows while it is used."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Self
+
+from nearmt.contracts import Pair, Translation
+from nearmt.corpus import Unit, clean, plain_text
+from nearmt.datastore.ids import with_ids
+from nearmt.documents import FillConfig, FilledUnit, Filler
+from nearmt.errors import ConfigError, InputError
+from nearmt.store import Datastore
+from nearmt.stream.statistics import SessionStatistics, edit_effort
+from nearmt.translator import Translator
+
+#: Confirmations that can be taken back, and translations that are remembered until they are confirmed.
+_REMEMBERED = 1000
+
+
+@dataclass(frozen=True)
+class _Change:
+    """A confirmed pair and how much of the translation was changed for it."""
+
+    pair: Pair
+    #: What the memory had under its id: the pair itself, if there was nothing to learn.
+    replaced: Pair | None
+    effort: float | None
+    #: The change of this session whose pair this one takes the place of.
+    earlier: _Change | None = None
+
+
+class Session:
+    """A translator and a datastore that learns what people confirm.
+
+    A confirmed pair is on disk when `confirm` returns, and used by the next translation. With `learn_every` above 1
+    it is on disk just as soon, but used only when so many have come together, or after `flush`: encoding many pairs
+    at once takes less time. What an earlier session logged and did not learn is learnt when a session begins.
+    """
+
+    def __init__(
+        self,
+        translator: Translator,
+        datastore: Datastore | None = None,
+        *,
+        learn_every: int = 1,
+        filling: FillConfig | None = None,
+        origin: str = "session",
+    ) -> None:
+        """`datastore` is where pairs go: the translator's own, unless it has another or none.
+
+        `filling` says how a translation is made: by default, a source that is in the memory word for word gets the
+        stored translation. `origin` is noted with every pair.
+        """
+        if learn_every < 1:
+            raise ConfigError(f"learn-every = {learn_every}: must be at least 1")
+        store = translator.datastore if datastore is None else datastore
+        if store is None:
+            raise ConfigError("a session needs a datastore: Datastore.build(folder, [], model) makes an empty one")
+        store.check_model(translator.model)
+        self.translator = translator if translator.datastore is not None else translator.with_datastore(store)
+        self.datastore, self.learn_every = store, learn_every
+        self.filling, self.origin = filling or FillConfig(split_sentences=False), origin
+        self.statistics = SessionStatistics()
+        self._changes: deque[_Change] = deque(maxlen=_REMEMBERED)
+        self._suggested: dict[str, str] = {}
+        self.flush()
+
+    def translate(self, source: str, *, explain: bool = False) -> Translation:
+        """The translation of a unit, with all that was learnt so far."""
+        return self.suggest(source, explain=explain).translation
+
+    def suggest(self, unit: str | Unit, *, explain: bool = False) -> FilledUnit:
+        """The same, and beside it where it comes from, similar pairs, and what people should look at."""
+        if isinstance(unit, str):
+            unit = Unit((clean(_text(unit, "source")),))
+        filler = Filler(self.translator, self.filling, paragraphs=False, explain=explain)
+        start = time.perf_counter()
+        (filled,) = filler.fill([unit])
+        self.statistics.translating += time.perf_counter() - start
+        self.statistics.translated += 1
+        self._remember(clean(plain_text(unit.source)), clean(filled.translation.text))
+        return filled
+
+    def _remember(self, source: str, translation: str) -> None:
+        self._suggested.pop(source, None)
+        self._suggested[source] = translation
+        if len(self._suggested) > _REMEMBERED:
+            del self._suggested[next(iter(self._suggested))]
+
+    def confirm(
+        self, source: str, target: str, id: str | None = None, metadata: Mapping[str, str] | None = None
+    ) -> Pair:
+        """Learn a pair. With the id of one that is there it takes its place; without one it is new, unless the
+        memory's latest translation of this source is the same: then there is nothing to learn."""
+        source, target = clean(_text(source, "source")), clean(_text(target, "target"))
+        if not source or not target:
+            raise InputError("a pair needs a source and a target that are not empty")
+        pair = Pair(source, target, _text(id or "", "id"), self.origin, _checked(metadata))
+        suggested = self._suggested.get(source)
+        effort = None if suggested is None else edit_effort(suggested, target)
+        known = None if pair.id else self._same(pair)
+        change = self._learnt(pair, effort) if known is None else _Change(known, known, effort)
+        self._changes.append(change)
+        self.statistics.count(effort)
+        return change.pair
+
+    def _learnt(self, pair: Pair, effort: float | None) -> _Change:
+        (pair,) = with_ids([pair], self._is_taken)
+        earlier, replaced = self._change(pair.id), self._stored(pair.id)
+        self._learn(pair)
+        if earlier is None:
+            return _Change(pair, replaced, effort)
+        self.statistics.count(earlier.effort, -1)
+        # Without what came before it in turn: a pair may be corrected for ever.
+        return _Change(pair, replaced, effort, replace(earlier, earlier=None))
+
+    def correct(self, target: str, id: str | None = None) -> Pair:
+        """Another target for a pair that was confirmed in this session: the last one, or that with an id."""
+        confirmed = [change.pair for change in self._changes if id is None or change.pair.id == id]
+        if not confirmed:
+            raise InputError(f"pair '{id}' was not confirmed in this session" if id else "nothing was confirmed yet")
+        pair = confirmed[-1]
+        return self.confirm(pair.source, target, pair.id, pair.metadata)
+
+    def undo(self) -> Pair | None:
+        """Take the last confirmation back and return its pair; what it had replaced is there again."""
+        if not self._changes:
+            return None
+        change = self._changes[-1]
+        if change.replaced is None:
+            with self._learning():
+                self.datastore.delete([change.pair.id])
+        elif change.replaced != change.pair:
+            self._learn(change.replaced)
+        self._changes.pop()
+        self.statistics.count(change.effort, -1)
+        if change.earlier is not None:
+            self.statistics.count(change.earlier.effort)
+        return change.pair
+
+    def delete(self, ids: Iterable[str]) -> int:
+        """Take pairs out of the memory, whoever put them there; returns how many there were."""
+        gone = {_text(name, "id") for name in ids}
+        with self._learning():
+            deleted = self.datastore.delete(sorted(gone))
+        kept = [change for change in self._changes if change.pair.id not in gone]
+        self._changes = deque(kept, maxlen=_REMEMBERED)
+        return deleted
+
+    def flush(self) -> int:
+        """Learn what is on disk and not learnt yet; returns how many pairs that were."""
+        pending = self.datastore.pending
+        if pending:
+            with self._learning():
+                self.datastore.catch_up(self.translator.model)
+        return pending
+
+    def known(self, source: str) -> Pair | None:
+        """The latest pair of this very source, also if it is not learnt yet."""
+        source = clean(source)
+        for change in reversed(self._changes):
+            # One that was corrected may have had another source.
+            if change.pair.source == source and change is self._change(change.pair.id):
+                return change.pair
+        return self.datastore.exact(source)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After an error, what is on disk waits for the next session.
+        if kind is None:
+            self.flush()
+
+    def _learn(self, pair: Pair) -> None:
+        with self._learning():
+            if self.learn_every == 1:
+                self.datastore.add([pair], self.translator.model)
+                return
+            self.datastore.add([pair])
+        if self.datastore.pending >= self.learn_every:
+            self.flush()
+
+    @contextmanager
+    def _learning(self) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.statistics.learning += time.perf_counter() - start
+
+    def _same(self, pair: Pair) -> Pair | None:
+        """The memory's latest pair of this source, if it says what this one says."""
+        known = self.known(pair.source)
+        if known is None or clean(known.target) != pair.target:
+            return None
+        return known if pair.metadata in ({}, known.metadata) else None
+
+    def _stored(self, id: str) -> Pair | None:
+        """What the memory has under an id."""
+        if (change := self._change(id)) is not None:
+            return change.pair
+        snapshot = self.datastore.snapshot()
+        number = snapshot.find(id)
+        return None if number is None else snapshot.pair(number)
+
+    def _change(self, id: str) -> _Change | None:
+        """The last change of a pair in this session."""
+        return next((change for change in reversed(self._changes) if change.pair.id == id), None)
+
+    def _is_taken(self, id: str) -> bool:
+        return self._stored(id) is not None
+
+
+def _text(value: str, name: str) -> str:
+    """Refuse what no file can hold."""
+    if not isinstance(value, str):
+        raise InputError(f"{name}: must be text, not {type(value).__name__}")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(f"{name}: has half a character (U+{ord(value[error.start]):04X})") from error
+    return value
+
+
+def _checked(metadata: Mapping[str, str] | None) -> dict[str, str]:
+    return {_text(name, "metadata"): _text(value, "metadata") for name, value in (metadata or {}).items()}

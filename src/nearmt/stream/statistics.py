@@ -1,0 +1,67 @@
+"""What a session cost, and how much of the machine's work people changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nearmt.errors import MissingPackageError
+
+
+@dataclass
+class SessionStatistics:
+    """Counts and seconds of a session."""
+
+    #: Units translated, whatever became of them.
+    translated: int = 0
+    #: Pairs confirmed and not taken back, also those that were not translated here.
+    confirmed: int = 0
+    #: Translations that were confirmed as they were, and with changes.
+    unchanged: int = 0
+    edited: int = 0
+    #: Sum of `edit_effort` over both.
+    effort: float = 0.0
+    #: Seconds.
+    translating: float = 0.0
+    learning: float = 0.0
+
+    def count(self, effort: float | None, times: int = 1) -> None:
+        """A pair was confirmed (or, with -1, taken back); None stands for one that was not translated before."""
+        self.confirmed += times
+        if effort is not None:
+            self.unchanged += times * (effort == 0.0)
+            self.edited += times * (effort > 0.0)
+            self.effort += times * effort
+
+    @property
+    def mean_effort(self) -> float:
+        """The share of characters that people changed, on average over the translations they confirmed."""
+        return max(0.0, self.effort) / max(1, self.unchanged + self.edited)
+
+    def summary(self) -> dict[str, int | float]:
+        """As plain values, for machines."""
+        return {
+            "translated": self.translated,
+            "confirmed": self.confirmed,
+            "unchanged": self.unchanged,
+            "edited": self.edited,
+            "effort": round(self.mean_effort, 4),
+            "translating": round(self.translating, 3),
+            "learning": round(self.learning, 3),
+        }
+
+    def __str__(self) -> str:
+        edits = f"{self.unchanged} unchanged, {self.edited} edited ({self.mean_effort:.0%} of characters)"
+        return (
+            f"{self.confirmed} confirmed: {edits}; {self.translating:.1f} s translating, {self.learning:.1f} s learning"
+        )
+
+
+def edit_effort(suggested: str, confirmed: str) -> float:
+    """Edit distance in characters / the longer length: 0 for a translation that was taken as it is."""
+    if suggested == confirmed:
+        return 0.0
+    try:
+        from rapidfuzz.distance import Levenshtein
+    except ImportError as error:
+        raise MissingPackageError("sessions need the package rapidfuzz: pip install rapidfuzz") from error
+    return float(Levenshtein.normalized_distance(suggested, confirmed))
