@@ -28,6 +28,7 @@ from nearmt.contracts import Index, Pair
 from nearmt.datastore import Segment, SegmentRecord, SegmentWriter
 from nearmt.datastore.files import write_json
 from nearmt.experiments.machine import describe_commit, describe_machine
+from nearmt.index.faiss import import_faiss
 from nearmt.models import ModelConfig
 from nearmt.store.entries import Entries
 from nearmt.store.indexing import index_segment, index_segments, open_index
@@ -35,39 +36,39 @@ from nearmt.store.recall import measure_recall
 from nearmt.store.search import Searcher
 
 COLUMNS = 256
-CLUSTERS = 20_000
+#: Entries of a cluster, on average: as many as there are uses of the same words in much the same context.
+CLUSTER = 50
 #: Entries of a pair.
 SENTENCE = 25
 BATCH = 40
 NEIGHBOURS = 8
 ROUNDS = 60
 _BLOCK = 100_000
+#: Variances of the columns of a PCA fall off about like 1/rank.
+DEVIATION_D = np.arange(1, COLUMNS + 1, dtype=np.float32) ** np.float32(-0.5)
 
 
 @dataclass(frozen=True)
 class Keys:
     """Makes up keys; the same numbers give the same keys."""
 
+    clusters: int
     seed: int = 0
-
-    @property
-    def deviation_D(self) -> np.ndarray:
-        # Variances of PCA columns fall off about like 1/rank.
-        return (np.arange(1, COLUMNS + 1, dtype=np.float32) ** -0.5).astype(np.float32)
 
     def make(self, start: int, count: int) -> np.ndarray:
         """fp16 keys from `start` on."""
-        centre_CD = np.random.default_rng(self.seed).standard_normal((CLUSTERS, COLUMNS), dtype=np.float32)
+        centre_CD = np.random.default_rng(self.seed).standard_normal((self.clusters, COLUMNS), dtype=np.float32)
         generator = np.random.default_rng((self.seed, start))
-        key_ND = generator.standard_normal((count, COLUMNS), dtype=np.float32) * 0.6
-        key_ND += centre_CD[generator.integers(0, CLUSTERS, count)]
-        return (key_ND * self.deviation_D).astype(np.float16)
+        key_ND = generator.standard_normal((count, COLUMNS), dtype=np.float32) * 0.5
+        key_ND += centre_CD[generator.integers(0, self.clusters, count)]
+        return (key_ND * DEVIATION_D).astype(np.float16)
 
 
-def write_segment(folder: Path, name: str, start: int, entries: int) -> SegmentRecord:
+def write_segment(folder: Path, number: int, keys_of: Keys, start: int, entries: int) -> SegmentRecord:
+    name = f"segment-{number:06d}"
     writer = SegmentWriter(folder / name, {})
     for first in range(start, start + entries, _BLOCK):
-        key_ND = Keys().make(first, min(_BLOCK, start + entries - first))
+        key_ND = keys_of.make(first, min(_BLOCK, start + entries - first))
         keys = [key_ND[place : place + SENTENCE] for place in range(0, len(key_ND), SENTENCE)]
         pairs = [Pair("s", "t", id=f"{first}-{number}") for number in range(len(keys))]
         writer.append(pairs, keys, [[1] * len(key) for key in keys], [[1]] * len(keys), 0)
@@ -87,7 +88,7 @@ def batches(searcher: Searcher, count: int) -> list[Tensor]:
     generator = torch.Generator().manual_seed(1)
     entry_X = torch.randint(len(searcher.entries), (count * BATCH,), generator=generator)
     key_XD = searcher.entries.keys(entry_X, COLUMNS)
-    noise_XD = torch.randn(key_XD.shape, generator=generator) * torch.from_numpy(Keys().deviation_D) * 0.2
+    noise_XD = torch.randn(key_XD.shape, generator=generator) * torch.from_numpy(DEVIATION_D) * 0.2
     return list((key_XD + noise_XD).split(BATCH))
 
 
@@ -110,7 +111,7 @@ def anonymous_bytes() -> int:
 def memory_an_entry(folder: Path, records: list[SegmentRecord]) -> float:
     """Anonymous bytes for each entry of an opened and searched store; to be run in a process of its own."""
     small = torch.zeros(BATCH, COLUMNS)
-    opened(folder, []).search(small, NEIGHBOURS)  # libraries are loaded before anything is counted
+    import_faiss()  # libraries are loaded before anything is counted
     before = anonymous_bytes()
     searcher = opened(folder, records)
     searcher.search(small, NEIGHBOURS)
@@ -123,12 +124,13 @@ def in_own_process(folder: Path, records: list[SegmentRecord]) -> float:
 
 
 def run(folder: Path, entries: int, sealed: int, live: int, factory: str) -> dict[str, Any]:
-    one = index_segments(folder, [write_segment(folder, "segment-000001", 0, entries)], COLUMNS, factory)
+    keys = Keys(max(1, entries // CLUSTER))
+    one = index_segments(folder, [write_segment(folder, 1, keys, 0, entries)], COLUMNS, factory)
     each, several = (entries - live) // sealed, []
     for number in range(sealed):
-        record = write_segment(folder, f"segment-{number + 2:06d}", number * each, each)
+        record = write_segment(folder, number + 2, keys, number * each, each)
         several.append(index_segment(folder, record, COLUMNS, "auto", beside=one))
-    several.append(write_segment(folder, f"segment-{sealed + 2:06d}", entries - live, live))
+    several.append(write_segment(folder, sealed + 2, keys, entries - live, live))
     searchers = {"one": opened(folder, one), "several": opened(folder, several)}
     searchers["several with deleted"] = searchers["several"]
     seen_N = torch.rand(len(searchers["several"].entries), generator=torch.Generator().manual_seed(2)) >= 0.01
@@ -138,7 +140,7 @@ def run(folder: Path, entries: int, sealed: int, live: int, factory: str) -> dic
         "segments": [record.entries for record in several],
         "index": one[0].index["factory"],
         "effort": one[0].index["effort"],
-        "recall": {name: round(measure_recall(searchers[name]), 4) for name in ("one", "several")},
+        "recall": {name: round(measure_recall(searchers[name], queries=64), 4) for name in ("one", "several")},
         "milliseconds": times,
         "ratio": round(times["several"] / times["one"], 3),
         "anonymous_bytes_an_entry": {

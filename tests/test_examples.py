@@ -19,10 +19,11 @@ EXPECTED = {
     "correct.py": "trimmer",
     "explain.py": "search",
     "fill_po.py": "#, fuzzy",
+    "live_session.py": "taken back: Clean the trimmer.",
 }
 
 
-def test_there_are_five() -> None:
+def test_there_are_six() -> None:
     assert [path.name for path in EXAMPLES] == sorted(EXPECTED)
 
 

@@ -26,6 +26,8 @@ def workshop(tmp_path: Path) -> Path:
     """The files that the README speaks of."""
     memory = MEMORY.read_text(encoding="utf-8").splitlines(keepends=True)[:60]
     (tmp_path / "memory.tsv").write_text("".join(memory), encoding="utf-8")
+    for name, lines in (("corrections.tsv", memory[:2]), ("customer.tsv", memory[2:4])):
+        (tmp_path / name).write_text("".join(lines), encoding="utf-8")
     test = HELD_OUT.read_text(encoding="utf-8").splitlines(keepends=True)[:3]
     (tmp_path / "test.tsv").write_text("".join(test), encoding="utf-8")
     (tmp_path / "text.txt").write_text("".join(row.split("\t")[0] + "\n" for row in test[:2]), encoding="utf-8")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 if TYPE_CHECKING:
     from nearmt.contracts import Pair, TokenProvenance, Translation, Witness
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from nearmt.methods import ChunkConfig, ChunkMethod, KnnConfig, KnnMethod, PlainMethod
     from nearmt.models import ModelConfig, TranslationModel, load_model
     from nearmt.retrieval.schedule import EverySchedule, GeometricSchedule
-    from nearmt.store import BuildConfig, Datastore
+    from nearmt.store import BuildConfig, Datastore, FilteredStore, JoinedStore
     from nearmt.stream import Session
     from nearmt.translator import Translator
 
@@ -54,7 +54,7 @@ _HOMES = {
     "nearmt.methods": ("ChunkConfig", "ChunkMethod", "KnnConfig", "KnnMethod", "PlainMethod"),
     "nearmt.models": ("ModelConfig", "TranslationModel", "load_model"),
     "nearmt.retrieval.schedule": ("EverySchedule", "GeometricSchedule"),
-    "nearmt.store": ("BuildConfig", "Datastore"),
+    "nearmt.store": ("BuildConfig", "Datastore", "FilteredStore", "JoinedStore"),
     "nearmt.stream": ("Session",),
     "nearmt.translator": ("Translator",),
 }
@@ -72,8 +72,10 @@ __all__ = [
     "EverySchedule",
     "FillConfig",
     "FillSummary",
+    "FilteredStore",
     "GeometricSchedule",
     "InputError",
+    "JoinedStore",
     "KnnConfig",
     "KnnMethod",
     "Match",

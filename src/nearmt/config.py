@@ -80,7 +80,13 @@ def _type_hints(config: Hashable) -> dict[str, Any]:
     return typing.get_type_hints(config)
 
 
-_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", tuple: "a list of texts"}
+_KINDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    tuple: "text, or a list of texts",
+}
 
 
 def as_texts(value: Any) -> Any:

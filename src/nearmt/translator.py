@@ -172,7 +172,7 @@ class Translator:
 
 def _learn_pending(datastore: Memory, model: TranslationModel) -> None:
     """Take in what was logged without a model; where that cannot be done now, translate without it."""
-    if isinstance(datastore, Datastore) and datastore.pending:
+    if datastore.pending:
         try:
             datastore.catch_up(model)
         except NearmtError as error:

@@ -12,7 +12,8 @@ import pytest
 
 from nearmt.contracts import Pair
 from nearmt.datastore import Calibration, FileRecord, Manifest, SegmentWriter
-from nearmt.datastore.manifest import FILE_NAME, FORMAT, reduction_name
+from nearmt.datastore.files import json_text
+from nearmt.datastore.manifest import FILE_NAME, FORMAT, reduction_name, sealed
 from nearmt.datastore.segment import FILES
 from nearmt.errors import DatastoreError, OutputError
 from nearmt.reduction import Reduction
@@ -52,7 +53,13 @@ def made_store(folder: Path, **changes: Any) -> Manifest:
 
 def edited(folder: Path, **changes: Any) -> None:
     raw = json.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
-    (folder / FILE_NAME).write_text(json.dumps({**raw, **changes}), encoding="utf-8")
+    rewritten(folder, {**raw, **changes})
+
+
+def rewritten(folder: Path, raw: dict[str, Any]) -> None:
+    """Another manifest, with a checksum that is right."""
+    bare = {name: value for name, value in raw.items() if name != "checksum"}
+    (folder / FILE_NAME).write_text(json_text(sealed(bare)), encoding="utf-8")
 
 
 def test_round_trip(tmp_path: Path) -> None:
@@ -105,16 +112,26 @@ def test_a_field_too_many_or_too_few_is_damage(tmp_path: Path) -> None:
         Manifest.load(tmp_path)
     raw = json.loads((tmp_path / FILE_NAME).read_text(encoding="utf-8"))
     del raw["colour"], raw["fingerprint"]
-    (tmp_path / FILE_NAME).write_text(json.dumps(raw), encoding="utf-8")
+    rewritten(tmp_path, raw)
     with pytest.raises(DatastoreError, match=r"damaged .*fingerprint"):
         Manifest.load(tmp_path)
+
+
+def test_a_blank_more_or_less_is_damage(tmp_path: Path) -> None:
+    """What reads the same is not the same: somebody has been there."""
+    made_store(tmp_path)
+    text = (tmp_path / FILE_NAME).read_text(encoding="utf-8")
+    for place in range(0, len(text), 7):
+        (tmp_path / FILE_NAME).write_text(text[:place] + " " + text[place:], encoding="utf-8")
+        with pytest.raises(DatastoreError, match=r"manifest\.json: damaged"):
+            Manifest.load(tmp_path)
 
 
 def test_a_list_of_files_is_damage(tmp_path: Path) -> None:
     made_store(tmp_path)
     raw = json.loads((tmp_path / FILE_NAME).read_text(encoding="utf-8"))
     raw["segments"][0]["files"] = []
-    (tmp_path / FILE_NAME).write_text(json.dumps(raw), encoding="utf-8")
+    rewritten(tmp_path, raw)
     with pytest.raises(DatastoreError, match="damaged"):
         Manifest.load(tmp_path)
 

@@ -297,8 +297,8 @@ def test_a_full_disk_is_one_line_and_loses_no_block(tmp_path: Path, monkeypatch:
 
 def test_ids_are_stable_and_count_repetitions() -> None:
     pairs = [Pair("a", "b"), Pair("a", "b"), Pair("a", "c"), Pair("a", "b", origin="other")]
-    first = [pair.id for pair in with_ids(pairs, {})]
-    assert first == [pair.id for pair in with_ids(pairs, {})]
+    first = [pair.id for pair in with_ids(pairs)]
+    assert first == [pair.id for pair in with_ids(pairs)]
     assert first[1] == f"{first[0]}-2" and first[3] == f"{first[0]}-3"
     assert first[2] not in first[:2]
     # printf 'a\tb' | b2sum -l 64
@@ -306,18 +306,22 @@ def test_ids_are_stable_and_count_repetitions() -> None:
 
 
 def test_numbering_goes_on_over_calls() -> None:
-    seen: dict[str, int] = {}
-    first = [pair.id for pair in with_ids([Pair("a", "b")], seen)]
-    second = [pair.id for pair in with_ids([Pair("a", "b")], seen)]
-    assert second == [f"{first[0]}-2"]
+    given: list[str] = []
+    for _ in range(3):
+        given += [pair.id for pair in with_ids([Pair("a", "b"), Pair("c", "d")], given.__contains__)]
+    assert given[2:4] == [f"{given[0]}-2", f"{given[1]}-2"] and len(set(given)) == 6
+    # A number that became free is given again, and none is given twice at a time.
+    free = [given[0], given[4]]
+    found = [pair.id for pair in with_ids([Pair("a", "b")] * 3, free.__contains__)]
+    assert found == [f"{given[0]}-2", f"{given[0]}-4", f"{given[0]}-5"]
 
 
 def test_given_ids_are_kept() -> None:
-    assert [pair.id for pair in with_ids([Pair("a", "b", id="tuid-7")], {})] == ["tuid-7"]
+    assert [pair.id for pair in with_ids([Pair("a", "b", id="tuid-7")])] == ["tuid-7"]
 
 
 def test_source_and_target_are_told_apart() -> None:
-    ids = [pair.id for pair in with_ids([Pair("ab", "c"), Pair("a", "bc"), Pair("c", "ab")], {})]
+    ids = [pair.id for pair in with_ids([Pair("ab", "c"), Pair("a", "bc"), Pair("c", "ab")])]
     assert len(set(ids)) == 3
 
 
@@ -326,5 +330,5 @@ def test_no_id_is_given_twice(texts: list[tuple[str, str]]) -> None:
     def pairs() -> Iterator[Pair]:
         return (Pair(source, target) for source, target in texts)
 
-    ids = [pair.id for pair in with_ids(pairs(), {})]
+    ids = [pair.id for pair in with_ids(pairs())]
     assert len(set(ids)) == len(ids) == len(texts)

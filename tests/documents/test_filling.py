@@ -16,8 +16,9 @@ from nearmt.documents import filling as filling_module
 from nearmt.models import TranslationModel
 from nearmt.models.alignment import Link
 from nearmt.store import Datastore
-from nearmt.store.matches import SourceLookup
+from nearmt.store.matches import SegmentSources, SourceLookup
 from nearmt.translator import Translator
+from tests.store.helpers import in_memory
 
 OPEN, CLOSE = Tag("<b>", TagKind.OPEN, "1", element=True), Tag("</b>", TagKind.CLOSE, "1", element=True)
 
@@ -31,7 +32,7 @@ class FakeModel:
 
 class FakeMemory:
     def __init__(self, pairs: list[Pair]) -> None:
-        lookup = SourceLookup(lambda: iter(pairs), lambda number: pairs[number])
+        lookup = SourceLookup([SegmentSources(in_memory(pairs))], None)
         self.exact, self.matches = lookup.exact, lookup.fuzzy
 
 

@@ -37,3 +37,8 @@ def test_spans_are_in_order_and_hold_all_that_is_not_blank(text: str) -> None:
     outside = "".join(text[end:start] for end, (start, _) in zip(ends, [*spans, (len(text), 0)], strict=True))
     assert not outside.strip()
     assert all(text[start:end].strip() == text[start:end] != "" for start, end in spans)
+
+
+def test_a_line_that_the_library_stumbles_over_is_one_sentence() -> None:
+    """With sentencex 1.2 a full stop behind a no-break space is a panic, which is no Exception."""
+    assert sentence_spans("Eins. Zwei.\n;’ A\u00a0. ", "de") == [(0, 5), (6, 11), (12, 17)]

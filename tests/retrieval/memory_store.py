@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -29,6 +30,9 @@ class MemoryStore:
         self.projection_HD = torch.eye(key_ND.shape[1]) if projection_HD is None else projection_HD
         self.columns = key_ND.shape[1]
         self.likely_weight: float | None = 0.4
+
+    def snapshot(self) -> Self:
+        return self
 
     def scale(self, columns: int) -> float:
         return float(self.search_scale**0.5)

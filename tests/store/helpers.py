@@ -14,6 +14,7 @@ from torch import Tensor
 
 from nearmt.contracts import Pair
 from nearmt.datastore import Manifest
+from nearmt.datastore.live import Block, FrozenLive, LiveSegment
 from nearmt.datastore.manifest import FILE_NAME, live_names
 from nearmt.models import Seq2SeqModel, TranslationModel
 from nearmt.reduction import Reduction
@@ -55,6 +56,13 @@ def nearest_by_hand(store: Datastore, query_BD: Tensor, k: int) -> tuple[np.ndar
     squared = difference.square().sum(dim=-1).numpy()
     order = np.argsort(squared, axis=1, kind="stable")[:, :k]
     return order, np.take_along_axis(squared, order, axis=1)
+
+
+def in_memory(pairs: Sequence[Pair]) -> FrozenLive:
+    """A segment of pairs without entries."""
+    live = LiveSegment(columns=1)
+    live.append(pairs, Block(0, [[]] * len(pairs), [[]] * len(pairs), np.zeros((0, 1), dtype=np.float16)))
+    return live.frozen()
 
 
 def contents(path: Path) -> dict[str, bytes]:

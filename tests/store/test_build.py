@@ -57,7 +57,7 @@ def test_entries_are_the_forced_states_in_corpus_order(
     expected = reduction.apply(torch.cat(states))
     # The stored keys are fp16, of states from other batches: half a unit in the last place and a little more.
     torch.testing.assert_close(all_keys(tiny_store), expected, rtol=1e-3, atol=2e-3)
-    assert tiny_store._segments[0].key_ND.dtype == np.float16
+    assert tiny_store.snapshot().entries.keys_by_segment[0].numpy().dtype == np.float16
     assert [replace(pair, id="") for pair in tiny_store.pairs()] == tiny_pairs
 
 
@@ -521,7 +521,7 @@ def test_a_failed_index_does_not_cost_the_encoding(
 def scales_by_hand(store: Datastore) -> tuple[float, float]:
     """Medians over every entry's eight nearest in other sentences."""
     key = all_keys(store).double()
-    owner = torch.tensor([int(store._entries.pair_numbers(torch.tensor([n]))) for n in range(len(store))])
+    owner = torch.tensor([int(store.snapshot().entries.pair_numbers(torch.tensor([n]))) for n in range(len(store))])
     squared = (key[None] - key[:, None]).square().sum(dim=-1)
     squared[owner[None] == owner[:, None]] = torch.inf
     nearest = squared.sort(dim=1).values[:, :8]

@@ -23,15 +23,18 @@ from tests.tiny import tiny_marian_folder
 def store(
     request: pytest.FixtureRequest, tiny: TranslationModel, tmp_path_factory: pytest.TempPathFactory
 ) -> Datastore:
-    """The same 24 pairs in one segment, or in three of unequal size."""
+    """The same 24 pairs in one segment, or in three of unequal size, the last of them live."""
     pairs = make_pairs(24, seed=6)
     path = tmp_path_factory.mktemp("entries") / "store"
     if request.param == 1:
         return Datastore.build(path, pairs, tiny)
     made = Datastore.build(path, pairs[:5], tiny)
     made.add(pairs[5:6], tiny)
-    made.add(pairs[6:], tiny)
-    assert len(made.manifest.segments) == 3
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nearmt.store.editing.LIVE_ENTRIES", 1)
+        made.add(pairs[6:12], tiny)
+    made.add(pairs[12:], tiny)
+    assert len(made.manifest.segments) == 2 and made.manifest.pairs == 12 < made.pair_count
     return made
 
 

@@ -332,7 +332,7 @@ def test_stores_of_other_models_are_refused(tmp_path: Path, domain: Datastore) -
     [
         ({"source_lang": "fr"}, "one translates de to en, the other fr to en"),
         ({"key_layer": "ffn"}, "keys of layers"),
-        ({"reduction": "0123"}, "reduced differently .*--fit-reduction"),
+        ({"reduction": "0123"}, "reduced differently .*--reduction-of"),
     ],
 )
 def test_what_differs_is_named(domain: Datastore, change: dict[str, str], message: str) -> None:
@@ -353,3 +353,32 @@ def test_all_stores_are_asked_about_the_model(tiny: TranslationModel, domain: Da
     joined.check_model(tiny)
     with pytest.raises(DatastoreError, match="built with model"):
         joined.check_model(replace(tiny, fingerprint="another"))
+
+
+def test_what_waits_in_any_store_is_learnt(tiny: TranslationModel, domain: Datastore, customer: Datastore) -> None:
+    customer.add([Pair("die welle ersetzen", "replace the shaft", id="waiting")])
+    joined = JoinedStore([domain, customer])
+    assert joined.pending == 1 and joined.exact("die welle ersetzen") is None
+    translator = Translator(tiny, joined, "knn", GIVEN, SEARCH)
+    assert joined.pending == 0 and translator.datastore is joined
+    found = joined.exact("die welle ersetzen")
+    assert found is not None and found.id == "waiting"
+
+
+def test_other_processes_are_noticed(tiny: TranslationModel, domain: Datastore, customer: Datastore) -> None:
+    joined = JoinedStore([domain, customer])
+    assert not joined.refresh()
+    Datastore.open(domain.path).add([Pair("die welle ersetzen", "replace the shaft")], tiny)
+    assert joined.exact("die welle ersetzen") is None
+    assert joined.refresh() and joined.exact("die welle ersetzen") is not None
+
+
+def test_a_store_takes_the_reduction_of_another(tiny: TranslationModel, tmp_path: Path) -> None:
+    """Stores of models without a reduction of their own fit together if one was built for the other."""
+    domain = Datastore.build(tmp_path / "domain", make_pairs(80, seed=7), tiny)
+    like = BuildConfig(reduction_of=str(domain.path))
+    customer = Datastore.build(tmp_path / "customer", make_pairs(5, seed=8), tiny, like)
+    assert customer.manifest.reduction == domain.manifest.reduction
+    assert len(JoinedStore([domain, customer])) == len(domain) + len(customer)
+    with pytest.raises(ConfigError, match="give one of them"):
+        BuildConfig(reduction_of="x", fit_reduction=True)

@@ -104,7 +104,7 @@ def test_everything_hidden_finds_nothing(tiny: TranslationModel, tiny_store: Dat
 
 def test_an_empty_store_can_be_masked(tiny: TranslationModel, tmp_path: Path) -> None:
     masked = MaskedStore(Datastore.build(tmp_path / "s", [], tiny), [])
-    assert (masked.search(torch.zeros(2, masked.manifest.columns), 3).entry_BK == -1).all()
+    assert (masked.search(torch.zeros(2, masked.columns), 3).entry_BK == -1).all()
 
 
 def test_a_further_mask_is_kept(tiny_store: Datastore) -> None:

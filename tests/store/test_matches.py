@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from nearmt.contracts import Pair
 from nearmt.models import TranslationModel
 from nearmt.store import Datastore
-from nearmt.store.matches import SourceLookup
+from nearmt.store.matches import SegmentSources, SourceLookup
+from tests.store.helpers import in_memory
 
 PAIRS = [
     Pair("die pumpe prüfen", "check the pump", id="1", origin="a"),
@@ -21,7 +23,8 @@ PAIRS = [
 
 
 def lookup(pairs: list[Pair]) -> SourceLookup:
-    return SourceLookup(lambda: iter(pairs), lambda number: pairs[number])
+    """Of pairs in two segments."""
+    return SourceLookup([SegmentSources(in_memory(part)) for part in (pairs[:2], pairs[2:])], None)
 
 
 def test_the_latest_of_the_same_source() -> None:
@@ -49,6 +52,29 @@ def test_similar_sources_best_first_each_pair_once() -> None:
     ]
     assert found[2].target == "oil the pump" and 0.5 <= found[2].similarity < 1
     assert [match.pair_id for match in lookup(PAIRS).fuzzy("der motor", 3, 0.9)] == ["4"]
+
+
+def test_hidden_pairs_are_not_found() -> None:
+    parts = [SegmentSources(in_memory(part)) for part in (PAIRS[:2], PAIRS[2:])]
+
+    def without(*hidden: int) -> SourceLookup:
+        seen_P = np.ones(len(PAIRS), dtype=bool)
+        seen_P[list(hidden)] = False
+        return SourceLookup(parts, seen_P)
+
+    def exact(*hidden: int) -> str | None:
+        found = without(*hidden).exact("die pumpe prüfen")
+        return None if found is None else found.id
+
+    assert [exact(), exact(2), exact(0), exact(0, 2)] == ["3", "1", "3", None]
+    assert [match.pair_id for match in without(0, 3).fuzzy("die pumpe prüfen", 3, 0.5)] == ["3", "2"]
+    assert [match.pair_id for match in without(3).fuzzy("der motor", 1, 0.9)] == ["5"]
+
+
+def test_hidden_pairs_do_not_push_out_others() -> None:
+    pairs = [Pair("der motor", "the motor", id=str(number)) for number in range(60)]
+    found = SourceLookup([SegmentSources(in_memory(pairs))], np.arange(60) == 59).fuzzy("der motor", 3, 0.5)
+    assert [match.pair_id for match in found] == ["59"]
 
 
 @pytest.mark.parametrize(("other", "similarity"), [("der motoren", 1 - 2 / 11), ("motor", 1 - 4 / 9)])

@@ -37,7 +37,8 @@ def test_a_dialogue(session: Session, folder: Path) -> None:
     assert replaced["id"] == confirmed["id"]
     assert ask(session, op="undo") == {"op": "undo", "ok": True, "id": confirmed["id"]}
     assert ask(session, op="translate", source="die pumpe")["target"] == "the pump"
-    assert ask(session, op="delete", ids=["old-1"], id="nobody") == {"op": "delete", "ok": True, "deleted": 1}
+    assert "'nobody'; nothing was changed" in ask(session, op="delete", ids=["old-1"], id="nobody")["error"]
+    assert ask(session, op="delete", ids=["old-1"]) == {"op": "delete", "ok": True, "deleted": 1}
     assert ask(session, op="flush") == {"op": "flush", "ok": True, "learnt": 0}
     counts = ask(session, op="statistics")
     assert (counts["translated"], counts["confirmed"], counts["edited"]) == (3, 1, 1)

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from nearmt.contracts import Pair
-from nearmt.errors import ConfigError, InputError
+from nearmt.errors import ConfigError, DatastoreError, InputError
 from nearmt.models import TranslationModel
 from nearmt.store import Datastore
+from nearmt.store.joined import JoinedStore
 from nearmt.stream import Session
 from nearmt.translator import Translator
 from tests.stream.conftest import MakeSession
@@ -151,7 +152,9 @@ def test_the_next_session_learns_what_an_interrupted_one_logged(make_session: Ma
 def test_delete_takes_out_whoever_put_it_there(session: Session, folder: Path) -> None:
     session.confirm(*PUMP, id="p")
     session.confirm(*SHAFT)
-    assert session.delete(["p", "old-1", "nobody"]) == 2
+    with pytest.raises(DatastoreError, match="nothing was changed"):
+        session.delete(["p", "nobody"])
+    assert session.delete(["p", "old-1", "p"]) == 2
     assert stored(folder) == dict([SHAFT])
     # What is deleted cannot be taken back: the one before is.
     undone = session.undo()
@@ -202,6 +205,25 @@ def test_a_very_long_pair_is_kept(session: Session, folder: Path) -> None:
     long = " ".join(["pumpe"] * 10_000)
     session.confirm(long, long)
     assert stored(folder)[long] == long and session.translate(long).text == long
+
+
+def test_of_several_datastores_the_last_one_learns(
+    tmp_path: Path, tiny: TranslationModel, tiny_store: Datastore
+) -> None:
+    below = next(iter(tiny_store.pairs()))
+    top = Datastore.build(tmp_path / "top", [], tiny)
+    session = Session(Translator(tiny, JoinedStore([tiny_store, top])), metadata={"customer": "x"})
+    assert session.datastore is top and session.known(below.source) is not None
+    # What the memory below has is learnt all the same: the one on top may be used alone.
+    pair = session.confirm(below.source, below.target)
+    assert pair.metadata == {"customer": "x"} and list(top.pairs()) == [pair]
+    assert session.confirm(below.source, below.target) == pair and list(top.pairs()) == [pair]
+
+
+def test_others_may_teach_the_same_memory(make_session: MakeSession) -> None:
+    one, other = make_session(exact=False), make_session()
+    other.confirm(*PUMP)
+    assert one.translate(PUMP[0]).text == PUMP[1]
 
 
 def test_what_cannot_be_a_session(tiny: TranslationModel, tiny_store: Datastore) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from nearmt.cli.console import counted, explain_run, progress_bar, waiting, warn
+from nearmt.cli.console import explain_run, progress_bar, waiting, warn
 from nearmt.cli.info import describe, print_info
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
-from nearmt.cli.reading import check_not_empty, reading_options, warn_about
+from nearmt.cli.reading import count_pairs, reading_options, warn_about
 from nearmt.corpus import CleaningConfig, PairStream, Request
 from nearmt.models import ModelConfig, load_model
 from nearmt.store import BuildConfig
@@ -60,7 +60,7 @@ def command(
     def stream() -> PairStream:
         return PairStream(list(files), request, cleaning, limit=limit, strict=strict)
 
-    total = _count(stream()) if all(path.is_dir() or path.is_file() for path in files) else 0
+    total = count_pairs(stream(), "build from") if all(path.is_dir() or path.is_file() for path in files) else 0
     pairs = stream()
     with progress_bar("pairs", total) as progress:
         manifest = build(out, pairs, model, build_config, overwrite=overwrite, progress=progress)
@@ -73,12 +73,3 @@ def command(
         click.echo(json.dumps({**describe(out, manifest), "reading": pairs.report.summary()}))
     else:
         print_info(out, manifest)
-
-
-def _count(pairs: PairStream) -> int:
-    """Read everything once: the bar knows its end, and a memory without pairs says why it has none."""
-    with progress_bar("reading") as progress:
-        for _ in counted(pairs, progress):
-            pass
-    check_not_empty(pairs.report, "build from")
-    return pairs.report.pairs

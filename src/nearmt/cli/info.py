@@ -7,10 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from nearmt.cli.console import waiting
 from nearmt.cli.manual import ManualCommand
-from nearmt.datastore.manifest import Manifest
+from nearmt.datastore.content import Content
+from nearmt.datastore.ledger import replayed_content
+from nearmt.datastore.manifest import Manifest, live_names
+
+#: Compaction pays when so large a share of the entries is deleted.
+_DELETED_SHARE = 0.2
 
 
 @click.command(cls=ManualCommand)
@@ -29,14 +35,20 @@ def command(folder: Path, verify: bool, as_json: bool) -> None:
 
 
 def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
-    """The manifest as a flat mapping."""
+    """What a store holds, as a flat mapping."""
     calibration = manifest.calibration
+    content = replayed_content(folder, manifest)
+    live, deleted = content.live.entries, _deleted(content)
     return {
         "datastore": str(folder),
         "identity": manifest.identity,
-        "pairs": manifest.pairs,
-        "entries": manifest.entries,
-        "kept_entries": manifest.kept,
+        "pairs": int(content.seen().sum()),
+        "deleted_pairs": deleted[0],
+        "pending_pairs": len(content.waiting()),
+        "entries": manifest.entries + live,
+        "kept_entries": manifest.kept + live,
+        "live_entries": live,
+        "deleted_entries": deleted[1],
         "too_long": sum(segment.too_long for segment in manifest.segments),
         "segments": len(manifest.segments),
         "model": manifest.model,
@@ -52,11 +64,13 @@ def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
         "familiar": calibration.familiar,
         "search_scale": round(calibration.search_scale, 3),
         "cache_scale": round(calibration.cache_scale, 3),
-        "megabytes": round(_size(manifest) / 1e6, 1),
+        "megabytes": round(_size(folder, manifest) / 1e6, 1),
+        "log_bytes": sum(map(_bytes, _live_files(folder, manifest)[:1])),
         "cleaning": manifest.cleaning or "none known",
         "created": manifest.created,
         "nearmt": manifest.nearmt,
         "format": manifest.format,
+        "advice": _advice(folder, manifest, manifest.entries + live, deleted[1], len(content.waiting())),
     }
 
 
@@ -78,5 +92,46 @@ def print_fields(fields: dict[str, Any]) -> None:
     Console().print(table)
 
 
-def _size(manifest: Manifest) -> int:
-    return sum(file.bytes for segment in manifest.segments for file in segment.files.values())
+def _deleted(content: Content[Any]) -> tuple[int, int]:
+    """Pairs and entries that are deleted and still on disk."""
+    gone = [content.gone(number) for number in range(len(content.parts))]
+    segments = [part.segment for part in content.parts]
+    parts = [*zip(segments, gone, strict=True), (content.live.frozen(), content.gone_live())]
+    entries = sum(int(np.diff(segment.end_P, prepend=0)[gone_P].sum()) for segment, gone_P in parts)
+    return sum(int(gone_P.sum()) for _, gone_P in parts), entries
+
+
+def _advice(folder: Path, manifest: Manifest, entries: int, deleted: int, pending: int) -> str | None:
+    """What would make the store better."""
+    advice = []
+    if pending:
+        advice.append(f"{pending:,} pairs wait for a model: `nearmt compact {folder}` or any translation learns them")
+    if deleted > _DELETED_SHARE * entries:
+        share = f"{deleted / entries:.0%} of the entries"
+        advice.append(f"{share} are deleted: `nearmt compact {folder}` makes searches faster and frees disk")
+    if stale := _stale(folder, manifest, entries):
+        advice.append(stale)
+    return "; ".join(advice) or None
+
+
+def _stale(folder: Path, manifest: Manifest, entries: int) -> str | None:
+    """What is wrong with the index, if there is one and something is."""
+    if manifest.calibration.recall is None:
+        return None
+    from nearmt.store.indexing import trained_entries
+    from nearmt.store.recall import staleness
+
+    return staleness(folder, manifest.calibration.recall, trained_entries(manifest.segments), entries)
+
+
+def _live_files(folder: Path, manifest: Manifest) -> list[Path]:
+    return [folder / name for name in live_names(manifest.log)]
+
+
+def _bytes(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
+
+
+def _size(folder: Path, manifest: Manifest) -> int:
+    sealed = sum(file.bytes for segment in manifest.segments for file in segment.files.values())
+    return sealed + sum(map(_bytes, _live_files(folder, manifest)))

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
-from nearmt.cli.console import explain_run, warn
+from nearmt.cli.console import counted, explain_run, progress_bar, warn
 from nearmt.cli.options import config_options
-from nearmt.corpus import CleaningConfig, Report
+from nearmt.corpus import CleaningConfig, PairStream, Report
 from nearmt.errors import InputError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -51,3 +51,12 @@ def check_not_empty(report: Report, purpose: str) -> None:
     if not report.pairs:
         reasons = ", ".join(f"{count} {reason}" for reason, count in (report.skipped + report.dropped).items())
         raise InputError(f"no pairs to {purpose}{': ' + reasons if reasons else ''} (see `nearmt inspect`)")
+
+
+def count_pairs(pairs: PairStream, purpose: str) -> int:
+    """Read everything once: the bar knows its end, and a memory without pairs says why it has none."""
+    with progress_bar("reading") as progress:
+        for _ in counted(pairs, progress):
+            pass
+    check_not_empty(pairs.report, purpose)
+    return pairs.report.pairs

@@ -87,7 +87,7 @@ def make_plan(settings: Mapping[str, Any], typed: frozenset[str] = frozenset()) 
     return Plan(
         method=name,
         method_settings=method_settings,
-        model=pick(ModelConfig, {**_model_of(manifests[0][1] if manifests else None), **settings}),
+        model=pick(ModelConfig, {**model_of(manifests[0][1] if manifests else None), **settings}),
         datastores=stores if name != "plain" else (),
         filters=filters,
         store=pick(StoreConfig, settings),
@@ -129,7 +129,7 @@ def method_name(settings: Mapping[str, Any]) -> str:
     return settings.get("method") or ("chunk" if settings.get("datastore") else "plain")
 
 
-def _model_of(manifest: Manifest | None) -> dict[str, Any]:
+def model_of(manifest: Manifest | None) -> dict[str, Any]:
     """A datastore knows its model: users need not repeat it."""
     if manifest is None:
         return {}

@@ -14,13 +14,14 @@ import click
 from nearmt.cli.console import explain_run, open_output, warn
 from nearmt.cli.desk import Desk
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import config_options, gather, pick, run_options
-from nearmt.cli.setup import Loader, make_plan, method_name
+from nearmt.cli.options import RunConfig, config_options, gather, pick, run_options
+from nearmt.cli.setup import Loader, make_plan, method_name, weighted_stores
 from nearmt.corpus import DOCUMENTS, Report, Request, Unit, clean, format_of, open_document, plain_text
 from nearmt.documents import FillConfig
 from nearmt.errors import ConfigError, InputError
 from nearmt.models import ModelConfig
 from nearmt.store import Datastore
+from nearmt.store.filters import Filter
 from nearmt.stream import ConfirmedFile, Session, serve
 from nearmt.translator import Translator
 
@@ -70,18 +71,23 @@ def command(
     settings = gather(options, config_file)
     _check(file, settings, output, jsonl, references, explain)
     filling = pick(FillConfig, {"matches": not (jsonl or references), **settings})
-    format_name = format_name or ("jsonl" if jsonl else format_of(file))
+    labels = _labels(settings)
+    format_name = format_name or (None if jsonl else format_of(file))
     translator = _translator(settings, typed, create)
     explain_run(translator.signature())
-    if jsonl:
-        filling = replace(filling, split_sentences=bool(filling.split_sentences))
-        with Session(translator, learn_every=learn_every, filling=filling) as session, open_output(None) as out:
-            serve(session, file, out)
-        return
-    units, paragraphs = _units(translator, file, format_name, _wanted(references, everything))
+    units: list[Unit] = []
+    paragraphs = False
+    if not jsonl:
+        units, paragraphs = _units(translator, file, format_name, _wanted(references, everything))
     if filling.split_sentences is None:
         filling = replace(filling, split_sentences=paragraphs)
-    _work(translator, units, filling, learn_every, file, output, references, everything, explain)
+    origin = labels.pop("origin", "session" if jsonl else file.name)
+    session = Session(translator, learn_every=learn_every, filling=filling, origin=origin, metadata=labels)
+    if jsonl:
+        with session, open_output(None) as out:
+            serve(session, file, out)
+    else:
+        _work(session, units, output, references, everything, explain)
 
 
 def _check(
@@ -106,17 +112,24 @@ def _check(
 
 
 def _translator(settings: dict[str, Any], typed: frozenset[str], create: bool) -> Translator:
-    folder, loader = Path(settings["datastore"]), Loader()
-    if not create or folder.exists():
+    loader = Loader()
+    *others, (folder, _) = weighted_stores(pick(RunConfig, settings).datastore or ())
+    if not create or Path(folder).exists():
         return loader.translator(make_plan(settings, typed))
     names = ModelConfig.public_fields()
-    base = loader.translator(make_plan({name: value for name, value in settings.items() if name in names}))
-    Datastore.build(folder, [], base.model)
+    beside = {"datastore": tuple(other for other, _ in others)}
+    before = make_plan({name: value for name, value in settings.items() if name in names} | beside)
+    Datastore.build(folder, [], loader.translator(before).model)
     warn(f"{folder}: a new datastore, empty as yet")
-    plan = make_plan(settings, typed)
-    device = plan.store.search_device or str(base.model.seq2seq.device)
-    store = Datastore.open(folder, search=plan.store.search, device=device)
-    return Translator(base.model, store, plan.method, plan.method_settings, plan.search, plan.batch_size)
+    # The store knows its model now, which is loaded already.
+    return loader.translator(replace(make_plan(settings, typed), model=before.model))
+
+
+def _labels(settings: dict[str, Any]) -> dict[str, str]:
+    """What is learnt belongs to what is used: it gets the origin and metadata that are filtered for."""
+    filters = [Filter.parse(text) for text in pick(RunConfig, settings).filter or ()]
+    literal = {part.key: part.value for part in filters if "*" not in part.value}
+    return {key: value for key, value in literal.items() if key not in ("id", "source", "target")}
 
 
 def _wanted(references: bool, everything: bool) -> Callable[[Unit], bool]:
@@ -130,7 +143,7 @@ def _wanted(references: bool, everything: bool) -> Callable[[Unit], bool]:
 
 
 def _units(
-    translator: Translator, file: Path, format_name: str, wanted: Callable[[Unit], bool]
+    translator: Translator, file: Path, format_name: str | None, wanted: Callable[[Unit], bool]
 ) -> tuple[list[Unit], bool]:
     """All units to work on: what cannot be read is known before the work begins."""
     report = Report()
@@ -148,19 +161,10 @@ def _units(
 
 
 def _work(
-    translator: Translator,
-    units: list[Unit],
-    filling: FillConfig,
-    learn_every: int,
-    file: Path,
-    output: Path | None,
-    references: bool,
-    everything: bool,
-    explain: bool,
+    session: Session, units: list[Unit], output: Path | None, references: bool, everything: bool, explain: bool
 ) -> None:
     interrupted = False
     with nullcontext() if output is None else ConfirmedFile(output) as confirmed:
-        session = Session(translator, learn_every=learn_every, filling=filling, origin=file.name)
         desk = Desk(session, units, confirmed, everything=everything, explain=explain, out=sys.stdout)
         try:
             with session:

@@ -41,13 +41,16 @@ def writer_lock(folder: Path) -> Iterator[None]:
         yield
 
 
+def json_text(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
 def write_json(path: Path, value: Any) -> None:
     """Replace a file in one step: readers see the old content or the new, never a part."""
     partial = path.with_name(path.name + ".partial")
     with writing(path):
         with partial.open("w", encoding="utf-8") as file:
-            json.dump(value, file, indent=1, ensure_ascii=False)
-            file.write("\n")
+            file.write(json_text(value))
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)

@@ -20,7 +20,7 @@ from nearmt.datastore.manifest import SegmentRecord
 
 @dataclass(frozen=True)
 class Block:
-    """Some pairs of the log as entries: T keys and T tokens a pair (none if it is too long), and its source's tokens."""
+    """Some pairs of the log as entries: T keys and tokens a pair (none if it is too long), and its source's tokens."""
 
     #: Which addition of the log the block begins with, counted from 0.
     first: int

@@ -81,6 +81,14 @@ class Log:
         self.close()
 
 
+def begin_log(folder: Path, pairs: Iterable[Pair] = ()) -> str:
+    """The name of a new log that begins with some pairs: on disk, and known to nobody until a manifest names it."""
+    number = 1 + max((int(path.stem.split("-")[1]) for path in folder.glob("log-*.log")), default=0)
+    with Log(folder / log_name(number)) as log:
+        log.append([Added(pair) for pair in pairs])
+    return log_name(number)
+
+
 def read_log(path: Path, start: int = 0, disk: Disk = DISK) -> Replay:
     """The operations from `start` on: 0, or the `end` of an earlier reading."""
     records = read_records(path, start, durable=True, disk=disk)

@@ -11,13 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from nearmt.datastore.files import sha256, write_json
+from nearmt.datastore.files import json_text, sha256, write_json
 from nearmt.datastore.migrations import FORMAT, migrated
 from nearmt.errors import DatastoreError
 
 FILE_NAME = "manifest.json"
 #: Larger stores are checked for size at every opening and byte by byte only on request.
 VERIFIED_AT_OPENING = 1 << 30
+
+
+#: What to do about damage.
+REPAIR = "`nearmt verify --repair` salvages what is left"
 
 
 def reduction_name(identity: str) -> str:
@@ -54,7 +58,7 @@ class Calibration:
     #: Weight of neighbours under which the store's own tokens are most likely, each sentence left out
     #: of its own search; None where nothing could be measured.
     likely_weight: float | None = None
-    #: Familiarity that nine of ten of the store's own sources reach, each left out; None where not measured.
+    #: Familiarity that 19 of 20 of the store's own sources reach, each left out; None where not measured.
     familiar: float | None = None
     #: Share of the k nearest that the index finds; None for exact search.
     recall: float | None = None
@@ -139,16 +143,22 @@ class Manifest:
         return digest.hexdigest()[:12]
 
     @property
+    def quantisers(self) -> set[str]:
+        """Files of what indexes have in common; each is named after its content."""
+        described = [segment.index.get("quantiser") for segment in self.segments]
+        return {shared["file"] for shared in described if shared}
+
+    @property
     def reduction_name(self) -> str:
         return reduction_name(self.reduction)
 
     def save(self, folder: Path) -> None:
         """Replace the manifest; what only the old one knew is removed afterwards."""
-        write_json(folder / FILE_NAME, dataclasses.asdict(self))
+        write_json(folder / FILE_NAME, sealed(dataclasses.asdict(self)))
         self._remove_strays(folder)
 
     def _remove_strays(self, folder: Path) -> None:
-        named = {self.reduction_name, self.quantiser, *live_names(self.log)}
+        named = {self.reduction_name, *self.quantisers, *live_names(self.log)}
         known = {record.name: record.files for record in self.segments}
         for pattern in ("segment-*", "reduction-*.safetensors", "quantiser-*.faiss", "log-*.log", "live-*.blocks"):
             for path in folder.glob(pattern):
@@ -169,15 +179,15 @@ class Manifest:
         if not path.is_file():
             raise DatastoreError(f"{folder}: not a finished datastore (no {FILE_NAME}); build it again")
         try:
-            raw = migrated(json.loads(path.read_text(encoding="utf-8")))
+            raw = migrated(_unsealed(path.read_text(encoding="utf-8")))
             if raw["format"] != FORMAT:
                 raise DatastoreError(
                     f"{folder}: has format {raw['format']}, this nearmt reads format {FORMAT}; "
                     "update nearmt or build the store again"
                 )
-            return _from_json(raw)
+            return manifest_of(raw)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DatastoreError(f"{path}: damaged ({type(error).__name__}: {error}); build the store again") from error
+            raise DatastoreError(f"{path}: damaged ({type(error).__name__}: {error}); {REPAIR}") from error
 
     def check_files(self, folder: Path, thorough: bool | None = None, only: Container[str] | None = None) -> None:
         """Refuse a store whose files (or `only` those of some names) are missing, cut short or altered."""
@@ -197,9 +207,31 @@ class Manifest:
                 )
             if thorough and sha256(path) != record.sha256:
                 raise DatastoreError(f"{path}: altered (its checksum differs); restore it or build the store again")
+        for path in [folder / name for name in self.quantisers] if only is None else []:
+            if not path.is_file():
+                raise DatastoreError(f"{path}: missing; restore it or build the store again")
+            if sha256(path)[:12] not in path.name:
+                raise DatastoreError(f"{path}: altered (its checksum differs); restore it or build the store again")
 
 
-def _from_json(raw: dict[str, Any]) -> Manifest:
+def sealed(raw: dict[str, Any]) -> dict[str, Any]:
+    """A manifest with the checksum of its text."""
+    return {**raw, "checksum": hashlib.sha256(json_text(raw).encode()).hexdigest()}
+
+
+def _unsealed(text: str) -> dict[str, Any]:
+    """The manifest in a text, refused if a single character is another than it was; format 1 had no checksum."""
+    raw: dict[str, Any] = json.loads(text)
+    if raw["format"] != FORMAT:
+        return raw
+    bare = {name: value for name, value in raw.items() if name != "checksum"}
+    if json_text(sealed(bare)) != text:
+        raise ValueError("its checksum differs")
+    return bare
+
+
+def manifest_of(raw: dict[str, Any]) -> Manifest:
+    """What a manifest of today's format says, true or not."""
     segments = tuple(
         SegmentRecord(**{**part, "files": {name: FileRecord(**file) for name, file in part["files"].items()}})
         for part in raw["segments"]
@@ -209,4 +241,4 @@ def _from_json(raw: dict[str, Any]) -> Manifest:
         "calibration": Calibration(**raw["calibration"]),
         "segments": segments,
     }
-    return Manifest(**{**raw, **parts})
+    return Manifest(**{name: value for name, value in {**raw, **parts}.items() if name != "checksum"})

@@ -12,19 +12,30 @@ _LINE = re.compile(r"[^\r\n]+")
 
 def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
     """Where the sentences of a text stand, without the white space between them. A line break ends a sentence."""
+    spans = []
+    for line in _LINE.finditer(text):
+        at = line.start()
+        for sentence in _sentences(line.group(), base_language(language)):
+            spans.append(stripped_span(text, at, at + len(sentence)))
+            at += len(sentence)
+    return [(start, end) for start, end in spans if start < end]
+
+
+def _sentences(line: str, language: str) -> list[str]:
+    """The sentences of a line; one that the library stumbles over is a single sentence."""
     try:
         from sentencex import segment
     except ImportError as error:
         raise MissingPackageError(
             "splitting into sentences needs the package sentencex: pip install sentencex"
         ) from error
-    spans = []
-    for line in _LINE.finditer(text):
-        at = line.start()
-        for sentence in segment(base_language(language), line.group()):
-            spans.append(stripped_span(text, at, at + len(sentence)))
-            at += len(sentence)
-    return [(start, end) for start, end in spans if start < end]
+    try:
+        return list(segment(language, line))
+    except BaseException as error:
+        # Its panics are no Exceptions, and their class cannot be imported.
+        if type(error).__name__ != "PanicException":
+            raise
+        return [line]
 
 
 def stripped_span(text: str, start: int, end: int) -> tuple[int, int]:

@@ -91,7 +91,7 @@ def cache() -> Experiment:
         Row("own-scope", "of one source, without duplicates", "chunk", {**unseeded, "cache-columns": 64}),
         Row("all-columns", "and compared on all columns", "chunk", unseeded),
         Row("recall-8", "and seeded with 128 similar sources", "chunk", {"cache-k": 8, **unguarded}),
-        Row("seeds-128", "and 32 neighbours recalled instead of 8", "chunk", unguarded),
+        Row("seeds-128", "and 16 neighbours recalled instead of 8", "chunk", unguarded),
         Row("seeds-32", "with 32 similar sources", "chunk", {"seeds": 32, **unguarded}),
         Row("seeds-512", "with 512", "chunk", {"seeds": 512, **unguarded}),
         replace(CHUNK, label="with 128, and the guard (nearmt's default)"),

@@ -22,7 +22,7 @@ from nearmt.retrieval.source import EntrySource
 #: T' in units of the store's typical distance (not squared) on the cache columns, and neighbours recalled, in
 #: units of k: a cache that is seeded holds many that are worth hearing.
 SEEDED_TEMPERATURE_SHARE = 0.2
-SEEDED_NEIGHBOURS = 4
+SEEDED_NEIGHBOURS = 2
 #: The same for a cache that knows nothing but retrieved chunks, and how much less than lambda it weighs.
 CHUNK_TEMPERATURE_SHARE = 0.3
 CHUNK_NEIGHBOURS = 1
@@ -54,7 +54,7 @@ class ChunkConfig(KnnConfig):
     cache_temperature: float | None = option(
         None, "softmax temperature T' between searches, on distances (default: from the store)", low=1e-6
     )
-    cache_k: int | None = option(None, "neighbours recalled from the cache (default: 4 times k)", low=1, high=4096)
+    cache_k: int | None = option(None, "neighbours recalled from the cache (default: 2 times k)", low=1, high=4096)
     cache_columns: int | None = option(None, "columns of the keys that the cache compares (default: all)", low=1)
     seeds: int = option(128, "pairs with similar sources that are in the cache from the start", low=0, high=65536)
     gather: int | None = option(None, "chunks that a search brings into the cache (default: --k)", low=1, high=4096)

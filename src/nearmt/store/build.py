@@ -22,17 +22,18 @@ from nearmt import __version__
 from nearmt.config import Config, option
 from nearmt.contracts import Pair, Progress
 from nearmt.datastore import Calibration, Manifest, Segment, SegmentRecord, SegmentWriter
+from nearmt.datastore.content import gone_of
 from nearmt.datastore.files import writer_lock
 from nearmt.datastore.ids import with_ids
 from nearmt.datastore.manifest import FileRecord, reduction_name
-from nearmt.errors import DatastoreError, OutputError, writing
+from nearmt.errors import ConfigError, DatastoreError, OutputError, writing
 from nearmt.models import TranslationModel
 from nearmt.reduction import Reduction
 from nearmt.store.calibrate import expected, measured
 from nearmt.store.encode import blocks_of, encode_block, fitting_sample
 from nearmt.store.indexing import check_factory, index_segment
 from nearmt.store.pretrained import pretrained_reduction
-from nearmt.store.snapshot import Part, Snapshot, gone_of
+from nearmt.store.snapshot import Part, Snapshot
 
 #: Columns that the neighbours' cache compares by default, and for which distances are measured.
 CACHE_COLUMNS = 64
@@ -46,6 +47,12 @@ class BuildConfig(Config):
 
     index: str = option("auto", "exact, or a FAISS factory string such as IVF1024,SQ8 (default: by size)")
     fit_reduction: bool = option(False, "fit the PCA on these pairs even if the model comes with one")
+    reduction_of: str | None = option(None, "take the PCA of this datastore, to search both together")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.fit_reduction and self.reduction_of is not None:
+            raise ConfigError("fit-reduction makes a new PCA, reduction-of takes one that is there; give one of them")
 
 
 def build(
@@ -196,12 +203,25 @@ def _reduction_for(
 ) -> tuple[Reduction, Iterator[Pair]]:
     """The model's own reduction, or one fitted on the first pairs, or none while these are too few."""
     known = None if config.fit_reduction else pretrained_reduction(model)
+    if config.reduction_of is not None:
+        known = _reduction_of(Path(config.reduction_of), model)
     if known is not None:
         return known, pairs
     first = list(islice(pairs, _FITTING_PAIRS))
     sample = fitting_sample(model, first)
     reduction = Reduction.fit(sample) if sample.enough else Reduction.identity_of(model.seq2seq.hidden_size)
     return reduction, chain(first, pairs)
+
+
+def _reduction_of(path: Path, model: TranslationModel) -> Reduction:
+    """The reduction of another store of the same model."""
+    manifest = Manifest.load(path)
+    if (manifest.fingerprint, manifest.key_layer) != (model.fingerprint, model.key_layer):
+        raise DatastoreError(
+            f"{path}: built with model '{manifest.model}' (layer {manifest.key_layer}), not with '{model.name}' "
+            f"(layer {model.key_layer}); its reduction does not fit"
+        )
+    return Reduction.load(path / manifest.reduction_name)
 
 
 def build_settings(model: TranslationModel, reduction: Reduction) -> dict[str, Any]:

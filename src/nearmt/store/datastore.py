@@ -110,9 +110,9 @@ class Datastore(Memory):
         """Give a pair another target, and return the pair as it is now."""
         with self._opened.changing:
             self._opened.refresh()
+            self._opened.content.check_known([identity], self.path)
             known = self._opened.content.find(identity)
-            if known is None:
-                raise DatastoreError(f"{self.path}: has no pair with the id '{identity}'; nothing was changed")
+            assert known is not None
             pair = replace(known, target=target)
             self.add([pair], model)
         return pair
@@ -122,11 +122,7 @@ class Datastore(Memory):
         wanted = tuple(dict.fromkeys(ids))
         editor = Editor(self._opened)
         with editor.changing():
-            unknown = [identity for identity in wanted if self._opened.content.find(identity) is None]
-            if unknown:
-                more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
-                named = ", ".join(f"'{identity}'" for identity in unknown[:3])
-                raise DatastoreError(f"{self.path}: has no pair with the id {named}{more}; nothing was deleted")
+            self._opened.content.check_known(wanted, self.path)
             if wanted:
                 editor.log([Deleted(wanted)])
                 self._opened.publish()
@@ -161,22 +157,7 @@ class Datastore(Memory):
 
     def check_model(self, model: TranslationModel) -> None:
         """Refuse a model whose states are not those of this store, naming both."""
-        mine, store = self.manifest, f"{self.path}"
-        if model.fingerprint != mine.fingerprint:
-            raise DatastoreError(
-                f"{store}: built with model '{mine.model}' ({mine.fingerprint}), not with '{model.name}' "
-                f"({model.fingerprint}); use --model {mine.model} or build the store again"
-            )
-        if model.language_pair != (mine.source_lang, mine.target_lang):
-            raise DatastoreError(
-                f"{store}: translates {mine.source_lang} to {mine.target_lang}, "
-                f"the model {model.language_pair[0]} to {model.language_pair[1]}"
-            )
-        if model.key_layer != mine.key_layer:
-            raise DatastoreError(
-                f"{store}: has keys of layer '{mine.key_layer}', the model gives '{model.key_layer}'; "
-                f"use --key-layer {mine.key_layer}"
-            )
+        check_model(self.path, self.manifest, model)
 
     def snapshot(self) -> Snapshot:
         return self._opened.now
@@ -189,6 +170,25 @@ class Datastore(Memory):
     def pair_count(self) -> int:
         """Pairs that can be found."""
         return self.snapshot().pair_count
+
+
+def check_model(store: Path, mine: Manifest, model: TranslationModel) -> None:
+    """Refuse a model whose states are not those of a store, naming both."""
+    if model.fingerprint != mine.fingerprint:
+        raise DatastoreError(
+            f"{store}: built with model '{mine.model}' ({mine.fingerprint}), not with '{model.name}' "
+            f"({model.fingerprint}); use --model {mine.model} or build the store again"
+        )
+    if model.language_pair != (mine.source_lang, mine.target_lang):
+        raise DatastoreError(
+            f"{store}: translates {mine.source_lang} to {mine.target_lang}, "
+            f"the model {model.language_pair[0]} to {model.language_pair[1]}"
+        )
+    if model.key_layer != mine.key_layer:
+        raise DatastoreError(
+            f"{store}: has keys of layer '{mine.key_layer}', the model gives '{model.key_layer}'; "
+            f"use --key-layer {mine.key_layer}"
+        )
 
 
 def _behind(start: int, progress: Progress | None) -> Callable[[int], None] | None:

@@ -19,7 +19,7 @@ from nearmt.contracts import Pair
 from nearmt.datastore import AnySegment, FileRecord, SegmentRecord, SegmentWriter
 from nearmt.datastore.files import sync, writer_lock
 from nearmt.datastore.live import Block
-from nearmt.datastore.log import Added, Log, Operation, log_name
+from nearmt.datastore.log import Log, Operation, begin_log
 from nearmt.datastore.records import RecordWriter
 from nearmt.errors import writing
 from nearmt.models import TranslationModel
@@ -57,7 +57,8 @@ class Editor:
         """Acknowledge operations: they are on disk when this returns, and nothing more is known to be."""
         opened = self._opened
         if opened.log_path is None:
-            self._begin_log()
+            dataclasses.replace(opened.manifest, log=begin_log(opened.path)).save(opened.path)
+            opened.refresh()
         assert opened.log_path is not None
         with timed("store/log"), Log(opened.log_path) as log:
             opened.log_end = log.append(operations)
@@ -133,23 +134,10 @@ class Editor:
             deleted={"file": name, "pairs": len(gone_X), "entries": entries},
         )
 
-    def _begin_log(self, waiting: Sequence[Pair] = ()) -> str:
-        """A new log that begins with what still waits, on disk before anybody is told of it."""
-        opened = self._opened
-        number = 1 + max((int(path.stem.split("-")[1]) for path in opened.path.glob("log-*.log")), default=0)
-        name = log_name(number)
-        with Log(opened.path / name) as log:
-            if waiting:
-                log.append([Added(pair) for pair in waiting])
-        if not waiting and opened.log_path is None:
-            dataclasses.replace(opened.manifest, log=name).save(opened.path)
-            opened.refresh()
-        return name
-
     def _replace_manifest(self, records: list[SegmentRecord]) -> None:
         """Other segments, another log: one step from the old store to the new."""
         opened = self._opened
-        log = self._begin_log(opened.content.waiting())
+        log = begin_log(opened.path, opened.content.waiting())
         calibration = dataclasses.replace(opened.manifest.calibration, recall=mean_recall(records))
         manifest = dataclasses.replace(opened.manifest, segments=tuple(records), log=log, calibration=calibration)
         manifest.save(opened.path)

@@ -139,5 +139,5 @@ def check_alike(stores: Sequence[tuple[str, Manifest, int]]) -> None:
         if manifest.reduction != mine.reduction and entries:
             raise DatastoreError(
                 f"{both}: their keys are reduced differently ({mine.reduction}, {manifest.reduction}); "
-                "build both without --fit-reduction"
+                f"build one with --reduction-of {first}"
             )

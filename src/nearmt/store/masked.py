@@ -1,30 +1,27 @@
-"""A datastore some of whose pairs cannot be found: for tuning on sentences of its own."""
+"""A memory some of whose pairs cannot be found: for tuning on sentences of its own."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 import numpy as np
 
-from nearmt.contracts import Pair, Progress
-from nearmt.errors import DatastoreError
-from nearmt.models import TranslationModel
-from nearmt.store.datastore import Datastore
+from nearmt.store.memory import Memory, View
 from nearmt.store.snapshot import Snapshot
 
 
-class MaskedStore(Datastore):
-    """A view of a datastore, as it was at one moment, in which nothing finds the hidden pairs.
+class MaskedStore(View):
+    """A view of a memory, as it was at one moment, in which nothing finds the hidden pairs.
 
     Pairs with the source or the target of a hidden one are hidden as well: they would give it away. A chunk
     never leaves its sentence, so chunks are safe when searches are.
     """
 
-    def __init__(self, datastore: Datastore, hidden: Collection[int]) -> None:
+    def __init__(self, memory: Memory, hidden: Collection[int]) -> None:
         """`hidden` are numbers of pairs, in corpus order from 0."""
-        super().__init__(datastore._opened)
-        whole = datastore.snapshot()
+        super().__init__([memory])
+        whole = memory.snapshot()
         self.hidden = _with_copies(whole, hidden)
         seen_P = np.ones(whole.entries.pair_count, dtype=bool)
         seen_P[list(self.hidden)] = False
@@ -33,14 +30,6 @@ class MaskedStore(Datastore):
 
     def snapshot(self) -> Snapshot:
         return self._rest
-
-    def add(
-        self, pairs: Iterable[Pair], model: TranslationModel | None = None, progress: Progress | None = None
-    ) -> int:
-        raise DatastoreError(f"{self.path}: some of its pairs are hidden; add to the datastore itself")
-
-    def delete(self, ids: Iterable[str]) -> int:
-        raise DatastoreError(f"{self.path}: some of its pairs are hidden; delete from the datastore itself")
 
 
 def comparable(text: str) -> str:

@@ -161,11 +161,16 @@ class View(Memory):
         return any(changed)
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise DatastoreError(
-            "this is only a view: add to the datastore itself, and change what it holds there"
-        )
+        raise DatastoreError("this is only a view: add to the datastore itself, and change what it holds there")
 
     add: Callable[..., NoReturn] = _refuse
     update: Callable[..., NoReturn] = _refuse
     delete: Callable[..., NoReturn] = _refuse
     compact: Callable[..., NoReturn] = _refuse
+
+
+def topmost(memory: Memory) -> Memory:
+    """The memory itself, or of a view the one that lies on top: what is learnt goes there."""
+    while isinstance(memory, View):
+        memory = memory._memories[-1]
+    return memory

@@ -10,13 +10,13 @@ from pathlib import Path
 import torch
 
 from nearmt.datastore import Manifest, Segment, SegmentRecord
+from nearmt.datastore.content import Content
 from nearmt.datastore.live import Block
 from nearmt.datastore.log import read_log
 from nearmt.datastore.manifest import FILE_NAME, live_names
 from nearmt.datastore.records import read_records
 from nearmt.errors import DatastoreError
 from nearmt.reduction import Reduction
-from nearmt.store.content import Content
 from nearmt.store.snapshot import Part, Snapshot
 
 #: A writer may replace the manifest while somebody opens the store: then it is opened anew, so many times at most.
@@ -100,7 +100,7 @@ class Opened:
         for payload in found.payloads:
             block = Block.from_bytes(payload, self.manifest.columns)
             content = self.content
-            if block.first != content.encoded or block.first + len(block.tokens) > len(content.added):
+            if not content.fits(block):
                 self.live_fits = False
                 return
             content.take_in(block)

@@ -40,13 +40,13 @@ class Searcher:
             )
             allowed_N = None if allowed_N is None else allowed_N.to(device)
             live_N = self.live(allowed_N)
-            live = len(self.entries) if live_N is None else _count(live_N)
+            live = self.entries.kept if allowed_N is None or live_N is None else _count(live_N)
             # What the first way does not find, the next one does.
-            for nominate in self._ways(k, allowed_N, live_N, live):
+            for way in self._ways(k, allowed_N, live_N, live):
                 short_B = (found.entry_BK >= 0).sum(dim=1) < min(k, live)
                 if not bool(short_B.any()):
                     break
-                part = self._measure(query_BD[short_B], k, nominate(query_BD[short_B]))
+                part = way(query_BD[short_B])
                 found.entry_BK[short_B], found.distance_BK[short_B] = part.entry_BK, part.distance_BK
             return found
 
@@ -59,17 +59,25 @@ class Searcher:
 
     def _ways(
         self, k: int, allowed_N: Tensor | None, live_N: Tensor | None, live: int
-    ) -> Iterator[Callable[[Tensor], Tensor]]:
-        """How candidates for some queries can be had, each way surer and slower than the one before."""
-        if allowed_N is None:
-            yield lambda query_BD: self._nominate(self.indexes, query_BD, k, None)
-        elif not (live <= _FEW and live <= _FEW_SHARE * len(self.entries)):
-            # A mask makes an index slow: few hidden entries are better dropped from what it finds.
-            if 2 * live >= self.entries.kept:
-                yield lambda query_BD: _only(self._nominate(self.indexes, query_BD, _MORE * k, None), allowed_N)
-            yield lambda query_BD: self._nominate(self.indexes, query_BD, k, allowed_N)
+    ) -> Iterator[Callable[[Tensor], Neighbours]]:
+        """How neighbours of some queries can be had, each way surer and slower than the one before."""
+        few = live <= min(_FEW, _FEW_SHARE * len(self.entries))
+        # A mask makes an index slow: few hidden entries are better dropped from what it finds.
+        if allowed_N is not None and 2 * live >= self.entries.kept:
+            yield lambda query_BD: self._dropping(query_BD, k, allowed_N)
+        if allowed_N is None or not few:
+            yield lambda query_BD: self._measure(query_BD, k, self._nominate(self.indexes, query_BD, k, allowed_N))
         # An approximate index may miss entries in its lists or behind the mask.
-        yield lambda query_BD: self._nominate_exactly(query_BD, k, live_N, live)
+        yield lambda query_BD: self._measure(query_BD, k, self._nominate_exactly(query_BD, k, live_N, live))
+
+    def _dropping(self, query_BD: Tensor, k: int, allowed_N: Tensor) -> Neighbours:
+        """The allowed ones among somewhat more than k: the nearest, unless that leaves fewer than k."""
+        more = self._measure(query_BD, _MORE * k, self._nominate(self.indexes, query_BD, _MORE * k, None))
+        seen_BX = (more.entry_BK >= 0) & allowed_N[more.entry_BK.clamp(min=0)]
+        order_BK = (~seen_BX).long().argsort(dim=1, stable=True)[:, :k]
+        entry_BX = more.entry_BK.masked_fill(~seen_BX, -1)
+        distance_BX = more.distance_BK.masked_fill(~seen_BX, torch.inf)
+        return Neighbours(entry_BX.gather(1, order_BK), distance_BX.gather(1, order_BK))
 
     def _nominate(self, indexes: list[Index], query_BD: Tensor, k: int, allowed_N: Tensor | None) -> Tensor:
         """Candidates of all segments, [B, at least k], under the store's numbering."""
@@ -98,8 +106,3 @@ class Searcher:
 def _count(mask_N: Tensor) -> int:
     # Adding up a mask makes numbers of all its places first; numpy counts them where they are.
     return int(mask_N.count_nonzero()) if mask_N.is_cuda else int(np.count_nonzero(mask_N.numpy()))
-
-
-def _only(entry_BX: Tensor, allowed_N: Tensor) -> Tensor:
-    """The entries that are allowed, -1 in place of the others."""
-    return torch.where((entry_BX >= 0) & allowed_N[entry_BX.clamp(min=0)], entry_BX, -1)

@@ -125,11 +125,11 @@ class SimilarSources:
         The mean score of the best, in shares of the score that the same source would have; `without` leaves a
         pair out.
         """
-        return float(self.best_shares(source, without).mean()) if self.pairs else 0.0
+        return float(self.best_shares(source, without).mean()) if self.seen else 0.0
 
     def best_shares(self, source: Sequence[int], without: int | None = None) -> np.ndarray:
         """The scores behind `familiarity`, the best last; 1 is that of the same source."""
-        count = min(_COMPARED, self.pairs)
+        count = min(_COMPARED, max(1, self.seen))
         own = self.own_score(source)
         if not own:
             return np.ones(count)  # there is nothing in it but what nearly all sources have

@@ -57,13 +57,6 @@ class Part:
             return Postings(self.segment)
 
 
-def gone_of(segment: AnySegment) -> np.ndarray:
-    """Which pairs of a sealed segment are deleted, [P]."""
-    gone_P = np.zeros(segment.record.pairs, dtype=bool)
-    gone_P[segment.deleted_X] = True
-    return gone_P
-
-
 class Snapshot:
     """Implements `retrieval.source.EntrySource`. Entries and keys live on the store's device, queries come from
     the model's: each call takes them over and brings the result back. Pairs and entries that are deleted keep

@@ -16,6 +16,7 @@ from nearmt.datastore.ids import with_ids
 from nearmt.documents import FillConfig, FilledUnit, Filler
 from nearmt.errors import ConfigError, InputError
 from nearmt.store import Datastore
+from nearmt.store.memory import Memory, topmost
 from nearmt.stream.statistics import SessionStatistics, edit_effort
 from nearmt.translator import Translator
 
@@ -51,21 +52,25 @@ class Session:
         learn_every: int = 1,
         filling: FillConfig | None = None,
         origin: str = "session",
+        metadata: Mapping[str, str] | None = None,
     ) -> None:
-        """`datastore` is where pairs go: the translator's own, unless it has another or none.
+        """`datastore` is where pairs go: the translator's, and of several the last, unless another is given.
 
         `filling` says how a translation is made: by default, a source that is in the memory word for word gets the
-        stored translation. `origin` is noted with every pair.
+        stored translation. `origin` and `metadata` are noted with every pair.
         """
         if learn_every < 1:
             raise ConfigError(f"learn-every = {learn_every}: must be at least 1")
-        store = translator.datastore if datastore is None else datastore
-        if store is None:
+        store: Memory | None = datastore
+        if store is None and translator.datastore is not None:
+            store = topmost(translator.datastore)
+        if not isinstance(store, Datastore):
             raise ConfigError("a session needs a datastore: Datastore.build(folder, [], model) makes an empty one")
         store.check_model(translator.model)
         self.translator = translator if translator.datastore is not None else translator.with_datastore(store)
         self.datastore, self.learn_every = store, learn_every
         self.filling, self.origin = filling or FillConfig(split_sentences=False), origin
+        self.metadata = _checked(metadata)
         self.statistics = SessionStatistics()
         self._changes: deque[_Change] = deque(maxlen=_REMEMBERED)
         self._suggested: dict[str, str] = {}
@@ -81,6 +86,8 @@ class Session:
             unit = Unit((clean(_text(unit, "source")),))
         filler = Filler(self.translator, self.filling, paragraphs=False, explain=explain)
         start = time.perf_counter()
+        if self.translator.datastore is not None:
+            self.translator.datastore.refresh()  # others may teach the same memory
         (filled,) = filler.fill([unit])
         self.statistics.translating += time.perf_counter() - start
         self.statistics.translated += 1
@@ -101,7 +108,7 @@ class Session:
         source, target = clean(_text(source, "source")), clean(_text(target, "target"))
         if not source or not target:
             raise InputError("a pair needs a source and a target that are not empty")
-        pair = Pair(source, target, _text(id or "", "id"), self.origin, _checked(metadata))
+        pair = Pair(source, target, _text(id or "", "id"), self.origin, {**self.metadata, **_checked(metadata)})
         suggested = self._suggested.get(source)
         effort = None if suggested is None else edit_effort(suggested, target)
         known = None if pair.id else self._same(pair)
@@ -145,7 +152,7 @@ class Session:
         return change.pair
 
     def delete(self, ids: Iterable[str]) -> int:
-        """Take pairs out of the memory, whoever put them there; returns how many there were."""
+        """Take pairs out of the datastore, whoever put them there, and return how many."""
         gone = {_text(name, "id") for name in ids}
         with self._learning():
             deleted = self.datastore.delete(sorted(gone))
@@ -155,15 +162,18 @@ class Session:
 
     def flush(self) -> int:
         """Learn what is on disk and not learnt yet; returns how many pairs that were."""
-        pending = self.datastore.pending
-        if pending:
-            with self._learning():
-                self.datastore.catch_up(self.translator.model)
-        return pending
+        if not self.datastore.pending:
+            return 0
+        with self._learning():
+            return self.datastore.catch_up(self.translator.model)
 
     def known(self, source: str) -> Pair | None:
-        """The latest pair of this very source, also if it is not learnt yet."""
-        source = clean(source)
+        """The latest pair of this very source, also if it is not learnt yet, or is in another memory that is used."""
+        pair, memory = self._own(clean(source)), self.translator.datastore
+        return memory.exact(source) if pair is None and memory is not None else pair
+
+    def _own(self, source: str) -> Pair | None:
+        """The latest pair of this very source in the datastore that learns."""
         for change in reversed(self._changes):
             # One that was corrected may have had another source.
             if change.pair.source == source and change is self._change(change.pair.id):
@@ -198,11 +208,11 @@ class Session:
             self.statistics.learning += time.perf_counter() - start
 
     def _same(self, pair: Pair) -> Pair | None:
-        """The memory's latest pair of this source, if it says what this one says."""
-        known = self.known(pair.source)
+        """The datastore's latest pair of this source, if it says what this one says."""
+        known = self._own(pair.source)
         if known is None or clean(known.target) != pair.target:
             return None
-        return known if pair.metadata in ({}, known.metadata) else None
+        return known if pair.metadata in (self.metadata, known.metadata) else None
 
     def _stored(self, id: str) -> Pair | None:
         """What the memory has under an id."""

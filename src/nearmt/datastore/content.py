@@ -2,21 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from nearmt.contracts import Pair
-from nearmt.datastore.ids import digest_of
-from nearmt.datastore.live import Block, LiveSegment
+from nearmt.datastore.ids import DigestIndex, digest_of
+from nearmt.datastore.live import Block, FrozenLive, LiveSegment
 from nearmt.datastore.log import Added, Deleted
-from nearmt.store.snapshot import Part, gone_of
+from nearmt.datastore.segment import Segment
+from nearmt.errors import DatastoreError
 
 
-class Content:
+class Part(Protocol):
+    """A segment whose pairs can be looked up by their ids."""
+
+    @property
+    def segment(self) -> Segment | FrozenLive: ...
+
+    @property
+    def ids(self) -> DigestIndex: ...
+
+
+class PlainPart:
+    """No more than that."""
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment: Segment | FrozenLive = segment
+
+    @cached_property
+    def ids(self) -> DigestIndex:
+        return DigestIndex(self.segment.id_P)
+
+
+SomePart = TypeVar("SomePart", bound=Part)
+
+
+def gone_of(segment: Segment | FrozenLive) -> np.ndarray:
+    """Which pairs of a sealed segment are deleted, [P]."""
+    gone_P = np.zeros(segment.record.pairs, dtype=bool)
+    gone_P[segment.deleted_X] = True
+    return gone_P
+
+
+class Content(Generic[SomePart]):
     """Changed by one operation of the log after the other, the same way by whoever reads the log."""
 
-    def __init__(self, parts: Sequence[Part], columns: int) -> None:
+    def __init__(self, parts: Sequence[SomePart], columns: int) -> None:
         self.parts = list(parts)
         self.live = LiveSegment(columns)
         #: Pairs of the log, in its order; the first ones are in the live segment, the others wait for a model.
@@ -49,12 +84,24 @@ class Content:
         """Entries of pairs that were pending."""
         self.live.append(self.added[block.first : block.first + len(block.tokens)], block)
 
+    def fits(self, block: Block) -> bool:
+        """Whether a block holds the pairs that are the next to be taken in."""
+        return block.first == self.encoded and block.first + len(block.tokens) <= len(self.added)
+
     def find(self, identity: str) -> Pair | None:
         """The pair with this id, pending or not."""
         if identity in self._place_of:
             return self.added[self._place_of[identity]]
         where = self._in_segments(identity)
         return None if where is None else self.parts[where[0]].segment.pair(where[1])
+
+    def check_known(self, ids: Iterable[str], store: Path) -> None:
+        """Refuse ids that no pair has."""
+        unknown = [identity for identity in ids if self.find(identity) is None]
+        if unknown:
+            more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+            named = ", ".join(f"'{identity}'" for identity in unknown[:3])
+            raise DatastoreError(f"{store}: has no pair with the id {named}{more}; nothing was changed")
 
     def _remove(self, identity: str) -> None:
         if identity in self._place_of:

@@ -1,0 +1,152 @@
+"""What learning costs beside forced decoding: one confirmed pair, and a block of 250, in a store of a million entries.
+
+    OMP_NUM_THREADS=1 python benchmarks/learning.py --out benchmarks/results/learning.json
+
+The store is made up, with keys of the variances that the model's reduction knows; the pairs that are learned are
+encoded by the embedded model as always. Each pair is force-decoded once alone and once by `Datastore.add`, turn by
+turn. What a sync takes is the disk's affair and is told apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearmt.contracts import Pair
+from nearmt.datastore import Manifest, SegmentWriter
+from nearmt.datastore.files import write_json
+from nearmt.experiments.machine import describe_commit, describe_machine
+from nearmt.models import ModelConfig, TranslationModel, load_model
+from nearmt.reduction import Reduction
+from nearmt.store import Datastore
+from nearmt.store.encode import encode_block
+from nearmt.store.indexing import index_segment
+from nearmt.timing import Timings
+from nearmt.translator import Translator
+
+#: Entries of a made-up pair.
+SENTENCE = 30
+BLOCK = 250
+_WRITTEN = 60_000
+_GERMAN = (
+    "der Mäher die Klinge das Kabel ein Schalter wird ist nicht vor nach dem Laden Betrieb prüfen Sie den Akku".split()
+)
+_ENGLISH = (
+    "the mower the blade the cable a switch is not before after charging running check the battery at once".split()
+)
+
+
+def made_up_pairs(count: int, seed: int, words: int = 18) -> list[Pair]:
+    chance = random.Random(seed)
+    texts = ([" ".join(chance.choices(side, k=words)) for side in (_GERMAN, _ENGLISH)] for _ in range(count))
+    return [Pair(source, target, id=f"{seed}-{number}") for number, (source, target) in enumerate(texts)]
+
+
+def made_up_store(path: Path, entries: int, model: TranslationModel, factory: str) -> Datastore:
+    """An empty store of the model, with one sealed segment of made-up keys put into it."""
+    Datastore.build(path, [], model)
+    manifest = Manifest.load(path)
+    reduction = Reduction.load(path / manifest.reduction_name)
+    deviation_D = reduction.variance_D.sqrt().numpy()
+    generator = np.random.default_rng(0)
+    writer = SegmentWriter(path / "segment-000001", {})
+    while writer.entries + SENTENCE <= entries:
+        count = min(_WRITTEN, entries - writer.entries) // SENTENCE
+        key_ND = generator.standard_normal((count * SENTENCE, reduction.columns), dtype=np.float32) * deviation_D
+        pairs = [dataclasses.replace(pair, id=f"{writer.pairs}-{pair.id}") for pair in made_up_pairs(count, 0)]
+        tokens = generator.integers(10, 15_000, (count, SENTENCE)).tolist()
+        writer.append(pairs, list(key_ND.astype(np.float16).reshape(count, SENTENCE, -1)), tokens, tokens, 0)
+    record = index_segment(path, writer.seal(), reduction.columns, factory)
+    calibration = dataclasses.replace(manifest.calibration, entries=entries, likely_weight=0.3)
+    dataclasses.replace(manifest, segments=(record,), calibration=calibration).save(path)
+    return Datastore.open(path)
+
+
+def seconds(action: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def learn_pairs(store: Datastore, model: TranslationModel, count: int) -> dict[str, float]:
+    """Medians, in milliseconds: a pair's forced decoding alone, and its way from confirmed to visible."""
+    store.add(made_up_pairs(1, seed=1), model)  # what is made at the first change is made
+    alone, whole, logged = [], [], []
+    for pair in made_up_pairs(count, seed=2):
+        alone.append(seconds(lambda pair=pair: list(encode_block(model, [pair]))))
+        timings = Timings()
+        with timings.active():
+            whole.append(seconds(lambda pair=pair: store.add([pair], model)))
+        logged.append(timings.seconds["store/log"])
+    beside = [total - forced - log for total, forced, log in zip(whole, alone, logged, strict=True)]
+    named = {"forced decoding": alone, "confirmed to visible": whole, "log and its sync": logged, "beside both": beside}
+    return {name: round(1000 * statistics.median(times), 2) for name, times in named.items()}
+
+
+def learn_blocks(store: Datastore, model: TranslationModel, count: int) -> dict[str, float]:
+    """Seconds of blocks, sealing and merging included, and how many times their raw forced decoding that is."""
+    alone = whole = 0.0
+    for number in range(count):
+        block = made_up_pairs(BLOCK, seed=10 + number)
+        alone += seconds(lambda block=block: list(encode_block(model, block)))
+        whole += seconds(lambda block=block: store.add(block, model))
+    return {"forced decoding": round(alone, 2), "learning": round(whole, 2), "ratio": round(whole / alone, 3)}
+
+
+def next_translation(store: Datastore, model: TranslationModel, count: int) -> dict[str, float]:
+    """Milliseconds of translating a sentence: again, and right after something was learned."""
+    translator = Translator(model, store)
+    source = made_up_pairs(1, seed=3)[0].source
+    translator.translate(source)
+    again, after = [], []
+    for pair in made_up_pairs(count, seed=4):
+        again.append(seconds(lambda: translator.translate(source)))
+        store.add([pair], model)
+        after.append(seconds(lambda: translator.translate(source)))
+    return {
+        "again": round(1000 * statistics.median(again), 1),
+        "after learning": round(1000 * statistics.median(after), 1),
+    }
+
+
+def run(folder: Path, entries: int, pairs: int, blocks: int, factory: str) -> dict[str, Any]:
+    model = load_model(ModelConfig(device="cpu"))
+    store = made_up_store(folder / "store", entries, model, factory)
+    return {
+        "entries": entries,
+        "index": store.manifest.segments[0].index.get("factory", "exact"),
+        "pair_milliseconds": learn_pairs(store, model, pairs),
+        "translation_milliseconds": next_translation(store, model, 10),
+        "block": {"pairs": BLOCK, "blocks": blocks, **learn_blocks(store, model, blocks)},
+        "segments": [record.entries for record in store.manifest.segments],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--entries", type=int, default=1_000_000)
+    parser.add_argument("--pairs", type=int, default=30, help="pairs learned one by one")
+    parser.add_argument("--blocks", type=int, default=6, help=f"blocks of {BLOCK} pairs learned")
+    parser.add_argument("--index", default="auto", help="FAISS factory string")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        found = run(Path(folder), arguments.entries, arguments.pairs, arguments.blocks, arguments.index)
+    machine = describe_machine(ModelConfig(device="cpu"))
+    write_json(arguments.out, {**found, "commit": describe_commit(), "machine": machine})
+    print(
+        f"beside forced decoding and log: {found['pair_milliseconds']['beside both']} ms; a block: {found['block']['ratio']}"
+    )
+
+
+if __name__ == "__main__":
+    main()

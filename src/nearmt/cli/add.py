@@ -1,0 +1,108 @@
+"""nearmt add"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nearmt.cli.changing import finishing, given_settings, open_with_model, say
+from nearmt.cli.console import progress_bar
+from nearmt.cli.manual import ManualCommand
+from nearmt.cli.options import config_options, pick
+from nearmt.cli.reading import count_pairs, reading_options, warn_about
+from nearmt.contracts import Pair, Progress
+from nearmt.corpus import CleaningConfig, PairStream, Request
+from nearmt.datastore import Manifest
+from nearmt.datastore.ledger import BLOCK, Ledger
+from nearmt.errors import NearmtError
+from nearmt.models import ModelConfig
+
+#: Adds a block of pairs and tells how far it is.
+Add = Callable[[list[Pair], Progress], object]
+
+
+@click.command(cls=ManualCommand)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--log-only", is_flag=True, help="write them down without the model; the next one who has it learns them")
+@click.option("--skip", type=click.IntRange(min=0), default=0, help="pass over so many pairs at the beginning")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@reading_options
+@config_options(ModelConfig)
+def command(
+    folder: Path,
+    files: tuple[Path, ...],
+    log_only: bool,
+    skip: int,
+    limit: int | None,
+    strict: bool,
+    unconfirmed: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Add translation memories to a datastore.
+
+    FILES are what `nearmt build` takes. A pair whose id is in the datastore takes the place of the old one; pairs
+    without ids get one, and are new. Neither the reduction nor the index is made anew.
+
+    Blocks of 2,048 pairs are on disk before they are learnt. An interrupted command says how many pairs are there.
+
+    \b
+    nearmt add memory corpus.de corpus.en
+    nearmt add memory test.tsv --drop-duplicates --json
+    nearmt add memory test.tsv --log-only
+    """
+    settings = given_settings(options)
+    manifest = Manifest.load(folder)
+    cleaning = pick(CleaningConfig, settings)
+    request = Request(manifest.source_lang, manifest.target_lang, unconfirmed)
+
+    def stream() -> PairStream:
+        return PairStream(list(files), request, cleaning, limit=limit, strict=strict)
+
+    total = count_pairs(stream(), "add") if all(path.is_dir() or path.is_file() for path in files) else 0
+    pairs = stream()
+    wanted = islice(pairs, skip, None)
+    if log_only:
+        with Ledger.changing(folder) as ledger:
+            before = ledger.pairs
+            added = _add_all(folder, wanted, ledger.add, skip, max(0, total - skip))
+            after, pending = ledger.pairs, ledger.pending
+    else:
+        store, model = open_with_model(folder, manifest, settings)
+        before = store.pair_count + store.pending
+        learn: Add = lambda block, progress: store.add(block, model, progress)  # noqa: E731
+        added = _add_all(folder, wanted, learn, skip, max(0, total - skip))
+        after, pending = store.pair_count + store.pending, store.pending
+    warn_about(pairs.report)
+    replaced = max(0, added - (after - before))
+    line = f"{folder}: {added:,} pairs added, {replaced:,} of them in place of old ones; {after:,} pairs"
+    line += f", {pending:,} of them wait for a model" if pending else ""
+    counts = {"datastore": str(folder), "added": added, "replaced": replaced, "pairs": after, "pending": pending}
+    say(as_json, line, {**counts, "reading": pairs.report.summary()})
+
+
+def _add_all(folder: Path, pairs: Iterator[Pair], add: Add, skip: int, total: int) -> int:
+    """Add block after block; when interrupted, say how many pairs are safe."""
+    done = begun = 0
+    with progress_bar("pairs", total) as bar, finishing() as interruption:
+
+        def progress(count: int, of: int) -> None:
+            if bar:
+                bar(done + count, of)
+            interruption.check()  # a block is in the log before any of it is counted
+
+        try:
+            while block := list(islice(pairs, BLOCK)):
+                interruption.check()
+                begun += len(block)
+                add(block, progress)
+                done = begun
+        except KeyboardInterrupt:
+            goes_on = f"; --skip {skip + begun} goes on behind them" if begun else ""
+            raise NearmtError(f"interrupted: {begun:,} pairs were added to {folder} and are safe{goes_on}") from None
+    return done

@@ -1,0 +1,55 @@
+"""nearmt compact"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nearmt.cli.changing import given_settings, open_with_model, say
+from nearmt.cli.console import waiting
+from nearmt.cli.info import describe
+from nearmt.cli.manual import ManualCommand
+from nearmt.cli.options import config_options
+from nearmt.datastore import Manifest
+from nearmt.datastore.ledger import Ledger
+from nearmt.models import ModelConfig
+from nearmt.store import Datastore
+
+
+@click.command(cls=ManualCommand)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--index", "factory", default="auto", help="exact, or a FAISS factory string [default: by size]")
+@click.option("--json", "as_json", is_flag=True, help="describe the result as JSON")
+@config_options(ModelConfig)
+def command(folder: Path, factory: str, as_json: bool, **options: Any) -> None:
+    """Make one segment of all, without what was deleted.
+
+    Searches are as fast as in a store that was built at once, deleted text is gone from disk, and what depends on
+    the size of the store is measured anew. A model is loaded only if pairs wait for one, or if an option of the
+    model is given: then the weight of the memory is measured anew too. Pruned entries come back.
+
+    \b
+    nearmt compact memory
+    nearmt compact memory --device cpu --json
+    """
+    settings = given_settings(options)
+    manifest, ledger = Manifest.load(folder), Ledger(folder)
+    before = _size(folder)
+    if settings or ledger.pending:
+        store, model = open_with_model(folder, manifest, settings)
+        with waiting("compacting"):
+            store.compact(model, factory)
+    else:
+        store = Datastore.open(folder)
+        with waiting("compacting"):
+            store.compact(None, factory)
+    found = describe(folder, store.manifest)
+    freed = (before - _size(folder)) / 1e6
+    line = f"{folder}: {found['pairs']:,} pairs, {found['entries']:,} entries in one segment; {freed:+.1f} MB free"
+    say(as_json, line, {**found, "freed_megabytes": round(freed, 1)})
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

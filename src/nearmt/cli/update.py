@@ -1,0 +1,51 @@
+"""nearmt update"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nearmt.cli.changing import finishing, given_settings, open_with_model, say
+from nearmt.cli.manual import ManualCommand
+from nearmt.cli.options import config_options
+from nearmt.corpus import clean
+from nearmt.datastore import Manifest
+from nearmt.datastore.ledger import Ledger
+from nearmt.errors import ConfigError
+from nearmt.models import ModelConfig
+
+
+@click.command(cls=ManualCommand)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("identity", metavar="ID")
+@click.argument("target")
+@click.option("--log-only", is_flag=True, help="write it down without the model; the next one who has it learns it")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@config_options(ModelConfig)
+def command(folder: Path, identity: str, target: str, log_only: bool, as_json: bool, **options: Any) -> None:
+    """Give a pair of a datastore another target.
+
+    ID names the pair: `nearmt export DIR --format jsonl` shows the ids of all pairs, and `nearmt translate --json
+    --explain` those of the pairs that a translation came from.
+
+    \b
+    nearmt update memory 4 "Connect the drip line to the distributor." --device cpu
+    """
+    text = clean(target)
+    if not text:
+        raise ConfigError("target = '': is empty; `nearmt delete` deletes a pair")
+    ledger = Ledger(folder)
+    ledger.content.check_known([identity], folder)
+    before = ledger.find(identity)
+    assert before is not None
+    if log_only:
+        with finishing(), Ledger.changing(folder) as changed:
+            pair = changed.update(identity, text)
+    else:
+        store, model = open_with_model(folder, Manifest.load(folder), given_settings(options))
+        with finishing():
+            pair = store.update(identity, text, model)
+    fields = {"datastore": str(folder), "id": identity, "source": pair.source, "before": before.target}
+    say(as_json, f"{identity}: {before.target} -> {pair.target}", {**fields, "target": pair.target})

@@ -1,0 +1,86 @@
+"""nearmt verify"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nearmt.cli.console import progress_bar, waiting
+from nearmt.cli.manual import ManualCommand
+from nearmt.cli.options import config_options, pick
+from nearmt.datastore.verify import Finding, verify
+from nearmt.errors import ConfigError, DatastoreError
+from nearmt.models import ModelConfig, TranslationModel, load_model
+
+
+@click.command(cls=ManualCommand)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--repair", "mend", is_flag=True, help="salvage what the pairs allow; the damaged store is kept beside")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@config_options(ModelConfig)
+def command(folder: Path, mend: bool, as_json: bool, **options: Any) -> None:
+    """Look for damage in a datastore, and mend it.
+
+    Reads all files and compares their checksums: every altered byte is found. Needs no model. The exit code is 1 if
+    something is damaged.
+
+    With --repair what is damaged is computed again from the pairs, with the model where that is needed, and pairs
+    that are damaged themselves are left out and named. The result takes the place of the store; the damaged one is
+    kept as DIR.damaged.
+
+    \b
+    nearmt verify memory
+    nearmt verify memory --repair --device cpu --json
+    """
+    settings = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    if settings and not mend:
+        raise ConfigError(f"--{min(settings)} goes with --repair; looking needs no model")
+    with waiting("reading all files"):
+        found = verify(folder)
+    if not as_json:
+        _print_table(found)
+    damaged = [finding for finding in found if finding.damaged]
+    fields: dict[str, Any] = {"datastore": str(folder), "damaged": len(damaged), "files": [asdict(f) for f in found]}
+    if mend and damaged:
+        fields |= _mended(folder, found, settings, as_json)
+    if as_json:
+        click.echo(json.dumps(fields, ensure_ascii=False))
+    if damaged and not mend:
+        names = ", ".join(finding.file for finding in damaged[:3]) + (" and more" if len(damaged) > 3 else "")
+        raise DatastoreError(f"{folder}: damaged: {names}; `nearmt verify {folder} --repair` salvages what is left")
+
+
+def _mended(folder: Path, found: Sequence[Finding], settings: Mapping[str, Any], as_json: bool) -> dict[str, Any]:
+    from nearmt.store.repair import repair
+
+    def load(known: dict[str, Any]) -> TranslationModel:
+        wanted = {**known, **settings}
+        if "model" not in wanted:
+            raise DatastoreError(f"{folder}: does not say any more which model it was built with; give --model")
+        return load_model(pick(ModelConfig, wanted))
+
+    with progress_bar("pairs") as progress:
+        done = repair(folder, found, load, progress)
+    if not as_json:
+        for line in done.report:
+            click.echo(line)
+        click.echo(f"{folder}: {done.pairs:,} pairs salvaged; the damaged store is {done.kept_as}")
+    return {"report": done.report, "lost": done.lost, "pairs": done.pairs, "kept_as": str(done.kept_as)}
+
+
+def _print_table(found: Sequence[Finding]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False)
+    for column in (dict[str, Any](overflow="fold"), {}, {"overflow": "fold"}):
+        table.add_column(**column)
+    for finding in found:
+        style = {"sound": "green", "damaged": "bold red"}.get(finding.verdict, "yellow")
+        table.add_row(finding.file, f"[{style}]{finding.verdict}", finding.detail)
+    Console().print(table)

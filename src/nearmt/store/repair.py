@@ -1,0 +1,284 @@
+"""Mending a damaged store: what can be computed from the pairs is, and what is lost is named.
+
+The mended store is written beside, as DIR.repaired, and takes the place of the damaged one when it is complete; that
+one is kept as DIR.damaged.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearmt.contracts import Progress
+from nearmt.datastore import FileRecord, Manifest, Segment, SegmentRecord, SegmentWriter
+from nearmt.datastore.files import sync, writer_lock
+from nearmt.datastore.ids import digest_of
+from nearmt.datastore.log import Log
+from nearmt.datastore.manifest import FILE_NAME, live_names
+from nearmt.datastore.segment import END, ID, KEY, PAIR_START, PAIRS, SOURCE, SOURCE_END, TOKEN
+from nearmt.datastore.verify import LOCK, Finding, verify
+from nearmt.errors import DatastoreError, OutputError, writing
+from nearmt.reduction import Reduction
+from nearmt.store.build import BuildConfig, build, build_settings, update, write_pairs
+from nearmt.store.datastore import Datastore, check_model
+from nearmt.store.indexing import index_segment, index_segments
+from nearmt.store.pretrained import pretrained_reduction
+from nearmt.store.ruins import LoadModel, Ruins
+
+#: What only the model can compute again.
+_ENCODED = (KEY, TOKEN, END, PAIRS, SOURCE, SOURCE_END)
+#: The kind of an index that has to be made anew.
+_NONE = "none"
+_PRUNING_LOST = "its pruning is lost; `nearmt prune` merges its entries again"
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """What came of it."""
+
+    pairs: int
+    #: The damaged store.
+    kept_as: Path
+    #: What was done, line by line.
+    report: list[str]
+    #: Pairs that are gone: their ids, or their places where even these are not known.
+    lost: list[str]
+
+
+def repair(path: Path, found: Sequence[Finding], load: LoadModel, progress: Progress | None = None) -> Repaired:
+    """Mend a store in which `verify` found damage. `load` is called if the model is needed."""
+    work = path.with_name(path.name + ".repaired")
+    with writer_lock(path):
+        _make_room(work)
+        ruins = Ruins(path, {finding.file: finding.verdict for finding in found}, load)
+        _Repair(ruins, work, progress).repair()
+        pairs = _checked(work, ruins)
+        kept_as = _swap(path, work)
+    return Repaired(pairs, kept_as, ruins.report, ruins.lost)
+
+
+class _Repair:
+    """Writes a store of what is left of another."""
+
+    def __init__(self, ruins: Ruins, work: Path, progress: Progress | None) -> None:
+        self._ruins, self._path, self._work, self._progress = ruins, ruins.path, work, progress
+
+    def repair(self) -> None:
+        manifest = self._ruins.manifest
+        if manifest is None:
+            self._say(f"{FILE_NAME}: is damaged: all pairs are encoded anew")
+            self._build_anew()
+        elif (reduction := self._reduction(manifest)) is None:
+            self._say(f"{manifest.reduction_name}: is lost: all pairs are encoded anew")
+            self._build_anew()
+        else:
+            self._mend_parts(manifest, reduction)
+
+    def _say(self, line: str) -> None:
+        self._ruins.report.append(line)
+
+    def _build_anew(self) -> None:
+        ruins = self._ruins
+        cleaning = ruins.claimed.cleaning if ruins.claimed else ""
+        pairs = ruins.all_pairs()
+        shutil.rmtree(self._work)
+        build(
+            self._work,
+            pairs,
+            ruins.model,
+            BuildConfig(),
+            cleaning=cleaning,
+            allow_empty=True,
+            progress=self._progress,
+        )
+
+    def _reduction(self, manifest: Manifest) -> Reduction | None:
+        """The reduction of the store, from the model if the file is damaged."""
+        name = manifest.reduction_name
+        if self._ruins.is_sound(name):
+            _link(self._path / name, self._work / name)
+            return Reduction.load(self._work / name)
+        known = pretrained_reduction(self._ruins.model)
+        if known is None or known.identity != manifest.reduction:
+            return None
+        with writing(self._work):
+            known.save(self._work / name)
+        self._say(f"{name}: taken from the model again")
+        return known
+
+    def _mend_parts(self, manifest: Manifest, reduction: Reduction) -> None:
+        """Leave what is sound as it is."""
+        ruins = self._ruins
+        shared = all(ruins.is_sound(name) for name in manifest.quantisers)
+        for name in manifest.quantisers if shared else ():
+            _link(self._path / name, self._work / name)
+        mended = [self._segment(number, manifest, reduction) for number in range(len(manifest.segments))]
+        records = [record for record in mended if record.pairs]
+        if shared:
+            records = self._with_missing_indexes(records, manifest.columns)
+        else:
+            self._say("what the indexes have in common is lost: all segments are indexed anew")
+            records = index_segments(self._work, [_without_index(record) for record in records], manifest.columns)
+        name = manifest.reduction_name
+        file = FileRecord.of(self._work / name)
+        log = self._log(manifest)
+        model = ruins.model if ruins.loaded else None
+        update(self._work, replace(manifest, reduction_file=file, log=log), reduction, records, model)
+
+    def _with_missing_indexes(self, records: list[SegmentRecord], columns: int) -> list[SegmentRecord]:
+        whole = [record for record in records if record.index["kind"] != _NONE]
+        return [
+            index_segment(self._work, _without_index(record), columns, "auto", whole)
+            if record.index["kind"] == _NONE
+            else record
+            for record in records
+        ]
+
+    def _segment(self, number: int, manifest: Manifest, reduction: Reduction) -> SegmentRecord:
+        """A segment with everything it had, as far as that can be had, perhaps without an index."""
+        record, later = manifest.segments[number], manifest.segments[number + 1 :]
+        damaged = [name for name in record.files if not self._ruins.is_sound(f"{record.name}/{name}")]
+        if any(name in _ENCODED for name in damaged):
+            check_model(self._path, manifest, self._ruins.model)
+            return self._encoded_anew(record, damaged, later, reduction)
+        with writing(self._work):
+            (self._work / record.name).mkdir()
+        for name in record.files:
+            if name not in damaged:
+                _link(self._path / record.name / name, self._work / record.name / name)
+        for name in damaged:
+            record = self._computed_anew(record, name)
+        if any(name.startswith("deleted") for name in damaged):
+            record = self._without_replaced(record, later, manifest.columns)
+        return record
+
+    def _computed_anew(self, record: SegmentRecord, name: str) -> SegmentRecord:
+        """A segment without one damaged file, or with a new one, which needs no model."""
+        files = {known: file for known, file in record.files.items() if known != name}
+        if name in (PAIR_START, ID):
+            self._say(f"{record.name}/{name}: computed again from the pairs")
+            made = self._write(record, name, _from_lines(self._path / record.name / PAIRS, name))
+            return replace(record, files={**files, name: made})
+        if name.startswith("deleted"):
+            self._ruins.forget_deleted(record)
+            return replace(record, files=files, deleted=None)
+        index: dict[str, Any] = {"kind": _NONE}
+        if record.pruned and name != record.pruned["file"]:
+            index["pruned"] = record.pruned
+        self._say(f"{record.name}/{name}: " + ("made anew" if name.startswith("index") else _PRUNING_LOST))
+        return replace(record, files=files, index=index)
+
+    def _without_replaced(self, record: SegmentRecord, later: Sequence[SegmentRecord], columns: int) -> SegmentRecord:
+        """Of deleted pairs nobody knows of, those that were replaced are known all the same."""
+        ids = self._ruins.ids_of(later)
+        segment = Segment(self._work / record.name, record, columns)
+        gone = [number for number, pair in enumerate(segment.pairs()) if pair.id in ids]
+        if not gone:
+            return record
+        name = f"deleted-{secrets.token_hex(4)}.i64"
+        made = self._write(record, name, np.asarray(gone, dtype="<i8").tobytes())
+        entries = int(np.diff(segment.end_P, prepend=0)[gone].sum())
+        deleted = {"file": name, "pairs": len(gone), "entries": entries}
+        return replace(record, files={**record.files, name: made}, deleted=deleted)
+
+    def _encoded_anew(
+        self, record: SegmentRecord, damaged: list[str], later: Sequence[SegmentRecord], reduction: Reduction
+    ) -> SegmentRecord:
+        ruins = self._ruins
+        replaced = ruins.ids_of(later)
+        pairs = [pair for pair in ruins.pairs_of(record) if pair.id not in replaced]
+        writer = SegmentWriter(self._work / record.name, build_settings(ruins.model, reduction))
+        write_pairs(writer, iter(pairs), ruins.model, reduction, self._progress)
+        self._say(f"{record.name}: {len(pairs)} pairs encoded anew, because of {', '.join(damaged)}")
+        if record.pruned:
+            self._say(f"{record.name}: {_PRUNING_LOST}")
+        return replace(writer.seal(), index={"kind": _NONE})
+
+    def _write(self, record: SegmentRecord, name: str, data: bytes) -> FileRecord:
+        path = self._work / record.name / name
+        with writing(path):
+            path.write_bytes(data)
+            sync(path)
+        return FileRecord.of(path)
+
+    def _log(self, manifest: Manifest) -> str | None:
+        """The log as it was, or what is left of it; and the blocks behind it if they are sound."""
+        if manifest.log is None:
+            return None
+        log, live = live_names(manifest.log)
+        operations = self._ruins.operations_of(log)
+        with Log(self._work / log) as file:
+            file.append(operations)
+        if self._ruins.is_whole(log) and self._ruins.is_sound(live):
+            # Not linked: it is written to.
+            with writing(self._work / live):
+                shutil.copyfile(self._path / live, self._work / live)
+        return log
+
+
+def _make_room(work: Path) -> None:
+    """What an interrupted repair left is removed; anything else of this name is not."""
+    if work.exists() and not (work / LOCK).is_file():
+        raise OutputError(f"{work}: is in the way, and no repair left it there; move it")
+    with writing(work):
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+        (work / LOCK).touch()
+
+
+def _checked(work: Path, ruins: Ruins) -> int:
+    """Nothing takes the place of a store that is not whole itself. Pairs that wait are learnt if the model is there."""
+    if any(finding.damaged for finding in verify(work)):
+        raise DatastoreError(f"{work}: is damaged itself; the disk may be failing: copy {ruins.path} to another one")
+    store = Datastore.open(work)
+    if ruins.loaded and store.pending:
+        store.catch_up(ruins.model)
+    return store.pair_count + store.pending
+
+
+def _swap(path: Path, work: Path) -> Path:
+    """Put the mended store in its place; the path of the damaged one."""
+    kept_as, number = path.with_name(path.name + ".damaged"), 1
+    while kept_as.exists():
+        number += 1
+        kept_as = path.with_name(f"{path.name}.damaged-{number}")
+    with writing(path):
+        for folder in [*work.glob("segment-*"), work]:
+            sync(folder)
+        path.rename(kept_as)
+        work.rename(path)
+        sync(path.absolute().parent)
+    return kept_as
+
+
+def _link(source: Path, target: Path) -> None:
+    """A sealed file under another name, since nobody writes to it; copied where links cannot be made."""
+    try:
+        os.link(source, target)
+    except OSError:
+        with writing(target):
+            shutil.copyfile(source, target)
+            sync(target)
+
+
+def _without_index(record: SegmentRecord) -> SegmentRecord:
+    files = {name: file for name, file in record.files.items() if not name.startswith("index")}
+    pruned = {"pruned": record.pruned} if record.pruned else {}
+    return replace(record, files=files, index={"kind": "exact", **pruned})
+
+
+def _from_lines(path: Path, name: str) -> bytes:
+    """Where lines begin, or the digests of their ids."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    if name == PAIR_START:
+        return np.cumsum([0, *map(len, lines[:-1])]).astype("<i8").tobytes() if lines else b""
+    ids = [digest_of(json.loads(line)["id"]) for line in lines]
+    return np.asarray(ids, dtype="<u8").tobytes()

@@ -1,0 +1,156 @@
+"""What can be read of a damaged store: its pairs, its log, and which model it was built with."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearmt.contracts import Pair
+from nearmt.datastore import FileRecord, Manifest, SegmentRecord
+from nearmt.datastore.log import Operation, salvage_log
+from nearmt.datastore.manifest import FILE_NAME, manifest_of
+from nearmt.datastore.segment import PAIRS
+from nearmt.datastore.texts import replayed
+from nearmt.datastore.verify import SOUND, TORN
+from nearmt.errors import DatastoreError
+from nearmt.models import TranslationModel
+from nearmt.store.salvage import Salvaged, parsed, salvage_pairs
+
+#: Loads a model, given the settings that are known of it.
+LoadModel = Callable[[dict[str, Any]], TranslationModel]
+
+_SETTINGS = ("model", "source_lang", "target_lang", "key_layer")
+_NAMED = 20
+
+
+class Ruins:
+    """Reads, and keeps a report of what is found and what is lost."""
+
+    def __init__(self, path: Path, verdicts: Mapping[str, str], load: LoadModel) -> None:
+        self.path, self._verdicts, self._load = path, verdicts, load
+        self.report: list[str] = []
+        #: Pairs that are gone: their ids, or their places where even these are not known.
+        self.lost: list[str] = []
+        #: Whether the model was needed so far.
+        self.loaded = False
+
+    def is_sound(self, file: str) -> bool:
+        return self._verdicts.get(file) == SOUND
+
+    def is_whole(self, log: str) -> bool:
+        """Whether nothing but an unfinished end is missing of a log."""
+        return self._verdicts.get(log) in (SOUND, TORN)
+
+    @cached_property
+    def manifest(self) -> Manifest | None:
+        """None if it is damaged."""
+        return Manifest.load(self.path) if self.is_sound(FILE_NAME) else None
+
+    @cached_property
+    def claimed(self) -> Manifest | None:
+        """What a damaged manifest says, if it can be read at all: nothing of it is certain."""
+        try:
+            return self.manifest or manifest_of(json.loads((self.path / FILE_NAME).read_bytes()))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    @cached_property
+    def model(self) -> TranslationModel:
+        path, settings = self.path / FILE_NAME, {}
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        for name in _SETTINGS:
+            if known := re.search(rf'"{name}": "([^"\n]*)"', text):
+                settings[name.replace("_", "-")] = known.group(1)
+        model = self._load(settings)
+        self.loaded = True
+        return model
+
+    def all_pairs(self) -> list[Pair]:
+        """What the segments and the log leave behind."""
+        if self.claimed is not None:
+            records = list(self.claimed.segments)
+        else:
+            folders = sorted(folder for folder in self.path.glob("segment-*") if folder.is_dir())
+            records = [SegmentRecord(folder.name, -1, 0, 0, {}) for folder in folders]
+        segments = [self.pairs_of(record) for record in records]
+        added, touched = replayed(self._operations())
+        found: list[Pair] = []
+        for pairs in reversed(segments):
+            # An id that comes again later was replaced.
+            kept = [pair for pair in pairs if pair.id not in touched]
+            touched |= {pair.id for pair in kept}
+            found = kept + found
+        return found + added
+
+    def pairs_of(self, record: SegmentRecord) -> list[Pair]:
+        """The pairs of a segment that are whole and not deleted. Of an unknown segment only the name is right."""
+        folder = self.path / record.name
+        sound = {name for name, file in record.files.items() if _is(folder / name, file)}
+        if PAIRS in sound:
+            result = Salvaged([(number, pair) for number, pair in enumerate(parsed_lines(folder / PAIRS))])
+        else:
+            result = salvage_pairs(folder, record.pairs if record.pairs >= 0 else None, sound, self.model.codec)
+        deleted = self._deleted(record, sound, len(result.pairs) + len(result.lost)) if result.numbered else set()
+        lost = [name for number, name in result.lost if number not in deleted]
+        if lost:
+            self.lost += lost
+            more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+            self.report.append(f"{record.name}: {len(lost)} of its pairs are lost: {', '.join(lost[:_NAMED])}{more}")
+        return [pair for number, pair in result.pairs if number not in deleted]
+
+    def _deleted(self, record: SegmentRecord, sound: set[str], pairs: int) -> set[int]:
+        """Numbers of the deleted pairs, as far as they are known."""
+        folder = self.path / record.name
+        if record.deleted and record.deleted["file"] in sound:
+            return set(np.fromfile(folder / record.deleted["file"], dtype="<i8").tolist())
+        files = list(folder.glob("deleted-*.i64")) if record.pairs < 0 else []
+        if len(files) == 1:
+            number_X = np.frombuffer(files[0].read_bytes()[: files[0].stat().st_size // 8 * 8], dtype="<i8")
+            if bool((np.diff(number_X, prepend=-1) > 0).all()) and int(number_X[-1]) < pairs:
+                return set(number_X.tolist())
+        if record.deleted or files:
+            self.forget_deleted(record)
+        return set()
+
+    def forget_deleted(self, record: SegmentRecord) -> None:
+        count = f"which {record.deleted['pairs']} pairs" if record.deleted else "which pairs"
+        self.report.append(f"{record.name}: {count} were deleted is not known any more: they are back, unless replaced")
+
+    def _operations(self) -> list[Operation]:
+        name = self.claimed.log if self.claimed else None
+        if self.claimed is None and (logs := sorted(self.path.glob("log-*.log"))):
+            name = logs[-1].name
+        return [] if name is None else self.operations_of(name)
+
+    def operations_of(self, log: str) -> list[Operation]:
+        """What a log still holds."""
+        try:
+            operations = salvage_log(self.path / log)
+        except DatastoreError as error:
+            self.report.append(f"{log}: all of it is lost ({error})")
+            self.lost.append(f"operations of {log}")
+            return []
+        if not self.is_whole(log):
+            self.report.append(f"{log}: {len(operations)} operations are left of it; others may be lost")
+            self.lost.append(f"operations of {log}")
+        return operations
+
+    def ids_of(self, records: Sequence[SegmentRecord]) -> set[str]:
+        """Ids of all pairs of segments that can be read."""
+        return {pair.id for record in records for pair in parsed_lines(self.path / record.name / PAIRS)}
+
+
+def parsed_lines(path: Path) -> list[Pair]:
+    """The lines of a file that are pairs."""
+    lines = path.read_bytes().split(b"\n") if path.is_file() else []
+    return [pair for line in lines if (pair := parsed(line))]
+
+
+def _is(path: Path, record: FileRecord) -> bool:
+    return path.is_file() and FileRecord.of(path) == record

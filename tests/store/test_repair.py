@@ -1,0 +1,337 @@
+"""What is damaged is mended as far as the pairs allow; what is lost is named; the damaged store is kept."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nearmt.contracts import Pair
+from nearmt.datastore import Manifest
+from nearmt.datastore.verify import verify
+from nearmt.errors import DatastoreError, OutputError
+from nearmt.models import TranslationModel
+from nearmt.store import Datastore, PruneConfig, prune
+from nearmt.store.repair import Repaired, repair
+from tests.conftest import make_pairs
+from tests.store.damage import altered, edited_store
+from tests.store.helpers import all_keys, assert_no_strays, contents, some_queries
+
+FIRST, SECOND = "segment-000001", "segment-000002"
+
+
+@pytest.fixture(scope="module")
+def whole(tiny: TranslationModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store that is not damaged; tests damage copies of it."""
+    return edited_store(tmp_path_factory.mktemp("repaired") / "store", tiny)
+
+
+@pytest.fixture
+def store(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "store"))
+
+
+@pytest.fixture
+def load(tiny: TranslationModel) -> Callable[[dict[str, Any]], TranslationModel]:
+    def load(settings: dict[str, Any]) -> TranslationModel:
+        assert settings["model"] == tiny.name
+        return tiny
+
+    return load
+
+
+def no_model(settings: dict[str, Any]) -> TranslationModel:
+    raise AssertionError("needs no model")
+
+
+def mended(path: Path, load: Callable[[dict[str, Any]], TranslationModel]) -> Repaired:
+    """Repair, and check what holds for every repair."""
+    before = contents(path)
+    found = verify(path)
+    assert any(finding.damaged for finding in found)
+    done = repair(path, found, load)
+    kept = contents(done.kept_as)
+    assert {**kept, ".lock": b""} == {**before, ".lock": b""}
+    assert not any(finding.damaged for finding in verify(path))
+    shutil.rmtree(done.kept_as)
+    assert_no_strays(path)
+    return done
+
+
+def assert_same(path: Path, other: Path) -> None:
+    """The same pairs, the same entries, the same search."""
+    mine, theirs = Datastore.open(path), Datastore.open(other)
+    assert list(mine.pairs()) == list(theirs.pairs()) and mine.pending == theirs.pending == 0
+    query = some_queries(theirs)
+    found, expected = mine.search(query, 5), theirs.search(query, 5)
+    torch.testing.assert_close(found.distance_BK, expected.distance_BK, rtol=1e-2, atol=1e-2)
+    tokens = mine.tokens(found.entry_BK), theirs.tokens(expected.entry_BK)
+    assert float((tokens[0] == tokens[1]).float().mean()) > 0.95
+
+
+@pytest.mark.parametrize("name", ["key.f16", "token.i32", "end.i64", "source.i32", "source_end.i64"])
+@pytest.mark.parametrize("missing", [False, True])
+def test_what_the_model_computes_is_computed_again(
+    name: str, missing: bool, store: Path, whole: Path, load: Callable[..., TranslationModel]
+) -> None:
+    path = store / FIRST / name
+    path.unlink() if missing else altered(path, path.stat().st_size // 2)
+    done = mended(store, load)
+    assert done.lost == [] and any(name in line for line in done.report)
+    assert_same(store, whole)
+    same = [file for file in contents(whole) if file.startswith(SECOND)]
+    assert same and all((store / file).read_bytes() == (whole / file).read_bytes() for file in same)
+
+
+@pytest.mark.parametrize("name", ["pair_start.i64", "id.u64"])
+def test_what_pairs_tell_needs_no_model(name: str, store: Path, whole: Path) -> None:
+    altered(store / FIRST / name, 9)
+    assert mended(store, no_model).lost == []
+    assert (store / FIRST / name).read_bytes() == (whole / FIRST / name).read_bytes()
+    assert_same(store, whole)
+
+
+def test_a_lost_index_is_made_anew(tiny: TranslationModel, tmp_path: Path) -> None:
+    from nearmt.store import BuildConfig
+
+    path = tmp_path / "store"
+    Datastore.build(path, make_pairs(40), tiny, BuildConfig(index="Flat"))
+    before = [pair.id for pair in Datastore.open(path).pairs()]
+    altered(next(path.glob("*/index-*")), 100)
+    done = mended(path, no_model)
+    assert "made anew" in done.report[0] and [pair.id for pair in Datastore.open(path).pairs()] == before
+
+
+def test_lost_weights_undo_the_pruning(tiny: TranslationModel, tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    store = Datastore.build(path, make_pairs(40), tiny)
+    prune(path, PruneConfig(device="cpu"))
+    assert Manifest.load(path).kept < len(store)
+    altered(next(path.glob("*/weight-*")), 4)
+    done = mended(path, no_model)
+    assert "pruning is lost" in done.report[0]
+    assert Manifest.load(path).kept == len(store) == len(Datastore.open(path))
+
+
+def lines_of(path: Path) -> list[bytes]:
+    return (path / FIRST / "pairs.jsonl").read_bytes().splitlines(keepends=True)
+
+
+@pytest.mark.parametrize("field", ["id", "source", "target", "brace"])
+def test_a_damaged_pair_is_lost_and_the_others_are_not(
+    field: str, store: Path, whole: Path, load: Callable[..., TranslationModel]
+) -> None:
+    """Also where its line can still be read: then its id or its tokens tell."""
+    lines = lines_of(store)
+    raw = json.loads(lines[7])
+    before = list(Datastore.open(whole).pairs())
+    if field == "brace":
+        lines[7] = b"[" + lines[7][1:]
+    else:
+        value = raw[field]
+        other = value[:-1] + ("0" if value[-1] != "0" else "1") if field == "id" else "welle " + value
+        lines[7] = json.dumps({**raw, field: other}, ensure_ascii=False).encode()[: len(lines[7]) - 1] + b"\n"
+        if field != "id":
+            lines[7] = json.dumps({**raw, field: _other_words(value)}, ensure_ascii=False).encode() + b"\n"
+    (store / FIRST / "pairs.jsonl").write_bytes(b"".join(lines))
+    done = mended(store, load)
+    assert len(done.lost) == 1
+    assert list(Datastore.open(store).pairs()) == [pair for pair in before if pair.id != raw["id"]]
+    if field != "id" and field != "brace":
+        assert done.lost == [raw["id"]]
+
+
+def _other_words(text: str) -> str:
+    """As long, and made of other words."""
+    return " ".join(reversed(text.split())) if len(set(text.split())) > 1 else text.swapcase()
+
+
+def test_every_altered_byte_of_the_pairs_loses_at_most_one_pair(
+    store: Path, whole: Path, load: Callable[..., TranslationModel], tmp_path: Path
+) -> None:
+    """And never leaves another source or target in the store."""
+    expected = {(pair.id, pair.source, pair.target) for pair in Datastore.open(whole).pairs()}
+    data = (store / FIRST / "pairs.jsonl").read_bytes()
+    for place in range(3, len(data), len(data) // 8):
+        altered(store / FIRST / "pairs.jsonl", place)
+        done = mended(store, load)
+        found = {(pair.id, pair.source, pair.target) for pair in Datastore.open(store).pairs()}
+        assert found <= expected and len(expected) - len(found) == len(done.lost) <= 1, place
+        shutil.rmtree(store)
+        shutil.copytree(whole, store)
+
+
+def test_bytes_that_came_or_went_lose_only_what_they_hit(
+    store: Path, whole: Path, load: Callable[..., TranslationModel]
+) -> None:
+    before = list(Datastore.open(whole).pairs())
+    lines = lines_of(store)
+    gone = json.loads(lines[5])["id"]
+    lines[5] = lines[5][:20] + lines[5][25:]
+    (store / FIRST / "pairs.jsonl").write_bytes(b"".join(lines))
+    assert mended(store, load).lost == [gone]
+    assert list(Datastore.open(store).pairs()) == [pair for pair in before if pair.id != gone]
+
+
+def test_pairs_without_any_witness_are_kept_if_they_can_be_read(
+    store: Path, whole: Path, load: Callable[..., TranslationModel]
+) -> None:
+    for name in ("id.u64", "pair_start.i64", "token.i32", "source.i32"):
+        altered(store / FIRST / name, 9)
+    lines = lines_of(store)
+    gone = json.loads(lines[5])["id"]
+    (store / FIRST / "pairs.jsonl").write_bytes(b"".join([*lines[:5], b"\xff\xff\n", *lines[6:]]))
+    done = mended(store, load)
+    assert done.lost == [f"pair 6 of {FIRST}"]
+    expected = [pair for pair in Datastore.open(whole).pairs() if pair.id != gone]
+    assert list(Datastore.open(store).pairs()) == expected
+
+
+def test_a_file_of_pairs_that_is_gone(store: Path, whole: Path, load: Callable[..., TranslationModel]) -> None:
+    (store / FIRST / "pairs.jsonl").unlink()
+    ids = {json.loads(line)["id"] for line in lines_of(whole)}
+    deleted = np.fromfile(next((whole / FIRST).glob("deleted-*")), dtype="<i8")
+    assert len(mended(store, load).lost) == len(ids) - len(deleted)
+    expected = [pair for pair in Datastore.open(whole).pairs() if pair.id not in ids]
+    assert list(Datastore.open(store).pairs()) == expected
+    assert [record.name for record in Manifest.load(store).segments] == [SECOND]
+
+
+def test_deleted_pairs_come_back_if_nobody_knows_them(store: Path, whole: Path) -> None:
+    altered(next((store / FIRST).glob("deleted-*")), 0)
+    done = mended(store, no_model)
+    assert any("not known any more" in line for line in done.report) and done.lost == []
+    pairs = list(Datastore.open(store).pairs())
+    ids = [json.loads(line)["id"] for line in lines_of(whole)]
+    # The third was deleted in the log, which is whole.
+    assert [pair.id for pair in pairs[:3]] == [ids[0], ids[1], ids[3]]
+    assert pairs[2:] == list(Datastore.open(whole).pairs())
+
+
+def test_replaced_pairs_stay_replaced(tiny: TranslationModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "store"
+    store = Datastore.build(path, make_pairs(10), tiny)
+    old = list(store.pairs())[4]
+    monkeypatch.setattr("nearmt.store.editing.LIVE_ENTRIES", 1)
+    store.add([replace(old, target="the motor")], tiny)
+    altered(next((path / FIRST).glob("deleted-*")), 0)
+    before = list(store.pairs())
+    mended(path, no_model)
+    assert list(Datastore.open(path).pairs()) == before
+    altered(path / FIRST / "key.f16", 0)
+    altered(next((path / FIRST).glob("deleted-*")), 0)
+    mended(path, lambda settings: tiny)
+    assert list(Datastore.open(path).pairs()) == before
+
+
+def test_a_damaged_log_keeps_its_other_operations(
+    store: Path, whole: Path, load: Callable[..., TranslationModel]
+) -> None:
+    log = next(store.glob("log-*.log"))
+    before = list(Datastore.open(whole).pairs())
+    altered(log, 40)
+    done = mended(store, load)
+    assert any("operations are left" in line for line in done.report) and done.lost
+    again = Datastore.open(store)
+    # The first addition was hit; whoever has a model learns the others.
+    assert again.pending == 4
+    again.catch_up(load({"model": Manifest.load(store).model}))
+    ids = [pair.id for pair in again.pairs()]
+    assert ids == [pair.id for pair in before if pair.id in ids] and len(ids) == len(before) - 1
+
+
+def test_a_log_that_is_gone(store: Path, whole: Path) -> None:
+    next(store.glob("log-*.log")).unlink()
+    done = mended(store, no_model)
+    assert any("all of it is lost" in line for line in done.report)
+    assert len(list(Datastore.open(store).pairs())) == 26
+
+
+def test_a_lost_reduction_is_fitted_anew(store: Path, whole: Path, load: Callable[..., TranslationModel]) -> None:
+    altered(next(store.glob("reduction-*")), 200)
+    done = mended(store, load)
+    assert "is lost: all pairs are encoded anew" in done.report[0]
+    assert list(Datastore.open(store).pairs()) == list(Datastore.open(whole).pairs())
+    assert len(Datastore.open(store).manifest.segments) == 1
+
+
+@pytest.mark.parametrize("damage", ["digit", "brace", "deleted"])
+def test_a_damaged_manifest(
+    damage: str, store: Path, whole: Path, load: Callable[..., TranslationModel], tiny: TranslationModel
+) -> None:
+    path = store / "manifest.json"
+    text = path.read_text(encoding="utf-8")
+    if damage == "digit":
+        path.write_text(
+            text.replace('"queries": 1', '"queries": 2', 1).replace('"k": 8', '"k": 9', 1), encoding="utf-8"
+        )
+    elif damage == "brace":
+        path.write_text(text[:-10], encoding="utf-8")
+    else:
+        path.unlink()
+    done = mended(store, load if damage != "deleted" else lambda settings: tiny)
+    assert done.lost == []
+    assert list(Datastore.open(store).pairs()) == list(Datastore.open(whole).pairs())
+
+
+def test_another_model_is_refused_where_keys_are_kept(
+    store: Path, tiny: TranslationModel, load: Callable[..., TranslationModel]
+) -> None:
+    altered(store / FIRST / "key.f16", 0)
+    before = contents(store)
+    other = replace(tiny, fingerprint="another")
+    with pytest.raises(DatastoreError, match="built with model"):
+        repair(store, verify(store), lambda settings: other)
+    assert {**contents(store), ".lock": b""} == {**before, ".lock": b""}
+    # What that left is no obstacle.
+    mended(store, load)
+
+
+def test_an_interrupted_repair_leaves_the_store(
+    store: Path, load: Callable[..., TranslationModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    altered(store / FIRST / "key.f16", 0)
+    before = contents(store)
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        repair(store, verify(store), load, interrupt)
+    assert {**contents(store), ".lock": b""} == {**before, ".lock": b""}
+    assert mended(store, load).lost == []
+
+
+def test_what_is_in_the_way_is_not_removed(store: Path, load: Callable[..., TranslationModel]) -> None:
+    altered(store / FIRST / "key.f16", 0)
+    other = store.with_name("store.repaired")
+    other.mkdir()
+    (other / "mine.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(OutputError, match="is in the way"):
+        repair(store, verify(store), load)
+    assert (other / "mine.txt").exists()
+
+
+def test_an_older_damaged_store_is_kept_too(store: Path, load: Callable[..., TranslationModel]) -> None:
+    store.with_name("store.damaged").mkdir()
+    altered(store / FIRST / "key.f16", 0)
+    assert repair(store, verify(store), load).kept_as == store.with_name("store.damaged-2")
+
+
+def test_long_pairs_have_no_tokens_to_tell(tiny: TranslationModel, tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    long = Pair("pumpe", " ".join(["motor"] * 100), "long")
+    Datastore.build(path, [*make_pairs(5), long], tiny)
+    altered(path / FIRST / "pairs.jsonl", 3)
+    repair(path, verify(path), lambda settings: tiny)
+    again = Datastore.open(path)
+    assert list(again.pairs())[-1] == long and all_keys(again).shape[0] == len(again)
+    assert re.fullmatch(r"[0-9a-f]+", list(again.pairs())[0].id)
