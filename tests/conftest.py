@@ -24,6 +24,13 @@ similar.FEWEST_PAIRS = 10
 torch.set_num_threads(1)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what takes minutes, unless it is asked for."""
+    if "slow" not in config.getoption("markexpr"):
+        config.hook.pytest_deselected(items=[item for item in items if "slow" in item.keywords])
+        items[:] = [item for item in items if "slow" not in item.keywords]
+
+
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_marian_folder(tmp_path_factory.mktemp("tiny-marian"))

@@ -13,7 +13,8 @@ import pytest
 from nearmt.contracts import Pair
 from nearmt.datastore import Calibration, FileRecord, Manifest, SegmentWriter
 from nearmt.datastore.files import json_text
-from nearmt.datastore.manifest import FILE_NAME, FORMAT, reduction_name, sealed
+from nearmt.datastore.manifest import FILE_NAME, reduction_name, sealed
+from nearmt.datastore.migrations import FORMAT
 from nearmt.datastore.segment import FILES
 from nearmt.errors import DatastoreError, OutputError
 from nearmt.reduction import Reduction

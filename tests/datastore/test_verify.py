@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from nearmt.datastore.records import read_records
+from nearmt.datastore.live import Block
+from nearmt.datastore.records import RecordWriter, read_records
 from nearmt.datastore.verify import DAMAGED, RECOMPUTED, SOUND, STRAY, TORN, UNKNOWN, verify
 from nearmt.errors import DatastoreError
 from nearmt.models import TranslationModel
@@ -107,6 +109,18 @@ def test_a_log_that_lost_operations_is_noticed(edited: Path) -> None:
         found = {finding.file: finding for finding in verify(edited)}
         assert found[log.name].verdict == DAMAGED and "computed from it" in found[log.name].detail, end
     log.write_bytes(data)
+
+
+def test_blocks_of_other_pairs_are_not_used(edited: Path) -> None:
+    live = next(edited.glob("live-*.blocks"))
+    data = live.read_bytes()
+    blocks = [replace(Block.from_bytes(raw, 16), made_of="another") for raw in read_records(live).payloads]
+    live.unlink()
+    with RecordWriter(live, durable=False) as file:
+        file.append([block.to_bytes() for block in blocks])
+    found = verdicts(edited)
+    live.write_bytes(data)
+    assert found[live.name] == RECOMPUTED and found[next(edited.glob("log-*.log")).name] == SOUND
 
 
 def test_strays_are_named_and_harmless(edited: Path) -> None:

@@ -143,7 +143,7 @@ def test_the_guard_is_part_of_the_signature(name: str) -> None:
 
 # Through datastores.
 
-TEXTS = ["die pumpe prüfen", "welle " * 9, "nicht immer", "xyz 12 ???", "the cover after the shaft"]
+TEXTS = ["die pumpe prüfen", "welle " * 9, "nicht ein close after and", "xyz 12 ???", "the cover after the shaft"]
 
 
 def test_a_store_decides_by_its_own_trust(tiny: TranslationModel, tiny_store: Datastore) -> None:

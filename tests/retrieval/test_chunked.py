@@ -319,7 +319,7 @@ def test_the_unit_of_search_beyond_is_the_typical_distance() -> None:
         settings = {"k": 1, "cache-k": 1, "seeds": 0, "chunk": 1, "cache-columns": columns, "search-beyond": 2.0}
         method = ChunkMethod(store, ChunkConfig.from_mapping({**settings, "schedule": "every:9"}))
         for place, origin in ((farthest - 0.01, CACHE), (farthest + 0.01, SEARCH)):
-            retriever = method.retriever([5], 9, [[0]])
+            retriever = method.retriever(store, [5], 9, [[0]])
             retriever.retrieve(torch.zeros(1, 3), 1, [0])
             found = retriever.retrieve(torch.tensor([[place, 0.0, 0.0]]), 2, [0])
             assert found.origin_B.tolist() == [origin], (columns, place)

@@ -20,7 +20,7 @@ def edited_store(path: Path, tiny: TranslationModel) -> Path:
         store.add(make_pairs(8, seed=1), tiny)
     store.add(make_pairs(3, seed=2), tiny)
     store.add(make_pairs(2, seed=3), tiny)
-    store.delete([list(store.pairs())[0].id])
+    store.delete([next(store.pairs()).id])
     assert len(store.manifest.segments) == 2
     return path
 

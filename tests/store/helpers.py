@@ -81,6 +81,7 @@ def assert_no_strays(path: Path) -> None:
     if (path / LOCK).exists():  # empty, and there from the first change on
         assert (path / LOCK).stat().st_size == 0
         known.add(LOCK)
+    known |= manifest.quantisers
     known |= {name for name in live_names(manifest.log) if (path / name).exists()}
     known |= {f"{record.name}/{name}" for record in manifest.segments for name in record.files}
     assert set(contents(path)) == known

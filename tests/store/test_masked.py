@@ -11,7 +11,7 @@ from nearmt.contracts import Pair
 from nearmt.decoding import SearchConfig
 from nearmt.errors import DatastoreError
 from nearmt.models import TranslationModel
-from nearmt.store import BuildConfig, Datastore, MaskedStore
+from nearmt.store import BuildConfig, Datastore, MaskedStore, Memory
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 
@@ -129,7 +129,7 @@ def test_a_hidden_sentence_does_not_speak_for_itself(tiny: TranslationModel, tin
     pair = next(tiny_store.pairs())
     search, certain = SearchConfig(beams=2, max_new_tokens=12), {"lambda": 0.8}
 
-    def witnesses(store: Datastore) -> set[str]:
+    def witnesses(store: Memory) -> set[str]:
         found = Translator(tiny, store, "chunk", certain, search).translate(pair.source, explain=True)
         return {witness.pair_id for token in found.provenance or () for witness in token.witnesses}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import shutil
 from collections.abc import Callable
@@ -19,7 +20,8 @@ from nearmt.datastore import Manifest
 from nearmt.datastore.verify import verify
 from nearmt.errors import DatastoreError, OutputError
 from nearmt.models import TranslationModel
-from nearmt.store import Datastore, PruneConfig, prune
+from nearmt.store import BuildConfig, Datastore, PruneConfig, prune
+from nearmt.store.indexing import index_segments
 from nearmt.store.repair import Repaired, repair
 from tests.conftest import make_pairs
 from tests.store.damage import altered, edited_store
@@ -100,14 +102,28 @@ def test_what_pairs_tell_needs_no_model(name: str, store: Path, whole: Path) -> 
 
 
 def test_a_lost_index_is_made_anew(tiny: TranslationModel, tmp_path: Path) -> None:
-    from nearmt.store import BuildConfig
-
     path = tmp_path / "store"
     Datastore.build(path, make_pairs(40), tiny, BuildConfig(index="Flat"))
     before = [pair.id for pair in Datastore.open(path).pairs()]
     altered(next(path.glob("*/index-*")), 100)
     done = mended(path, no_model)
     assert "made anew" in done.report[0] and [pair.id for pair in Datastore.open(path).pairs()] == before
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_what_indexes_share_is_named_and_mended(missing: bool, tiny: TranslationModel, tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    store = Datastore.build(path, make_pairs(60), tiny)
+    records = index_segments(path, store.manifest.segments, store.manifest.columns, "IVF2,SQ8")
+    replace(store.manifest, segments=tuple(records)).save(path)
+    shared = path / next(iter(Manifest.load(path).quantisers))
+    Datastore.open(path)
+    shared.unlink() if missing else altered(shared, 30)
+    with pytest.raises(DatastoreError, match=shared.name):
+        Datastore.open(path)
+    done = mended(path, no_model)
+    assert "indexed anew" in done.report[0] and done.lost == []
+    assert list(Datastore.open(path).pairs()) == list(store.pairs())
 
 
 def test_lost_weights_undo_the_pruning(tiny: TranslationModel, tmp_path: Path) -> None:
@@ -136,22 +152,13 @@ def test_a_damaged_pair_is_lost_and_the_others_are_not(
     if field == "brace":
         lines[7] = b"[" + lines[7][1:]
     else:
-        value = raw[field]
-        other = value[:-1] + ("0" if value[-1] != "0" else "1") if field == "id" else "welle " + value
-        lines[7] = json.dumps({**raw, field: other}, ensure_ascii=False).encode()[: len(lines[7]) - 1] + b"\n"
-        if field != "id":
-            lines[7] = json.dumps({**raw, field: _other_words(value)}, ensure_ascii=False).encode() + b"\n"
+        other = raw[field][:-1] + "0" if field == "id" else " ".join(reversed(raw[field].split()))
+        assert other != raw[field]
+        lines[7] = json.dumps({**raw, field: other}, ensure_ascii=False).encode() + b"\n"
     (store / FIRST / "pairs.jsonl").write_bytes(b"".join(lines))
     done = mended(store, load)
-    assert len(done.lost) == 1
     assert list(Datastore.open(store).pairs()) == [pair for pair in before if pair.id != raw["id"]]
-    if field != "id" and field != "brace":
-        assert done.lost == [raw["id"]]
-
-
-def _other_words(text: str) -> str:
-    """As long, and made of other words."""
-    return " ".join(reversed(text.split())) if len(set(text.split())) > 1 else text.swapcase()
+    assert done.lost == [raw["id"] if field in ("source", "target") else f"pair 8 of {FIRST}"]
 
 
 def test_every_altered_byte_of_the_pairs_loses_at_most_one_pair(
@@ -164,7 +171,7 @@ def test_every_altered_byte_of_the_pairs_loses_at_most_one_pair(
         altered(store / FIRST / "pairs.jsonl", place)
         done = mended(store, load)
         found = {(pair.id, pair.source, pair.target) for pair in Datastore.open(store).pairs()}
-        assert found <= expected and len(expected) - len(found) == len(done.lost) <= 1, place
+        assert found <= expected and len(expected) - len(found) <= len(done.lost) <= 1, place
         shutil.rmtree(store)
         shutil.copytree(whole, store)
 
@@ -177,7 +184,7 @@ def test_bytes_that_came_or_went_lose_only_what_they_hit(
     gone = json.loads(lines[5])["id"]
     lines[5] = lines[5][:20] + lines[5][25:]
     (store / FIRST / "pairs.jsonl").write_bytes(b"".join(lines))
-    assert mended(store, load).lost == [gone]
+    assert mended(store, load).lost == [f"pair 6 of {FIRST}"]
     assert list(Datastore.open(store).pairs()) == [pair for pair in before if pair.id != gone]
 
 
@@ -334,4 +341,35 @@ def test_long_pairs_have_no_tokens_to_tell(tiny: TranslationModel, tmp_path: Pat
     repair(path, verify(path), lambda settings: tiny)
     again = Datastore.open(path)
     assert list(again.pairs())[-1] == long and all_keys(again).shape[0] == len(again)
-    assert re.fullmatch(r"[0-9a-f]+", list(again.pairs())[0].id)
+    assert re.fullmatch(r"[0-9a-f]+", next(again.pairs()).id)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_damage_is_found_and_mended(seed: int, store: Path, whole: Path, tiny: TranslationModel) -> None:
+    """Several files are altered, cut, longer or gone: what comes out is whole, and holds nothing that was not there."""
+    chance = random.Random(seed)
+    files = [name for name, data in contents(store).items() if data and not name.startswith("live")]
+    hit = chance.sample(files, 3)
+    for name in hit:
+        data = bytearray((store / name).read_bytes())
+        place = chance.randrange(len(data))
+        match chance.choice(["altered", "cut", "longer", "gone"]):
+            case "altered":
+                data[place] ^= 1 << chance.randrange(8)
+            case "cut":
+                data = data[:place]
+            case "longer":
+                data[place:place] = chance.randbytes(3)
+            case _:
+                data = bytearray()
+        (store / name).unlink()
+        if data:
+            (store / name).write_bytes(data)
+    mended(store, lambda settings: tiny)
+    there = [json.loads(line) for file in whole.glob("*/pairs.jsonl") for line in file.read_bytes().splitlines()]
+    texts = {(raw["source"], raw["target"]) for raw in there}
+    texts |= {(pair.source, pair.target) for pair in Datastore.open(whole).pairs()}
+    found = {(pair.source, pair.target) for pair in Datastore.open(store).pairs()}
+    assert found <= texts or "manifest.json" in hit
+    if not any("pairs" in name or "log" in name for name in hit):
+        assert {(pair.source, pair.target) for pair in Datastore.open(whole).pairs()} <= found

@@ -110,7 +110,18 @@ def test_any_object_gets_an_answer_that_is_json(session: Session, request_: dict
     json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
 
 
-def test_every_line_is_answered_before_the_next_is_read(session: Session, tmp_path: Path) -> None:
+class Flushed(io.StringIO):
+    """Knows what a reader at the other end has seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def flush(self) -> None:
+        self.seen.append(self.getvalue())
+
+
+def test_every_line_is_answered_at_once(session: Session, tmp_path: Path) -> None:
     long = " ".join(["pumpe"] * 10_000)
     lines = [
         json.dumps({"op": "confirm", "source": "die welle", "target": "the shaft"}).encode(),
@@ -124,8 +135,9 @@ def test_every_line_is_answered_before_the_next_is_read(session: Session, tmp_pa
     ]
     path = tmp_path / "requests.jsonl"
     path.write_bytes(b"\r\n".join(lines))
-    out = io.StringIO()
+    out = Flushed()
     serve(session, path, out)
+    assert [seen.count("\n") for seen in out.seen] == list(range(1, 8))
     found = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [answer.get("op") for answer in found] == ["confirm", None, None, "confirm", *["translate"] * 3]
     assert [answer.get("line") for answer in found] == [None, 2, 4, None, None, None, None]

@@ -28,7 +28,7 @@ def command(folder: Path, ids: tuple[str, ...], file: Path | None, filters: tupl
     nothing is deleted. Needs no model.
 
     \b
-    nearmt delete memory 4 5
+    nearmt delete memory memory.tmx:4 memory.tmx:5
     nearmt delete memory --filter chapter=installation
     """
     if not ids and file is None and not filters:

@@ -20,7 +20,7 @@ from nearmt.corpus import DOCUMENTS, Report, Request, Unit, clean, format_of, op
 from nearmt.documents import FillConfig
 from nearmt.errors import ConfigError, InputError
 from nearmt.models import ModelConfig
-from nearmt.store import Datastore
+from nearmt.store import BuildConfig, Datastore
 from nearmt.store.filters import Filter
 from nearmt.stream import ConfirmedFile, Session, serve
 from nearmt.translator import Translator
@@ -119,7 +119,9 @@ def _translator(settings: dict[str, Any], typed: frozenset[str], create: bool) -
     names = ModelConfig.public_fields()
     beside = {"datastore": tuple(other for other, _ in others)}
     before = make_plan({name: value for name, value in settings.items() if name in names} | beside)
-    Datastore.build(folder, [], loader.translator(before).model)
+    # Stores that are searched together have the same reduction.
+    config = BuildConfig(reduction_of=others[0][0] if others else None)
+    Datastore.build(folder, [], loader.translator(before).model, config)
     warn(f"{folder}: a new datastore, empty as yet")
     # The store knows its model now, which is loaded already.
     return loader.translator(replace(make_plan(settings, typed), model=before.model))

@@ -31,7 +31,7 @@ def command(folder: Path, identity: str, target: str, log_only: bool, as_json: b
     --explain` those of the pairs that a translation came from.
 
     \b
-    nearmt update memory 4 "Connect the drip line to the distributor." --device cpu
+    nearmt update memory memory.tmx:4 "Connect the drip line to the distributor." --device cpu
     """
     text = clean(target)
     if not text:

@@ -15,7 +15,7 @@ from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
 from nearmt.datastore.verify import Finding, verify
 from nearmt.errors import ConfigError, DatastoreError
-from nearmt.models import ModelConfig, TranslationModel, load_model
+from nearmt.models import ModelConfig, TranslationModel
 
 
 @click.command(cls=ManualCommand)
@@ -48,6 +48,8 @@ def command(folder: Path, mend: bool, as_json: bool, **options: Any) -> None:
     fields: dict[str, Any] = {"datastore": str(folder), "damaged": len(damaged), "files": [asdict(f) for f in found]}
     if mend and damaged:
         fields |= _mended(folder, found, settings, as_json)
+    if mend and not damaged and not as_json:
+        click.echo(f"{folder}: is whole; there is nothing to repair")
     if as_json:
         click.echo(json.dumps(fields, ensure_ascii=False))
     if damaged and not mend:
@@ -56,6 +58,7 @@ def command(folder: Path, mend: bool, as_json: bool, **options: Any) -> None:
 
 
 def _mended(folder: Path, found: Sequence[Finding], settings: Mapping[str, Any], as_json: bool) -> dict[str, Any]:
+    from nearmt.models import load_model
     from nearmt.store.repair import repair
 
     def load(known: dict[str, Any]) -> TranslationModel:

@@ -11,7 +11,7 @@ import numpy as np
 
 from nearmt.contracts import Pair
 from nearmt.datastore.ids import DigestIndex, digest_of
-from nearmt.datastore.live import Block, FrozenLive, LiveSegment
+from nearmt.datastore.live import Block, FrozenLive, LiveSegment, mark_of
 from nearmt.datastore.log import Added, Deleted
 from nearmt.datastore.segment import Segment
 from nearmt.errors import DatastoreError
@@ -86,7 +86,8 @@ class Content(Generic[SomePart]):
 
     def fits(self, block: Block) -> bool:
         """Whether a block holds the pairs that are the next to be taken in."""
-        return block.first == self.encoded and block.first + len(block.tokens) <= len(self.added)
+        pairs = self.added[block.first : block.first + len(block.tokens)]
+        return block.first == self.encoded and len(pairs) == len(block.tokens) and block.made_of == mark_of(pairs)
 
     def find(self, identity: str) -> Pair | None:
         """The pair with this id, pending or not."""

@@ -13,7 +13,7 @@ from nearmt.datastore.content import Content, PlainPart
 from nearmt.datastore.files import writer_lock
 from nearmt.datastore.ids import with_ids
 from nearmt.datastore.live import Block
-from nearmt.datastore.log import Added, Deleted, Log, Operation, begin_log, read_log
+from nearmt.datastore.log import Added, Deleted, Log, Operation, begin_log, read_named_log
 from nearmt.datastore.manifest import Manifest, live_names
 from nearmt.datastore.records import read_records
 from nearmt.datastore.segment import Segment
@@ -96,7 +96,7 @@ def replayed_content(folder: Path, manifest: Manifest) -> Content[PlainPart]:
     if manifest.log is None:
         return content
     log, live = (folder / name for name in live_names(manifest.log))
-    for operation in read_log(log).operations:
+    for operation in read_named_log(log).operations:
         content.apply(operation)
     for payload in read_records(live).payloads if live.is_file() else ():
         block = Block.from_bytes(payload, manifest.columns)

@@ -6,15 +6,16 @@ waited for to reach the disk: what is missing or damaged in it is computed again
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from nearmt.contracts import Pair
-from nearmt.datastore.ids import digest_of
+from nearmt.datastore.ids import content_id, digest_of
 from nearmt.datastore.manifest import SegmentRecord
 
 
@@ -28,6 +29,8 @@ class Block:
     sources: list[list[int]]
     #: [entries of the block, D]
     key_ND: np.ndarray
+    #: Tells of which pairs: a file may be left from another log.
+    made_of: str = ""
 
     @property
     def too_long(self) -> int:
@@ -35,7 +38,9 @@ class Block:
 
     def to_bytes(self) -> bytes:
         lengths = [[len(part) for part in side] for side in (self.tokens, self.sources)]
-        head = json.dumps({"first": self.first, "tokens": lengths[0], "sources": lengths[1]}).encode()
+        head = json.dumps(
+            {"first": self.first, "tokens": lengths[0], "sources": lengths[1], "made_of": self.made_of}
+        ).encode()
         flat = [np.asarray([t for part in side for t in part], dtype="<i4") for side in (self.tokens, self.sources)]
         return b"\n".join([head, flat[0].tobytes() + flat[1].tobytes() + self.key_ND.astype("<f2").tobytes()])
 
@@ -51,7 +56,14 @@ class Block:
             [part.tolist() for part in np.split(side, np.cumsum(lengths)[:-1])] if lengths else []
             for side, lengths in zip(sides, (fields["tokens"], fields["sources"]), strict=True)
         )
-        return cls(int(fields["first"]), tokens, sources, key_X.reshape(counts[0], columns))
+        key_ND = key_X.reshape(counts[0], columns)
+        return cls(int(fields["first"]), tokens, sources, key_ND, fields.get("made_of", ""))
+
+
+def mark_of(pairs: Iterable[Pair]) -> str:
+    """What a block that is made of these pairs is known by."""
+    content = "".join(map(content_id, pairs))
+    return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 
 class _Growing:

@@ -95,6 +95,14 @@ def read_log(path: Path, start: int = 0, disk: Disk = DISK) -> Replay:
     return Replay([_decoded(payload, path) for payload in records.payloads], records.end, records.torn)
 
 
+def read_named_log(path: Path, start: int = 0) -> Replay:
+    """The same of a log that a manifest names: it was begun, on disk, before that."""
+    replay = read_log(path, start)
+    if not replay.end:
+        raise DatastoreError(f"{path}: its beginning is missing; `nearmt verify --repair` salvages what is left")
+    return replay
+
+
 def salvage_log(path: Path, disk: Disk = DISK) -> list[Operation]:
     """The operations that a damaged log still holds."""
     return [_decoded(payload, path) for payload in salvage(path, disk)]

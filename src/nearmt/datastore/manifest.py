@@ -115,8 +115,6 @@ class Manifest:
     cleaning: str = ""
     #: The log of what was added and deleted since; None before the first change.
     log: str | None = None
-    #: What the IVF indexes of all segments have in common, by the name of its file; None where there is none.
-    quantiser: str | None = None
 
     @property
     def pairs(self) -> int:

@@ -12,7 +12,7 @@ def _with_a_log(raw: dict[str, Any]) -> dict[str, Any]:
     """Format 2 (nearmt 0.4): stores are edited; what is not yet in a segment stands in a log, if there is one."""
     entries = sum(segment["entries"] for segment in raw["segments"])
     calibration = {**raw["calibration"], "entries": entries}
-    return {**raw, "log": None, "quantiser": None, "calibration": calibration}
+    return {**raw, "log": None, "calibration": calibration}
 
 
 #: Format -> what makes it the next one.

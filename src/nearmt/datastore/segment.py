@@ -165,6 +165,8 @@ class Segment:
         # Mapped like the rest: it can be read on when the store was compacted meanwhile and the file is gone.
         self._line_L = _map(folder / PAIRS, "u1", (record.files[PAIRS].bytes,))
         self.source_S, self.source_end_P = self._map_sources()
+        # These too, at once.
+        self._id_P = _map(folder / ID, "<u8", (record.pairs,)) if ID in record.files else None
         #: None unless it is pruned.
         self.weight_N = _map(folder / record.pruned["file"], "<i4", (record.entries,)) if record.pruned else None
 
@@ -195,8 +197,8 @@ class Segment:
     @cached_property
     def id_P(self) -> np.ndarray:
         """Digests of the pairs' ids; of segments made before nearmt 0.4 they are read from the pairs."""
-        if ID in self.record.files:
-            return _map(self.folder / ID, "<u8", (self.record.pairs,))
+        if self._id_P is not None:
+            return self._id_P
         return np.fromiter((digest_of(pair.id) for pair in self.pairs()), dtype="<u8", count=self.record.pairs)
 
     @property

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from nearmt.contracts import Pair
-from nearmt.datastore.log import Added, Operation, read_log
+from nearmt.datastore.log import Added, Operation, read_named_log
 from nearmt.datastore.manifest import Manifest
 from nearmt.datastore.segment import PAIRS, read_pairs
 
@@ -17,7 +17,7 @@ def stored_pairs(folder: Path, manifest: Manifest) -> Iterator[Pair]:
     """All pairs, in corpus order. Needs neither keys nor a model: what else is damaged does not matter."""
     needed = {PAIRS, *(record.deleted["file"] for record in manifest.segments if record.deleted)}
     manifest.check_files(folder, only=needed)
-    operations = read_log(folder / manifest.log).operations if manifest.log else []
+    operations = read_named_log(folder / manifest.log).operations if manifest.log else []
     added, touched = replayed(operations)
     for record in manifest.segments:
         deleted = set[int]()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from nearmt.contracts import Pair
 from nearmt.datastore.files import sha256
-from nearmt.datastore.framing import header
-from nearmt.datastore.live import Block
-from nearmt.datastore.log import Added, read_log
+from nearmt.datastore.live import Block, mark_of
+from nearmt.datastore.log import Added, Replay, read_log, read_named_log
 from nearmt.datastore.manifest import FILE_NAME, FileRecord, Manifest, live_names
 from nearmt.datastore.records import read_records
 from nearmt.errors import DatastoreError
@@ -91,43 +91,42 @@ def _log_and_live(folder: Path, manifest: Manifest) -> Iterator[Finding]:
     if manifest.log is None:
         return
     log, live = live_names(manifest.log)
-    finding, added = _log(folder, log)
+    finding, added = _log(folder, log, read_named_log)
     computed = None
     if (folder / live).is_file():
-        computed, encoded = _live(folder, live, manifest.columns)
-        if encoded > added and not finding.damaged:
+        computed, encoded = _live(folder, live, added, manifest.columns)
+        if encoded > len(added) and not finding.damaged:
             # Nothing is computed from an operation that is not on disk.
-            finding = Finding(log, DAMAGED, f"holds {added} additions, {encoded} were computed from it")
-        if encoded > added:
+            finding = Finding(log, DAMAGED, f"holds {len(added)} additions, {encoded} were computed from it")
+        if encoded > len(added):
             computed = Finding(live, RECOMPUTED, "does not fit the log")
-    if (folder / log).is_file() and (folder / log).stat().st_size < len(header()):
-        finding = Finding(log, DAMAGED, "its beginning is missing")
     yield finding
     if computed:
         yield computed
 
 
-def _log(folder: Path, name: str) -> tuple[Finding, int]:
-    """What is to be said about a log, and how many pairs it adds."""
+def _log(folder: Path, name: str, read: Callable[[Path], Replay] = read_log) -> tuple[Finding, list[Pair]]:
+    """What is to be said about a log, and which pairs it adds."""
     try:
-        replay = read_log(folder / name)
+        replay = read(folder / name)
     except DatastoreError as error:
-        return Finding(name, DAMAGED, _reason(error, folder / name)), 0
-    added = sum(isinstance(operation, Added) for operation in replay.operations)
+        return Finding(name, DAMAGED, _reason(error, folder / name)), []
+    added = [operation.pair for operation in replay.operations if isinstance(operation, Added)]
     if replay.torn:
         return Finding(name, TORN, f"its last {replay.torn} bytes are no complete operation"), added
     return Finding(name, SOUND), added
 
 
-def _live(folder: Path, name: str, columns: int) -> tuple[Finding, int]:
+def _live(folder: Path, name: str, added: list[Pair], columns: int) -> tuple[Finding, int]:
     """What is to be said about blocks, and how many pairs they have."""
     encoded = 0
     try:
         records = read_records(folder / name)
         for payload in records.payloads:
             block = Block.from_bytes(payload, columns)
-            if block.first != encoded:
-                return Finding(name, RECOMPUTED, "its blocks do not continue one another"), encoded
+            pairs = added[block.first : block.first + len(block.tokens)]
+            if block.first != encoded or (len(pairs) == len(block.tokens) and block.made_of != mark_of(pairs)):
+                return Finding(name, RECOMPUTED, "does not fit the log"), encoded
             encoded += len(block.tokens)
     except (DatastoreError, ValueError, KeyError) as error:
         return Finding(name, RECOMPUTED, _reason(error, folder / name)), encoded

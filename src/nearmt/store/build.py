@@ -31,7 +31,7 @@ from nearmt.models import TranslationModel
 from nearmt.reduction import Reduction
 from nearmt.store.calibrate import expected, measured
 from nearmt.store.encode import blocks_of, encode_block, fitting_sample
-from nearmt.store.indexing import check_factory, index_segment
+from nearmt.store.indexing import check_factory, index_segments
 from nearmt.store.pretrained import pretrained_reduction
 from nearmt.store.snapshot import Part, Snapshot
 
@@ -83,8 +83,9 @@ def build(
         if not writer.pairs and not allow_empty:
             shutil.rmtree(work)
             raise DatastoreError("the corpus has no pairs: nothing to build from")
-        record = index_segment(work, writer.seal(), reduction.columns, config.index)
-        manifest = seal(work, model, reduction, [record] if record.pairs else [], cleaning)
+        sealed = [writer.seal()] if writer.pairs else []
+        records = index_segments(work, sealed, reduction.columns, config.index)
+        manifest = seal(work, model, reduction, records, cleaning)
         _put_in_place(work, path)
     return manifest
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -100,7 +100,9 @@ class Datastore(Memory):
         with editor.changing():
             for block in blocks_of(with_ids(pairs, lambda known: self._opened.content.find(known) is not None)):
                 editor.log([Added(pair) for pair in block])
-                if model is not None:
+                if model is None:
+                    self._opened.publish()  # what was replaced is gone
+                else:
                     editor.take_in(model, _behind(added, progress))
                 added += len(block)
             self._opened.publish()
@@ -108,14 +110,18 @@ class Datastore(Memory):
 
     def update(self, identity: str, target: str, model: TranslationModel | None = None) -> Pair:
         """Give a pair another target, and return the pair as it is now."""
-        with self._opened.changing:
-            self._opened.refresh()
+        changed: list[Pair] = []
+
+        def change() -> Iterator[Pair]:
+            # Asked for by `add` when nobody else can change it.
             self._opened.content.check_known([identity], self.path)
             known = self._opened.content.find(identity)
             assert known is not None
-            pair = replace(known, target=target)
-            self.add([pair], model)
-        return pair
+            changed.append(replace(known, target=target))
+            yield from changed
+
+        self.add(change(), model)
+        return changed[0]
 
     def delete(self, ids: Iterable[str]) -> int:
         """Delete pairs and return how many. Their text is gone from disk after `compact`."""

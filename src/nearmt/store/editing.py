@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
 from nearmt.contracts import Pair
 from nearmt.datastore import AnySegment, FileRecord, SegmentRecord, SegmentWriter
 from nearmt.datastore.files import sync, writer_lock
-from nearmt.datastore.live import Block
+from nearmt.datastore.live import Block, mark_of
 from nearmt.datastore.log import Log, Operation, begin_log
 from nearmt.datastore.records import RecordWriter
-from nearmt.errors import writing
+from nearmt.errors import OutputError, writing
 from nearmt.models import TranslationModel
 from nearmt.store.build import mean_recall
 from nearmt.store.calibrate import measured
 from nearmt.store.encode import encode_block
-from nearmt.store.indexing import index_segment
-from nearmt.store.opened import Opened
+from nearmt.store.indexing import index_segment, index_segments
+from nearmt.store.opened import Opened, size_of
 from nearmt.timing import timed
 
 #: Entries from which the live segment, which is searched flat, is sealed.
@@ -61,10 +62,8 @@ class Editor:
             opened.refresh()
         assert opened.log_path is not None
         with timed("store/log"), Log(opened.log_path) as log:
-            opened.log_end = log.append(operations)
-        for operation in operations:
-            opened.content.apply(operation)
-        opened.operations += len(operations)
+            end = log.append(operations)
+        opened.apply(operations, end)
 
     def take_in(self, model: TranslationModel, progress: Callable[[int], None] | None = None) -> None:
         """Encode the pairs that wait for a model, and make them visible."""
@@ -73,31 +72,32 @@ class Editor:
         if pending := content.pending:
             block = _encoded(model, opened, pending, content.encoded, progress)
             content.take_in(block)
-            with timed("store/live"):
-                self._keep(block)
+            with timed("store/live"), suppress(OutputError, OSError):
+                self._keep()
+            opened.publish()
         if content.live.entries >= LIVE_ENTRIES:
             self.seal()
         self._calibrate(model)
 
-    def _keep(self, block: Block) -> None:
-        """Spare the next one to open the store the computing. What fails here is only slower next time."""
+    def _keep(self) -> None:
+        """Spare the next one to open the store the computing. Where this fails, that is all that is lost."""
         opened = self._opened
-        if not opened.live_fits:
-            opened.live_path.unlink(missing_ok=True)
-            block, opened.live_fits = _everything(opened.content.live.frozen()), True
+        if size_of(opened.live_path) > opened.live_end:
+            os.truncate(opened.live_path, opened.live_end)  # what does not fit
+        block = _since(opened.content.live.frozen(), opened.live_pairs)
         with RecordWriter(opened.live_path, durable=False) as file:
             opened.live_end = file.append([block.to_bytes()])
+        opened.live_pairs = opened.content.encoded
 
     def seal(self) -> None:
         """Turn the live segment into a sealed one, together with those of its size if there are enough."""
         content = self._opened.content
-        records = [part.segment.record for part in content.parts]
-        # What was pruned stays so: its weights would not survive.
-        sizes = [record.entries for record in records if not record.pruned]
-        if records and records[-1].pruned:
-            sizes = []
-        count = merge_count([*sizes, content.live.entries])
-        self.merge(len(records) - (count - 1), "auto")
+        sizes = [content.live.entries]
+        for part in reversed(content.parts):
+            if part.segment.record.pruned:
+                break  # what was pruned stays so: its weights would not survive
+            sizes.insert(0, part.segment.record.entries)
+        self.merge(len(content.parts) + 1 - merge_count(sizes), "auto")
 
     def merge(self, first: int, factory: str) -> None:
         """Replace all segments from one on, and the live one, by a single segment without what is gone."""
@@ -109,9 +109,18 @@ class Editor:
             for number in range(first, len(content.parts)):
                 copy_pairs(writer, content.parts[number].segment, ~content.gone(number))
             copy_pairs(writer, content.live.frozen(), ~content.gone_live())
-            sealed = [index_segment(opened.path, writer.seal(), manifest.columns, factory)] if writer.pairs else []
-        kept = [self._with_deleted(number) for number in range(first)]
-        self._replace_manifest([*kept, *sealed])
+            kept = [self._with_deleted(number) for number in range(first)]
+            records = self._indexed(kept, writer.seal(), factory) if writer.pairs else kept
+        self._replace_manifest(records)
+
+    def _indexed(self, kept: list[SegmentRecord], new: SegmentRecord, factory: str) -> list[SegmentRecord]:
+        """All segments with an index for the new one: in the cells that there are, or in those that all get now."""
+        opened = self._opened
+        path, columns, before = opened.path, opened.manifest.columns, opened.manifest.segments
+        has_index = any(record.index["kind"] == "faiss" for record in before)
+        if not kept or not (has_index or factory != "auto"):
+            return index_segments(path, [*kept, new], columns, factory)
+        return [*kept, index_segment(path, new, columns, factory, beside=before)]
 
     def _with_deleted(self, number: int) -> SegmentRecord:
         """The record of a sealed segment with what is gone of it now."""
@@ -146,13 +155,12 @@ class Editor:
     def _calibrate(self, model: TranslationModel | None, always: bool = False) -> None:
         """Measure distances anew when the store has outgrown the last measuring."""
         opened = self._opened
-        opened.publish()
         store, manifest = opened.now, opened.manifest
         findable = store.findable()
         if not always and findable < _GROWN * max(1, manifest.calibration.entries):
             return
         with timed("store/calibrate"):
-            recall = manifest.calibration.recall
+            recall = None if mean_recall(manifest.segments) is None else round(store.recall(), 4)
             found = measured(store, manifest.calibration, manifest.cache_columns, recall, model)
         dataclasses.replace(manifest, calibration=found).save(opened.path)
         opened.refresh()
@@ -207,15 +215,23 @@ def _encoded(
             sources.append(unit.source)
             if unit.hidden_TH is not None:
                 keys.append(reduction.apply(unit.hidden_TH).cpu().numpy().astype(np.float16))
-    return Block(first, tokens, sources, np.concatenate(keys))
+    return Block(first, tokens, sources, np.concatenate(keys), mark_of(pairs))
 
 
-def _everything(segment: AnySegment) -> Block:
-    """All pairs of a live segment as one block."""
-    token_ends, source_ends = segment.end_P[:-1], segment.source_end_P[:-1]
-    tokens = [part.tolist() for part in np.split(segment.token_N, token_ends)]
-    sources = [part.tolist() for part in np.split(segment.source_S, source_ends)]
-    return Block(0, tokens, sources, segment.key_ND)
+def _since(segment: AnySegment, first: int) -> Block:
+    """The pairs of a live segment from one on, as one block."""
+    numbers = range(first, segment.record.pairs)
+    token_ends, source_ends = segment.end_P[first:], segment.source_end_P[first:]
+    start, source_start = (int(end_P[first - 1]) if first else 0 for end_P in (segment.end_P, segment.source_end_P))
+    tokens = np.split(segment.token_N[start:], token_ends[:-1] - start)
+    sources = np.split(segment.source_S[source_start:], source_ends[:-1] - source_start)
+    return Block(
+        first,
+        [part.tolist() for part in tokens],
+        [part.tolist() for part in sources],
+        segment.key_ND[start:],
+        mark_of(map(segment.pair, numbers)),
+    )
 
 
 def _next_name(records: Sequence[SegmentRecord]) -> str:

@@ -110,9 +110,9 @@ def _chosen(factory: str, entries: int) -> str:
 
 
 def _flat_ones(records: Sequence[SegmentRecord]) -> set[str]:
-    """The smallest segments, as long as searching them all exactly costs next to nothing."""
+    """The smallest segments, as long as searching them all exactly costs next to nothing; never the largest."""
     flat, entries = set(), 0
-    for record in sorted(records, key=lambda record: record.kept):
+    for record in sorted(records, key=lambda record: record.kept)[:-1]:
         entries += record.kept
         if entries >= FLAT:
             break

@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from nearmt.datastore import Manifest, Segment, SegmentRecord
 from nearmt.datastore.content import Content
+from nearmt.datastore.ids import content_id
 from nearmt.datastore.live import Block
-from nearmt.datastore.log import read_log
+from nearmt.datastore.log import Deleted, Operation, read_log
 from nearmt.datastore.manifest import FILE_NAME, live_names
 from nearmt.datastore.records import read_records
 from nearmt.errors import DatastoreError
@@ -44,9 +46,10 @@ class Opened:
                 self.reduction = Reduction.load(self.path / manifest.reduction_name).to(self.device)
                 self.manifest, self._manifest_stamp = manifest, stamp
                 self.content = Content(list(self._parts.values()), manifest.columns)
-                self.log_end = self.live_end = self.operations = 0
-                self.live_fits = True
-                self.follow()
+                self.log_end = self.live_end = self.live_pairs = 0
+                self._history = ""
+                self._follow()
+                self.publish()
                 return
             except (DatastoreError, OSError):
                 if not left or _stamp(self.path / FILE_NAME) == stamp:
@@ -75,36 +78,47 @@ class Opened:
                 self._load()
                 return True
             log_path = self.log_path
-            if log_path is None or (_size(log_path) <= self.log_end and _size(self.live_path) <= self.live_end):
+            if log_path is None or (size_of(log_path) == self.log_end and size_of(self.live_path) <= self.live_end):
                 return False
             before = self.now.identity
-            self.follow()
-            return self.now.identity != before
+            try:
+                if size_of(log_path) < self.log_end:
+                    raise DatastoreError(f"{log_path}: what was read was not acknowledged, and taken back")
+                self._follow()
+            except DatastoreError:
+                # Between two looks there was a new log; or one is damaged, and that is said again.
+                self._load()
+            if self.now.identity == self._identity():
+                return self.now.identity != before
+            self.publish()
+            return True
 
-    def follow(self) -> None:
+    def apply(self, operations: Sequence[Operation], end: int) -> None:
+        """Do what the log says up to its byte `end`."""
+        for operation in operations:
+            self.content.apply(operation)
+            said = operation.ids if isinstance(operation, Deleted) else (operation.pair.id, content_id(operation.pair))
+            self._history = hashlib.sha256(f"{self._history}|{said}".encode(errors="surrogatepass")).hexdigest()
+        self.log_end = end
+
+    def _follow(self) -> None:
         """Read on in the log and in what was computed from it."""
         if self.log_path is not None:
             replay = read_log(self.log_path, self.log_end)
-            for operation in replay.operations:
-                self.content.apply(operation)
-            self.operations += len(replay.operations)
-            self.log_end = replay.end
-            self._follow_blocks()
-        self.publish()
+            self.apply(replay.operations, replay.end)
+            if self.live_path.is_file():
+                self._follow_blocks()
 
     def _follow_blocks(self) -> None:
         """Take in blocks as far as they continue one another; the rest will be computed again."""
-        if not self.live_path.is_file():
-            return
         found = read_records(self.live_path, self.live_end)
-        for payload in found.payloads:
+        for payload, end in zip(found.payloads, found.ends, strict=True):
             block = Block.from_bytes(payload, self.manifest.columns)
-            content = self.content
-            if not content.fits(block):
-                self.live_fits = False
+            # Of another log, or of pairs that were logged since the log was read: to be looked at again.
+            if not self.content.fits(block):
                 return
-            content.take_in(block)
-        self.live_end = found.end
+            self.content.take_in(block)
+            self.live_end, self.live_pairs = end, self.content.encoded
 
     def publish(self) -> None:
         """Let searches that start from now on see the content as it is."""
@@ -122,9 +136,9 @@ class Opened:
 
     def _identity(self) -> str:
         identity = self.manifest.identity
-        if not self.operations:
+        if not self._history:
             return identity
-        changes = f"{identity}|{self.manifest.log}|{self.operations}|{self.content.encoded}"
+        changes = f"{identity}|{self._history}|{self.content.encoded}"
         return hashlib.sha256(changes.encode()).hexdigest()[:12]
 
 
@@ -137,7 +151,7 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def _size(path: Path) -> int:
+def size_of(path: Path) -> int:
     return path.stat().st_size if path.is_file() else 0
 
 

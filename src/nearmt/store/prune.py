@@ -25,7 +25,7 @@ from nearmt.models import resolve_device
 from nearmt.reduction import Reduction
 from nearmt.store.build import update
 from nearmt.store.entries import Entries
-from nearmt.store.indexing import check_factory, index_segment
+from nearmt.store.indexing import check_factory, index_segments
 from nearmt.store.neighbours import divide, group_equal_keys, nearest_groups, neighbours_of_entries
 from nearmt.store.reindex import sealed_alone
 
@@ -56,9 +56,9 @@ def prune(path: Path, config: PruneConfig | None = None, progress: Progress | No
         weight_N = _merged_weights(path, manifest, config, device, progress)
         records, start = [], 0
         for record in manifest.segments:
-            weighted = _with_weights(path, record, weight_N[start : start + record.entries], config)
-            records.append(index_segment(path, weighted, manifest.columns, config.index))
+            records.append(_with_weights(path, record, weight_N[start : start + record.entries], config))
             start += record.entries
+        records = index_segments(path, records, manifest.columns, config.index)
         return update(path, manifest, reduction, records)
 
 
@@ -70,7 +70,7 @@ def unprune(path: Path, factory: str = "auto") -> Manifest:
         if not any(record.pruned for record in manifest.segments):
             raise DatastoreError(f"{path}: is not pruned; there is nothing to undo")
         whole = [_without_weights(record) for record in manifest.segments]
-        records = [index_segment(path, record, manifest.columns, factory) for record in whole]
+        records = index_segments(path, whole, manifest.columns, factory)
         return update(path, manifest, reduction, records)
 
 

@@ -20,7 +20,7 @@ from nearmt.models import TranslationModel
 from nearmt.reduction import FittingSample, Reduction
 from nearmt.store.build import BuildConfig, build, cache_columns_of, update
 from nearmt.store.editing import Editor
-from nearmt.store.indexing import index_segment
+from nearmt.store.indexing import index_segments
 from nearmt.store.opened import Opened
 
 _BLOCK = 65_536
@@ -63,7 +63,7 @@ def _reindex(path: Path, factory: str) -> Manifest:
     records = list(manifest.segments)
     if not reduction.fitted:
         manifest, reduction, records = _reduce_whole_keys(path, manifest, reduction)
-    records = [index_segment(path, record, reduction.columns, factory) for record in records]
+    records = index_segments(path, records, reduction.columns, factory)
     return update(path, manifest, reduction, records)
 
 

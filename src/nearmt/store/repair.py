@@ -241,6 +241,8 @@ def _checked(work: Path, ruins: Ruins) -> int:
     store = Datastore.open(work)
     if ruins.loaded and store.pending:
         store.catch_up(ruins.model)
+    if store.pending:
+        ruins.report.append(f"{store.pending} pairs wait for a model, and are learnt by the next one who has it")
     return store.pair_count + store.pending
 
 

@@ -15,7 +15,7 @@ from nearmt.contracts import Pair
 from nearmt.datastore import FileRecord, Manifest, SegmentRecord
 from nearmt.datastore.log import Operation, salvage_log
 from nearmt.datastore.manifest import FILE_NAME, manifest_of
-from nearmt.datastore.segment import PAIRS
+from nearmt.datastore.segment import END, PAIRS
 from nearmt.datastore.texts import replayed
 from nearmt.datastore.verify import SOUND, TORN
 from nearmt.errors import DatastoreError
@@ -95,7 +95,8 @@ class Ruins:
         if PAIRS in sound:
             result = Salvaged([(number, pair) for number, pair in enumerate(parsed_lines(folder / PAIRS))])
         else:
-            result = salvage_pairs(folder, record.pairs if record.pairs >= 0 else None, sound, self.model.codec)
+            count = record.pairs if record.pairs >= 0 else _rows(folder / END)
+            result = salvage_pairs(folder, count, sound, self.model.codec)
         deleted = self._deleted(record, sound, len(result.pairs) + len(result.lost)) if result.numbered else set()
         lost = [name for number, name in result.lost if number not in deleted]
         if lost:
@@ -154,3 +155,8 @@ def parsed_lines(path: Path) -> list[Pair]:
 
 def _is(path: Path, record: FileRecord) -> bool:
     return path.is_file() and FileRecord.of(path) == record
+
+
+def _rows(path: Path) -> int | None:
+    """How many numbers of eight bytes a file has."""
+    return path.stat().st_size // 8 if path.is_file() else None

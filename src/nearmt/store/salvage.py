@@ -49,12 +49,15 @@ def salvage_pairs(folder: Path, count: int | None, sound: Collection[str], codec
         pair = parsed(line)
         if pair is not None and agrees(number, pair):
             found[number] = pair
-    _find_moved(lines, placed, found, agrees, _read(folder, ID, "<u8", sound) if numbered else None)
+    ids = _read(folder, ID, "<u8", sound) if numbered else None
+    _find_moved(lines, placed, found, agrees, ids)
     result = Salvaged(sorted(found.items(), key=itemgetter(0)), numbered=numbered)
     for number in range(max(len(placed), count or 0)):
         if number not in found:
-            line = placed[number] if number < len(placed) else b""
-            result.lost.append((number, _name(line) or f"pair {number + 1} of {folder.name}"))
+            name = _name(placed[number]) if number < len(placed) else None
+            if ids is not None and (name is None or number >= len(ids) or digest_of(name) != int(ids[number])):
+                name = None
+            result.lost.append((number, name or f"pair {number + 1} of {folder.name}"))
     return result
 
 

@@ -19,6 +19,7 @@ from nearmt.reduction import Reduction
 from nearmt.store.entries import Entries
 from nearmt.store.indexing import open_index
 from nearmt.store.matches import SegmentSources, SourceLookup
+from nearmt.store.recall import measure_recall
 from nearmt.store.search import Searcher
 from nearmt.store.similar import Postings, SimilarSources
 from nearmt.timing import timed
@@ -207,6 +208,10 @@ class Snapshot:
         found = self._searcher.search(query_BD.to(self.device), k, seen_N if allowed_N is None else allowed_N)
         return Neighbours(found.entry_BK.to(query_BD.device), found.distance_BK.to(query_BD.device))
 
+    def recall(self) -> float:
+        """Share of the nearest neighbours of a sample of entries that searches find."""
+        return measure_recall(self._searcher, self._seen_N)
+
     def tokens(self, entry: Tensor) -> Tensor:
         return self.entries.tokens(entry.to(self.device)).to(entry.device)
 
@@ -243,7 +248,8 @@ class Snapshot:
 
     def typical_familiarity(self) -> float | None:
         """How familiar nearly all of its own sources are to the store; None if it knows not all of them."""
-        known = all(part.segment.knows_sources for part in self._parts)
+        # Merged with others, pairs from before nearmt 0.3 have no source tokens; every source has some.
+        known = all(part.segment.knows_sources and part.postings.length_P.all() for part in self._parts)
         return self._similar.typical_familiarity() if known else None
 
     def trust(self, source: Sequence[int]) -> float:
