@@ -53,6 +53,10 @@ class MissingPackageError(NearmtError):
     """An optional package is not installed."""
 
 
+class NearmtWarning(UserWarning):
+    """Something that went on all right and that somebody may want to know."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` for the closest known word, or nothing."""
     close = difflib.get_close_matches(word, list(known), n=1)

@@ -11,7 +11,7 @@ from nearmt import __version__
 from nearmt.contracts import Method, Progress, Translation
 from nearmt.corpus import clean
 from nearmt.decoding import Hypothesis, SearchConfig, beam_search
-from nearmt.errors import ConfigError, NearmtError
+from nearmt.errors import ConfigError, NearmtError, NearmtWarning
 from nearmt.methods import make_method
 from nearmt.methods.adaptive import AdaptiveMixer
 from nearmt.models import ModelConfig, TranslationModel, load_model, split_to_fit
@@ -176,7 +176,8 @@ def _learn_pending(datastore: Memory, model: TranslationModel) -> None:
         try:
             datastore.catch_up(model)
         except NearmtError as error:
-            warnings.warn(f"{datastore.pending} logged pairs are not used yet: {error}", stacklevel=3)
+            told = f"{datastore.pending} logged pairs are not used yet: {error}"
+            warnings.warn(told, NearmtWarning, stacklevel=3)
 
 
 def joined(source: str, parts: Sequence[Translation]) -> Translation:

@@ -299,3 +299,13 @@ def test_repair_says_what_is_lost(nearmt: Nearmt, memory_store: Path) -> None:
     assert done.code == 0, done.err
     assert "1 of its pairs are lost: pair 7 of segment-000001" in done.out and "19 pairs" in done.out
     assert "a6" not in ids(memory_store)
+
+
+@pytest.mark.parametrize("flags", [["--log-only"], ["--device", "cpu"]])
+def test_a_torn_log_is_cut_and_told(flags: list[str], nearmt: Nearmt, memory_store: Path, more: Path) -> None:
+    assert nearmt("add", memory_store, more, "--log-only").err.count("cut off") == 0
+    (log,) = memory_store.glob("log-*.log")
+    with log.open("ab") as file:
+        file.write(b"torn")
+    lines = [line for line in nearmt("add", memory_store, more, *flags).err.splitlines() if "cut off" in line]
+    assert lines == [f"nearmt: {log}: the last record was not complete; 4 bytes were cut off"]

@@ -63,7 +63,7 @@ def changes(random: Random, known: list[str], name: str) -> Iterator[dict[str, A
     for number in range(10_000):
         kind = random.choice(["add", "add", "add", "update", "delete"])
         if kind == "add" or len(known) < 3:
-            pairs = [_pair(random, f"{name}-{number}-{place}") for place in range(random.choice([1, 1, 2, 30]))]
+            pairs = [_pair(random, f"{name}-{number}-{place}") for place in range(random.choice([1, 1, 1, 2, 12]))]
             if known and random.random() < 0.3:
                 pairs[0] = Pair(pairs[0].source, pairs[0].target, random.choice(known))
             known.extend(pair.id for pair in pairs if pair.id not in known)
@@ -71,7 +71,8 @@ def changes(random: Random, known: list[str], name: str) -> Iterator[dict[str, A
         elif kind == "update":
             yield {"update": random.choice(known), "target": _text(random)}
         else:
-            gone = random.sample(known, random.randint(1, 2))
+            # The store stays small.
+            gone = random.sample(known, random.randint(1, 2) if len(known) < 50 else 20)
             known[:] = [identity for identity in known if identity not in gone]
             yield {"delete": gone}
 
@@ -85,7 +86,7 @@ def _text(random: Random) -> str:
 
 def _pair(random: Random, identity: str) -> Pair:
     # Mostly small, sometimes more than a page of memory.
-    note = "x" * random.choice([0, 0, 10, 20_000])
+    note = "x" * random.choice([0] * 10 + [10, 9000])
     return Pair(_text(random), _text(random), identity, metadata={"note": note})
 
 
@@ -151,6 +152,7 @@ def main(folder: Path) -> None:
             finally:
                 os._exit(1)
         os.waitpid(child, 0)
+        os.write(1, b"\n")  # behind a word that was cut off
         _say({"end": True})
 
 

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
@@ -23,7 +23,7 @@ from nearmt.datastore.log import Added, Log
 from nearmt.datastore.manifest import FILE_NAME, live_names
 from nearmt.datastore.segment import ID
 from nearmt.decoding import beam_search
-from nearmt.errors import DatastoreError
+from nearmt.errors import DatastoreError, NearmtWarning
 from nearmt.methods import make_method
 from nearmt.models import TranslationModel
 from nearmt.store import Datastore, PruneConfig, prune, reindex
@@ -218,13 +218,13 @@ class Run:
         return change.__name__
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_any_sequence_of_changes_is_that_of_a_dictionary(
     seed: int, tiny: TranslationModel, store: Datastore, tmp_path: Path, often: None
 ) -> None:
     run = Run(store.path, tiny, Random(seed))
     done = []
-    for _ in range(25):
+    for _ in range(20):
         done.append(run.step())
         for handle in run.handles:
             handle.refresh()
@@ -444,7 +444,6 @@ def test_refreshing_reads_only_what_is_new(
     store.add(PAIRS[12:14], tiny)
     reader = Datastore.open(store.path)
     opened: list[str] = []
-    maps, sealed = [], torch.from_numpy
 
     def watched(real: Callable[..., Any]) -> Callable[..., Any]:
         def call(path: Any, *args: Any, **kwargs: Any) -> Any:
@@ -466,7 +465,6 @@ def test_refreshing_reads_only_what_is_new(
         # The log and what was computed from it; nothing was encoded again.
         assert sorted(opened) == ["live-000001.blocks", "log-000001.log"] and len(encoded) == 1
     assert list(reader.pairs()) == PAIRS[:15]
-    assert not maps and sealed is torch.from_numpy
     before = reader.snapshot()._parts[0]
     monkeypatch.setattr("nearmt.store.editing.LIVE_ENTRIES", 1)
     store.add(PAIRS[15:16], tiny)
@@ -490,17 +488,17 @@ def test_a_reader_between_log_and_block(
     store.add(PAIRS[13:14], tiny)
     from nearmt.store import opened
 
-    real = opened.read_log
+    real = vars(opened)["read_named_log"]
 
     def read_log(*args: Any) -> Any:
         found = real(*args)
         with monkeypatch.context() as patch:
-            patch.setattr(opened, "read_log", real)
+            patch.setattr(opened, "read_named_log", real)
             store.add(PAIRS[14:16], tiny)
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(opened, "read_log", read_log)
+        patch.setattr(opened, "read_named_log", read_log)
         reader.refresh()
     assert list(reader.pairs()) == PAIRS[:14]
     assert reader.refresh() and list(reader.pairs()) == PAIRS[:16]
@@ -519,7 +517,7 @@ def test_a_reader_that_refreshes_while_files_are_replaced(
     store.add(PAIRS[14:15], tiny)
     from nearmt.store import opened
 
-    name = "read_log" if what == "log" else "Segment"
+    name = "read_named_log" if what == "log" else "Segment"
     real = getattr(opened, name)
     done: list[int] = []
 
@@ -559,7 +557,7 @@ def test_a_second_process_is_refused_in_one_line(tiny: TranslationModel, store: 
             lambda: store.add(PAIRS[12:13]),
             lambda: store.update("1", "x", tiny),
             lambda: store.delete(["1"]),
-            lambda: store.compact(),
+            store.compact,
             lambda: store.catch_up(tiny),
             lambda: reindex(store.path),
             lambda: prune(store.path),
@@ -697,7 +695,8 @@ def test_a_torn_log_is_cut(tiny: TranslationModel, store: Datastore) -> None:
     again = Datastore.open(store.path)
     assert list(again.pairs()) == PAIRS[:14] and again.pending == 0 and not again.refresh()
     assert log.read_bytes() == torn  # reading changes nothing
-    again.add(PAIRS[15:16], tiny)
+    with pytest.warns(NearmtWarning, match=rf"{log.name}: the last record was not complete; \d+ bytes were cut off"):
+        again.add(PAIRS[15:16], tiny)
     assert log.read_bytes().startswith(whole) and PAIRS[14].target.encode() not in log.read_bytes()
     assert list(Datastore.open(store.path).pairs()) == [*PAIRS[:14], PAIRS[15]]
 
@@ -851,12 +850,8 @@ def test_what_is_added_to_a_pruned_store_leaves_its_weights(
     assert len(pruned.manifest.segments) <= 5
     gone = PAIRS[0].id + "-0"
     pruned.delete([gone, added[0].id])
-    expected = {name: value for name, value in (before | after).items() if name[0] not in (gone, added[0].id)}
-    expected = {name: value for name, value in weights_by_key(pruned).items() if name[0] != gone} | {
-        name: value for name, value in before.items() if name[0] != gone
-    }
-    assert weights_by_key(pruned) == weights_by_key(Datastore.open(pruned.path)) == expected
-    assert not any(name[0] in (gone, added[0].id) for name in weights_by_key(pruned))
+    rest = {name: value for name, value in (before | after).items() if name[0] not in (gone, added[0].id)}
+    assert weights_by_key(pruned) == weights_by_key(Datastore.open(pruned.path)) == rest
 
 
 def test_a_compacted_pruned_store_keeps_its_weights(tiny: TranslationModel, pruned: Datastore) -> None:

@@ -442,9 +442,7 @@ def test_an_old_store_opens_and_knows_no_sources(tiny: TranslationModel, old: Da
 
 
 @pytest.mark.parametrize("end", ["live", "sealed", "compacted"])
-def test_an_old_store_grows(
-    end: str, tiny: TranslationModel, old: Datastore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_old_store_grows(end: str, tiny: TranslationModel, old: Datastore, monkeypatch: pytest.MonkeyPatch) -> None:
     before = old.manifest.pairs
     new = make_pairs(15, seed=26)
     if end == "sealed":

@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -12,8 +15,8 @@ from click.shell_completion import shell_complete
 
 from nearmt import __version__
 from nearmt.cli.common import with_common_options
-from nearmt.cli.console import verbosity
-from nearmt.errors import NearmtError, did_you_mean
+from nearmt.cli.console import verbosity, warn
+from nearmt.errors import NearmtError, NearmtWarning, did_you_mean
 
 #: Set by the shell when it asks for completions.
 COMPLETION_VARIABLE = "_NEARMT_COMPLETE"
@@ -96,7 +99,10 @@ def run(arguments: list[str] | None = None) -> int:
     if instruction := os.environ.get(COMPLETION_VARIABLE):
         return shell_complete(cli, {}, "nearmt", COMPLETION_VARIABLE, instruction)
     try:
-        with cli.make_context("nearmt", list(sys.argv[1:] if arguments is None else arguments)) as context:
+        with (
+            _warnings_in_one_line(),
+            cli.make_context("nearmt", list(sys.argv[1:] if arguments is None else arguments)) as context,
+        ):
             cli.invoke(context)
         sys.stdout.flush()
         return 0
@@ -124,6 +130,23 @@ def run(arguments: list[str] | None = None) -> int:
         if type(error).__name__ == "OutOfMemoryError":  # torch's; importing it for this would cost seconds
             return _fail("the GPU has too little memory; give a smaller --batch-size, or --device cpu", 1)
         return _fail(f"unexpected {type(error).__name__}: {error} (NEARMT_DEBUG=1 shows where)", 1)
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """nearmt's own warnings look like its errors; those of libraries stay as they are."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+            if issubclass(category, NearmtWarning):
+                warn(str(message))
+            else:
+                usual(message, category, *where)
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", NearmtWarning)
+        yield
 
 
 def _fail(message: str, code: int) -> int:

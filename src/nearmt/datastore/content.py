@@ -70,6 +70,10 @@ class Content(Generic[SomePart]):
         """Pairs of the log that wait for a model, those among them that are gone again too."""
         return self.added[self.encoded :]
 
+    def is_gone(self, place: int) -> bool:
+        """Whether a pair of the log is."""
+        return place in self._gone_added
+
     def apply(self, operation: Added | Deleted) -> None:
         if isinstance(operation, Deleted):
             for identity in operation.ids:

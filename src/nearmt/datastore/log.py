@@ -6,6 +6,7 @@ Needs no model. Whatever `Log.append` returned for is on disk.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from nearmt.contracts import Pair
 from nearmt.datastore.disk import DISK, Disk
 from nearmt.datastore.pairs import pair_from_json, pair_to_json
 from nearmt.datastore.records import RecordWriter, read_records, salvage
-from nearmt.errors import DatastoreError, InputError
+from nearmt.errors import DatastoreError, InputError, NearmtWarning
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,10 @@ class Log:
 
     def __init__(self, path: Path, disk: Disk = DISK) -> None:
         self._writer = RecordWriter(path, durable=True, disk=disk)
+        if self.cut:
+            # It was never acknowledged; said all the same, somebody may wonder.
+            told = f"{path}: the last record was not complete; {self.cut} bytes were cut off"
+            warnings.warn(told, NearmtWarning, stacklevel=2)
 
     @property
     def path(self) -> Path:

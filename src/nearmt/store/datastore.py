@@ -105,7 +105,6 @@ class Datastore(Memory):
                 else:
                     editor.take_in(model, _behind(added, progress))
                 added += len(block)
-            self._opened.publish()
         return added
 
     def update(self, identity: str, target: str, model: TranslationModel | None = None) -> Pair:

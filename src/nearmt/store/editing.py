@@ -13,6 +13,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import numpy as np
 
@@ -26,9 +27,10 @@ from nearmt.errors import OutputError, writing
 from nearmt.models import TranslationModel
 from nearmt.store.build import mean_recall
 from nearmt.store.calibrate import measured
-from nearmt.store.encode import encode_block
+from nearmt.store.encode import BLOCK, encode_block
 from nearmt.store.indexing import index_segment, index_segments
 from nearmt.store.opened import Opened, size_of
+from nearmt.store.weights import with_weights_of
 from nearmt.timing import timed
 
 #: Entries from which the live segment, which is searched flat, is sealed.
@@ -67,16 +69,16 @@ class Editor:
 
     def take_in(self, model: TranslationModel, progress: Callable[[int], None] | None = None) -> None:
         """Encode the pairs that wait for a model, and make them visible."""
-        opened = self._opened
-        content = opened.content
-        if pending := content.pending:
-            block = _encoded(model, opened, pending, content.encoded, progress)
-            content.take_in(block)
+        opened, done = self._opened, 0
+        while pending := opened.content.pending[:BLOCK]:
+            block = _encoded(model, opened, pending, partial(_tell, progress, done))
+            opened.content.take_in(block)
             with timed("store/live"), suppress(OutputError, OSError):
                 self._keep()
             opened.publish()
-        if content.live.entries >= LIVE_ENTRIES:
-            self.seal()
+            done += len(pending)
+            if opened.content.live.entries >= LIVE_ENTRIES:
+                self.seal()
         self._calibrate(model)
 
     def _keep(self) -> None:
@@ -95,7 +97,7 @@ class Editor:
         sizes = [content.live.entries]
         for part in reversed(content.parts):
             if part.segment.record.pruned:
-                break  # what was pruned stays so: its weights would not survive
+                break  # what was pruned stays as it is
             sizes.insert(0, part.segment.record.entries)
         self.merge(len(content.parts) + 1 - merge_count(sizes), "auto")
 
@@ -106,11 +108,14 @@ class Editor:
         folder = opened.path / _next_name(manifest.segments)
         with timed("store/seal"):
             writer = SegmentWriter(folder, {"merging": secrets.token_hex(8)})
-            for number in range(first, len(content.parts)):
-                copy_pairs(writer, content.parts[number].segment, ~content.gone(number))
-            copy_pairs(writer, content.live.frozen(), ~content.gone_live())
+            numbers = range(first, len(content.parts))
+            merged = [(content.parts[number].segment, ~content.gone(number)) for number in numbers]
+            merged.append((content.live.frozen(), ~content.gone_live()))
+            for segment, wanted_P in merged:
+                copy_pairs(writer, segment, wanted_P)
             kept = [self._with_deleted(number) for number in range(first)]
-            records = self._indexed(kept, writer.seal(), factory) if writer.pairs else kept
+            new = with_weights_of(opened.path, writer.seal(), merged)
+            records = self._indexed(kept, new, factory) if new.pairs else kept
         self._replace_manifest(records)
 
     def _indexed(self, kept: list[SegmentRecord], new: SegmentRecord, factory: str) -> list[SegmentRecord]:
@@ -203,16 +208,22 @@ def copy_pairs(writer: SegmentWriter, segment: AnySegment, wanted_P: np.ndarray)
             )
 
 
-def _encoded(
-    model: TranslationModel, opened: Opened, pairs: list[Pair], first: int, progress: Callable[[int], None] | None
-) -> Block:
-    """The forced states of pairs as a block of the live segment."""
-    reduction = opened.reduction.to(model.seq2seq.device)
-    keys, tokens, sources = [np.zeros((0, reduction.columns), dtype=np.float16)], [], []
+def _tell(progress: Callable[[int], None] | None, before: int, done: int) -> None:
+    if progress:
+        progress(before + done)
+
+
+def _encoded(model: TranslationModel, opened: Opened, pairs: list[Pair], progress: Callable[[int], None]) -> Block:
+    """The forced states of the next pending pairs as a block of the live segment; those that are gone have none."""
+    reduction, first = opened.reduction.to(model.seq2seq.device), opened.content.encoded
+    wanted = [place for place in range(len(pairs)) if not opened.content.is_gone(first + place)]
+    keys = [np.zeros((0, reduction.columns), dtype=np.float16)]
+    tokens: list[list[int]] = [[] for _ in pairs]
+    sources: list[list[int]] = [[] for _ in pairs]
     with timed("store/encode"):
-        for unit in encode_block(model, pairs, progress):
-            tokens.append(unit.tokens)
-            sources.append(unit.source)
+        units = encode_block(model, [pairs[place] for place in wanted], progress)
+        for place, unit in zip(wanted, units, strict=True):
+            tokens[place], sources[place] = unit.tokens, unit.source
             if unit.hidden_TH is not None:
                 keys.append(reduction.apply(unit.hidden_TH).cpu().numpy().astype(np.float16))
     return Block(first, tokens, sources, np.concatenate(keys), mark_of(pairs))

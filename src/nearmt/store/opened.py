@@ -14,7 +14,7 @@ from nearmt.datastore import Manifest, Segment, SegmentRecord
 from nearmt.datastore.content import Content
 from nearmt.datastore.ids import content_id
 from nearmt.datastore.live import Block
-from nearmt.datastore.log import Deleted, Operation, read_log
+from nearmt.datastore.log import Deleted, Operation, read_named_log
 from nearmt.datastore.manifest import FILE_NAME, live_names
 from nearmt.datastore.records import read_records
 from nearmt.errors import DatastoreError
@@ -104,7 +104,7 @@ class Opened:
     def _follow(self) -> None:
         """Read on in the log and in what was computed from it."""
         if self.log_path is not None:
-            replay = read_log(self.log_path, self.log_end)
+            replay = read_named_log(self.log_path, self.log_end)
             self.apply(replay.operations, replay.end)
             if self.live_path.is_file():
                 self._follow_blocks()

@@ -7,20 +7,18 @@ Tokens, keys and pairs stay, so chunks stay whole.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from nearmt.config import Config, option
 from nearmt.contracts import Progress
-from nearmt.datastore import FileRecord, Manifest, Segment, SegmentRecord
-from nearmt.datastore.files import sync, writer_lock
-from nearmt.errors import DatastoreError, writing
+from nearmt.datastore import Manifest, Segment
+from nearmt.datastore.files import writer_lock
+from nearmt.errors import DatastoreError
 from nearmt.models import resolve_device
 from nearmt.reduction import Reduction
 from nearmt.store.build import update
@@ -28,6 +26,7 @@ from nearmt.store.entries import Entries
 from nearmt.store.indexing import check_factory, index_segments
 from nearmt.store.neighbours import divide, group_equal_keys, nearest_groups, neighbours_of_entries
 from nearmt.store.reindex import sealed_alone
+from nearmt.store.weights import with_weights, without_weights
 
 _BLOCK = 100_000
 #: Grouping, dividing, searching, listing and merging: each goes through all entries.
@@ -54,9 +53,10 @@ def prune(path: Path, config: PruneConfig | None = None, progress: Progress | No
         if not manifest.entries:
             raise DatastoreError(f"{path}: has no entries; there is nothing to prune")
         weight_N = _merged_weights(path, manifest, config, device, progress)
+        how = {"neighbours": config.neighbours, "seed": config.seed}
         records, start = [], 0
         for record in manifest.segments:
-            records.append(_with_weights(path, record, weight_N[start : start + record.entries], config))
+            records.append(with_weights(path, record, weight_N[start : start + record.entries], how))
             start += record.entries
         records = index_segments(path, records, manifest.columns, config.index)
         return update(path, manifest, reduction, records)
@@ -69,7 +69,7 @@ def unprune(path: Path, factory: str = "auto") -> Manifest:
         manifest, reduction = _checked(path)
         if not any(record.pruned for record in manifest.segments):
             raise DatastoreError(f"{path}: is not pruned; there is nothing to undo")
-        whole = [_without_weights(record) for record in manifest.segments]
+        whole = [without_weights(record) for record in manifest.segments]
         records = index_segments(path, whole, manifest.columns, factory)
         return update(path, manifest, reduction, records)
 
@@ -122,31 +122,3 @@ def greedy_merge(
                         weight[other] = 0
         done(start + len(visited))
     return np.asarray(weight, dtype="<i4")
-
-
-def _with_weights(path: Path, record: SegmentRecord, weight_N: np.ndarray, config: PruneConfig) -> SegmentRecord:
-    """The record of a segment with these weights, which are written beside its other files."""
-    record = _without_weights(record)
-    # A name of its own: until the manifest changes, the old weights must stay what they were.
-    name = f"weight-{secrets.token_hex(4)}.i32"
-    file = path / record.name / name
-    with writing(file):
-        file.write_bytes(weight_N.tobytes())
-        sync(file)
-    pruned: dict[str, Any] = {
-        "file": name,
-        "kept": int((weight_N > 0).sum()),
-        "largest": int(weight_N.max(initial=0)),
-        "neighbours": config.neighbours,
-        "seed": config.seed,
-    }
-    return replace(record, files={**record.files, name: FileRecord.of(file)}, index={**record.index, "pruned": pruned})
-
-
-def _without_weights(record: SegmentRecord) -> SegmentRecord:
-    pruned = record.pruned
-    if pruned is None:
-        return record
-    files = {name: file for name, file in record.files.items() if name != pruned["file"]}
-    index = {name: value for name, value in record.index.items() if name != "pruned"}
-    return replace(record, files=files, index=index)
