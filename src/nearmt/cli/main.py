@@ -99,10 +99,8 @@ def run(arguments: list[str] | None = None) -> int:
     if instruction := os.environ.get(COMPLETION_VARIABLE):
         return shell_complete(cli, {}, "nearmt", COMPLETION_VARIABLE, instruction)
     try:
-        with (
-            _warnings_in_one_line(),
-            cli.make_context("nearmt", list(sys.argv[1:] if arguments is None else arguments)) as context,
-        ):
+        given = list(sys.argv[1:] if arguments is None else arguments)
+        with _warnings_in_one_line(), cli.make_context("nearmt", given) as context:
             cli.invoke(context)
         sys.stdout.flush()
         return 0
@@ -144,7 +142,7 @@ def _warnings_in_one_line() -> Iterator[None]:
             else:
                 usual(message, category, *where)
 
-        warnings.showwarning = show
+        warnings.showwarning = show  # type: ignore[assignment]  # it hands on what it does not need
         warnings.simplefilter("always", NearmtWarning)
         yield
 
