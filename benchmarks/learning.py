@@ -1,5 +1,8 @@
 """What learning costs beside forced decoding: one confirmed pair, and a block of 250, in a store of a million entries.
 
+And what such a store takes of memory that is not mapped from its files (RssAnon of a process of its own), opened and
+searched once, and after a first translation by chunks has made what finds similar sources; with SQ8 and with PQ.
+
     OMP_NUM_THREADS=1 python benchmarks/learning.py --out benchmarks/results/learning.json
 
 The store is made up, with keys of the variances that the model's reduction knows; the pairs that are learned are
@@ -16,19 +19,24 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from segments import anonymous_bytes
 
 from nearmt.contracts import Pair
 from nearmt.datastore import Manifest, SegmentWriter
 from nearmt.datastore.files import write_json
 from nearmt.experiments.machine import describe_commit, describe_machine
+from nearmt.index.faiss import import_faiss
 from nearmt.models import ModelConfig, TranslationModel, load_model
 from nearmt.reduction import Reduction
-from nearmt.store import Datastore
+from nearmt.store import Datastore, reindex
 from nearmt.store.encode import encode_block
 from nearmt.store.indexing import index_segment
 from nearmt.timing import Timings
@@ -131,10 +139,37 @@ def next_translation(store: Datastore, model: TranslationModel, count: int) -> d
     }
 
 
+def anonymous_an_entry(path: Path) -> dict[str, float]:
+    """Anonymous bytes for each entry; to be run in a process of its own."""
+    model = load_model(ModelConfig(device="cpu"))
+    # Libraries and model are there before anything counts.
+    Translator(model).translate(made_up_pairs(1, seed=3)[0].source)
+    import_faiss()
+    before = anonymous_bytes()
+    store = Datastore.open(path)
+    store.search(store.keys(torch.arange(8), store.columns), 8)
+    opened = anonymous_bytes() - before
+    Translator(model, store).translate(made_up_pairs(1, seed=3)[0].source)
+    found = {"opened": opened, "after a translation": anonymous_bytes() - before}
+    return {name: round(taken / len(store), 1) for name, taken in found.items()}
+
+
+def memory(path: Path) -> dict[str, float]:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(anonymous_an_entry, path).result()
+
+
+def memory_by_index(path: Path, product: str) -> dict[str, dict[str, float]]:
+    """With the index that the store has, and with one of product quantisation."""
+    found = {Manifest.load(path).segments[0].index.get("factory", "exact"): memory(path)}
+    reindex(path, product)
+    return {**found, product: memory(path)}
+
+
 def run(folder: Path, entries: int, pairs: int, blocks: int, factory: str) -> dict[str, Any]:
     model = load_model(ModelConfig(device="cpu"))
     store = made_up_store(folder / "store", entries, model, factory)
-    return {
+    found = {
         "entries": entries,
         "index": store.manifest.segments[0].index.get("factory", "exact"),
         "pair_milliseconds": learn_pairs(store, model, pairs),
@@ -142,6 +177,8 @@ def run(folder: Path, entries: int, pairs: int, blocks: int, factory: str) -> di
         "block": {"pairs": BLOCK, "blocks": blocks, **learn_blocks(store, model, blocks)},
         "segments": [record.entries for record in store.manifest.segments],
     }
+    store.compact()
+    return {**found, "anonymous_bytes_an_entry": memory_by_index(store.path, "IVF2048,PQ64")}
 
 
 def main() -> None:

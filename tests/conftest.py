@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,10 @@ settings.load_profile("nearmt")
 
 # A memory of a thousand pairs would take minutes to build: in tests ten are enough to tell what is familiar.
 similar.FEWEST_PAIRS = 10
+
+# Where tests run in the background the shell has SIGINT ignored, and so would all programs that they start.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Tiny models do not gain from threads, and lose much when tests share the cores.
 torch.set_num_threads(1)

@@ -237,8 +237,14 @@ def test_info_counts_what_is_live(nearmt: Nearmt, memory_store: Path, more: Path
     ],
 )
 def test_errors_are_one_line_and_change_nothing(
-    arguments: tuple[str, ...], message: str, code: int, nearmt: Nearmt, memory_store: Path
+    arguments: tuple[str, ...],
+    message: str,
+    code: int,
+    nearmt: Nearmt,
+    memory_store: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     before = contents(memory_store)
     result = nearmt(*(str(memory_store) if part == "STORE" else part for part in arguments))
     assert result.code == code and message in result.err
