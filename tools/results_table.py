@@ -26,10 +26,11 @@ PAGES = {ROOT / "README.md": True, ROOT / "docs" / "experiments.md": False}
 _MARKED = re.compile(r"(<!-- results(?: ([a-z-]+))?: begin -->\n).*?(<!-- results(?: [a-z-]+)?: end -->)", re.DOTALL)
 
 
-def reports(experiment: str, folder: Path = RESULTS) -> list[tuple[Path, dict[str, Any]]]:
-    """The reports of an experiment, by file name."""
+def reports(experiment: str | None = None, folder: Path = RESULTS) -> list[tuple[Path, dict[str, Any]]]:
+    """The reports of an experiment, or of all, by file name. Results of other benchmarks are none."""
     found = [(path, json.loads(path.read_text(encoding="utf-8"))) for path in sorted(folder.glob("*.json"))]
-    return [(path, report) for path, report in found if report.get("experiment") == experiment]
+    wanted = [(path, report) for path, report in found if "experiment" in report]
+    return [(path, report) for path, report in wanted if experiment in (None, report["experiment"])]
 
 
 def tables(experiment: str, short: bool, folder: Path = RESULTS) -> str:
@@ -68,9 +69,9 @@ def draw(folder: Path = RESULTS, out: Path = PLOTS) -> list[Path]:
     """A plot of every report that has something to draw; their paths."""
     out.mkdir(exist_ok=True)
     drawn = []
-    for path in sorted(folder.glob("*.json")):
+    for path, report in reports(folder=folder):
         picture = out / f"{path.stem}.svg"
-        if plot(json.loads(path.read_text(encoding="utf-8")), picture):
+        if plot(report, picture):
             drawn.append(picture)
     return drawn
 
