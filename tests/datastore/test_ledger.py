@@ -66,7 +66,7 @@ def test_what_was_refused_changed_nothing(path: Path) -> None:
 
 
 def test_many_pairs_are_logged_in_blocks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearmt.datastore.ledger.BLOCK", 4)
+    monkeypatch.setattr("nearmt.datastore.pairs.BLOCK", 4)
     seen: list[tuple[int, int]] = []
 
     def progress(done: int, total: int) -> None:

@@ -40,7 +40,7 @@ BLOCK = 4
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearmt.store.encode.BLOCK", BLOCK)
+    monkeypatch.setattr("nearmt.datastore.pairs.BLOCK", BLOCK)
 
 
 # What is in a store.
@@ -271,7 +271,7 @@ def test_a_changed_corpus_is_not_mixed_with_the_old(tiny: TranslationModel, tmp_
 
 
 def test_progress_counts_pairs(tiny: TranslationModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearmt.store.encode.BLOCK", 8)
+    monkeypatch.setattr("nearmt.datastore.pairs.BLOCK", 8)
     told: list[tuple[int, int]] = []
     Datastore.build(tmp_path / "store", make_pairs(20), tiny, progress=lambda done, total: told.append((done, total)))
     assert told == [(8, 0), (16, 0), (20, 0)]
@@ -316,7 +316,7 @@ def test_a_failed_overwrite_leaves_the_old(
     tiny: TranslationModel, old_store: Datastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = contents(old_store.path)
-    monkeypatch.setattr("nearmt.store.encode.BLOCK", 8)
+    monkeypatch.setattr("nearmt.datastore.pairs.BLOCK", 8)
     with pytest.raises(KeyboardInterrupt):
         Datastore.build(old_store.path, make_pairs(20), tiny, overwrite=True, progress=stop_after(1))
     assert_intact(old_store, before)

@@ -115,7 +115,7 @@ def test_adding_nothing_leaves_nothing(tiny: TranslationModel, tmp_path: Path) -
 def test_an_interrupted_addition_leaves_the_store_and_goes_on(
     tiny: TranslationModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nearmt.store.encode.BLOCK", 4)
+    monkeypatch.setattr("nearmt.datastore.pairs.BLOCK", 4)
     pairs = [replace(pair, id=str(number)) for number, pair in enumerate(make_pairs(20, seed=7))]
     store = Datastore.build(tmp_path / "store", pairs[:6], tiny)
     with pytest.raises(KeyboardInterrupt):

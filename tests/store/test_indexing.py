@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,11 +17,16 @@ from nearmt.index import SharedIndex, SubsetIndex, TorchIndex
 from nearmt.index.faiss import FaissIndex
 from nearmt.store import indexing
 from nearmt.store.entries import Entries
-from nearmt.store.indexing import index_segment, index_segments, open_index, quantiser_name, trained_entries
+from nearmt.store.indexing import index_segment, index_segments, open_index, trained_entries
 from nearmt.store.recall import GOOD_RECALL, measure_recall, staleness
 from nearmt.store.search import Searcher
 from tests.index.test_contract import COLUMNS, brute_force, made_keys, made_queries
 from tests.store.test_search import with_weights, write_segment
+
+
+def quantiser_name(records: Iterable[SegmentRecord]) -> str | None:
+    """The file of the quantiser that segments share, if they do."""
+    return next((record.index["quantiser"]["file"] for record in records if "quantiser" in record.index), None)
 
 
 def write(folder: Path, sizes: Sequence[int]) -> list[SegmentRecord]:

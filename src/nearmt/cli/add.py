@@ -17,7 +17,8 @@ from nearmt.cli.reading import count_pairs, reading_options, warn_about
 from nearmt.contracts import Pair, Progress
 from nearmt.corpus import CleaningConfig, PairStream, Request
 from nearmt.datastore import Manifest
-from nearmt.datastore.ledger import BLOCK, Ledger
+from nearmt.datastore.ledger import Ledger
+from nearmt.datastore.pairs import BLOCK
 from nearmt.errors import NearmtError
 from nearmt.models import ModelConfig
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 
 from nearmt.contracts import Pair, Progress
@@ -15,11 +14,9 @@ from nearmt.datastore.ids import with_ids
 from nearmt.datastore.live import Block
 from nearmt.datastore.log import Added, Deleted, Log, Operation, begin_log, read_named_log
 from nearmt.datastore.manifest import Manifest, live_names
+from nearmt.datastore.pairs import blocks_of
 from nearmt.datastore.records import read_records
 from nearmt.datastore.segment import Segment
-
-#: Pairs that are acknowledged together.
-BLOCK = 2048
 
 
 class Ledger:
@@ -52,8 +49,8 @@ class Ledger:
 
     def add(self, pairs: Iterable[Pair], progress: Progress | None = None) -> int:
         """Log pairs and return how many; one whose id is known takes the place of the old one."""
-        named, added = with_ids(pairs, lambda known: self.find(known) is not None), 0
-        while block := list(islice(named, BLOCK)):
+        added = 0
+        for block in blocks_of(with_ids(pairs, lambda known: self.find(known) is not None)):
             self._log([Added(pair) for pair in block])
             added += len(block)
             if progress:

@@ -1,10 +1,21 @@
-"""A pair as JSON: the same in segments and in the log."""
+"""Pairs on their way to disk: as JSON, the same in segments and in the log, and in blocks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from nearmt.contracts import Pair
+
+#: Pairs that are acknowledged, encoded or copied between two writes.
+BLOCK = 2048
+
+
+def blocks_of(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    iterator = iter(pairs)
+    while block := list(islice(iterator, BLOCK)):
+        yield block
 
 
 def pair_to_json(pair: Pair) -> dict[str, Any]:

@@ -26,11 +26,12 @@ from nearmt.datastore.content import gone_of
 from nearmt.datastore.files import writer_lock
 from nearmt.datastore.ids import with_ids
 from nearmt.datastore.manifest import FileRecord, reduction_name
+from nearmt.datastore.pairs import blocks_of
 from nearmt.errors import ConfigError, DatastoreError, OutputError, writing
 from nearmt.models import TranslationModel
 from nearmt.reduction import Reduction
 from nearmt.store.calibrate import expected, measured
-from nearmt.store.encode import blocks_of, encode_block, fitting_sample
+from nearmt.store.encode import encode_block, fitting_sample
 from nearmt.store.indexing import check_factory, index_segments
 from nearmt.store.pretrained import pretrained_reduction
 from nearmt.store.snapshot import Part, Snapshot

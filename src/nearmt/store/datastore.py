@@ -14,11 +14,11 @@ from nearmt.contracts import Pair, Progress
 from nearmt.datastore import Manifest
 from nearmt.datastore.ids import with_ids
 from nearmt.datastore.log import Added, Deleted
+from nearmt.datastore.pairs import blocks_of
 from nearmt.errors import DatastoreError
 from nearmt.models import TranslationModel
 from nearmt.store.build import BuildConfig, build
 from nearmt.store.editing import Editor
-from nearmt.store.encode import blocks_of
 from nearmt.store.indexing import SEARCHES
 from nearmt.store.memory import Memory
 from nearmt.store.opened import Opened

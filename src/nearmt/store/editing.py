@@ -22,12 +22,13 @@ from nearmt.datastore import AnySegment, FileRecord, SegmentRecord, SegmentWrite
 from nearmt.datastore.files import sync, writer_lock
 from nearmt.datastore.live import Block, mark_of
 from nearmt.datastore.log import Log, Operation, begin_log
+from nearmt.datastore.pairs import BLOCK
 from nearmt.datastore.records import RecordWriter
 from nearmt.errors import OutputError, writing
 from nearmt.models import TranslationModel
 from nearmt.store.build import mean_recall
 from nearmt.store.calibrate import measured
-from nearmt.store.encode import BLOCK, encode_block
+from nearmt.store.encode import encode_block
 from nearmt.store.indexing import index_segment, index_segments
 from nearmt.store.opened import Opened, size_of
 from nearmt.store.weights import with_weights_of
@@ -37,8 +38,6 @@ from nearmt.timing import timed
 LIVE_ENTRIES = 8192
 #: So many sealed segments of one size become one: a store of n entries has some log n segments.
 MERGED_TOGETHER = 4
-#: Pairs copied at a time from one segment to another.
-_BLOCK = 2048
 #: A calibration holds until there are so many times the entries that it was measured on.
 _GROWN = 2
 
@@ -194,7 +193,7 @@ def merge_count(sizes: Sequence[int]) -> int:
 def copy_pairs(writer: SegmentWriter, segment: AnySegment, wanted_P: np.ndarray) -> None:
     """Append the wanted pairs of a segment to another that is being written."""
     end_P, source_end_P = segment.end_P, segment.source_end_P
-    for number_B in np.array_split(np.flatnonzero(wanted_P), max(1, -(-int(wanted_P.sum()) // _BLOCK))):
+    for number_B in np.array_split(np.flatnonzero(wanted_P), max(1, -(-int(wanted_P.sum()) // BLOCK))):
         spans = [(int(end_P[n - 1]) if n else 0, int(end_P[n])) for n in number_B]
         source_spans = [(int(source_end_P[n - 1]) if n else 0, int(source_end_P[n])) for n in number_B]
         tokens = [segment.token_N[start:end].tolist() for start, end in spans]

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 from torch import Tensor
 
 from nearmt.contracts import Pair
+from nearmt.datastore.pairs import blocks_of
 from nearmt.models import TranslationModel
 from nearmt.reduction import FittingSample
 
-#: Pairs encoded between two writes.
-BLOCK = 2048
 #: Most source and target tokens, padding included, of one forward pass.
 BATCH_TOKENS = {"cpu": 4096, "cuda": 65_536}
 
@@ -26,12 +24,6 @@ class EncodedPair:
     source: list[int]
     tokens: list[int]
     hidden_TH: Tensor | None = None
-
-
-def blocks_of(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    iterator = iter(pairs)
-    while block := list(islice(iterator, BLOCK)):
-        yield block
 
 
 def encode_block(

@@ -93,11 +93,6 @@ def index_segment(
     return _indexed(segment, index, _tune([segment], {record.name: index}))
 
 
-def quantiser_name(records: Iterable[SegmentRecord]) -> str | None:
-    """The file of the quantiser that segments share, if they do."""
-    return next((record.index["quantiser"]["file"] for record in records if "quantiser" in record.index), None)
-
-
 def trained_entries(records: Iterable[SegmentRecord]) -> int | None:
     """How many entries there were when the quantiser was trained; None where there is none."""
     return next((record.index["quantiser"]["entries"] for record in records if "quantiser" in record.index), None)
