@@ -70,7 +70,7 @@ def test_sources_are_tokenised_once(tiny: TranslationModel, monkeypatch: pytest.
 def test_without_room_it_encodes_again(tiny: TranslationModel, encoded: list[int]) -> None:
     model = MemoEncoder(tiny.seq2seq, room=0)
     first, second = (model.encode([[3, 4, 0]]) for _ in range(2))
-    assert torch.equal(first.encoded_BSH, second.encoded_BSH) and encoded == [1, 1]
+    assert torch.equal(first.encoded_SFH, second.encoded_SFH) and encoded == [1, 1]
 
 
 def test_another_batch_is_another_batch(tiny: TranslationModel, encoded: list[int]) -> None:

@@ -13,11 +13,12 @@ import torch
 from nearmt.config import Config, option
 from nearmt.errors import ConfigError, ModelError
 from nearmt.models.codec import TextCodec
+from nearmt.models.decoder_state import DecoderState
 from nearmt.models.embedded import EMBEDDED, export_embedded, load_embedded
 from nearmt.models.families import KEY_LAYERS, family_of
 from nearmt.models.fingerprint import fingerprint
 from nearmt.models.fitting import split_to_fit
-from nearmt.models.huggingface import DecoderState, Seq2SeqModel
+from nearmt.models.huggingface import Seq2SeqModel
 from nearmt.models.precision import PRECISIONS
 from nearmt.timing import timed
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from nearmt.models.constraints import Constraint, constraint_of
+from nearmt.models.decoder import JoinedLinears, StepDecoder
+from nearmt.models.decoder_state import DecoderState
 from nearmt.models.families import family_of
 from nearmt.models.precision import apply_precision
 from nearmt.models.probe import KeyProbe
@@ -24,27 +25,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from nearmt.models.families import Family
-
-
-@dataclass
-class DecoderState:
-    """What the decoder knows of the rows of one request: encoded sources and attention caches."""
-
-    encoded_BSH: Tensor
-    mask_BS: Tensor
-    cache: Any = None
-
-    def reorder(self, row_B: Tensor, sources_change: bool) -> None:
-        """Row i continues as row `row_B[i]`; rows may be repeated or left out.
-
-        Rows of one sentence share its source, so the (large) source side moves only when sentences
-        leave or when the first step fans out into beams.
-        """
-        self.cache.self_attention_cache.reorder_cache(row_B)
-        if sources_change:
-            self.cache.cross_attention_cache.reorder_cache(row_B)
-            self.encoded_BSH = self.encoded_BSH.index_select(0, row_B)
-            self.mask_BS = self.mask_BS.index_select(0, row_B)
 
 
 class Seq2SeqModel:
@@ -60,8 +40,11 @@ class Seq2SeqModel:
         self.family: Family = family_of(model)
         self.key_layer, self.precision = key_layer, precision
         model.eval().requires_grad_(False)
-        apply_precision(model, precision, self.device)
+        joined = JoinedLinears(self.family.decoder(model).layers)
+        for part in (model, joined):
+            apply_precision(part, precision, self.device)
         self._model = model.to(self.device)  # type: ignore[arg-type]
+        self._decoder = StepDecoder(self.family.decoder(model), joined.to(self.device), key_layer)
         self._read_generation_config(model)
         at_output = key_layer == "output"
         locate = self.family.output_projection if at_output else self.family.last_feed_forward
@@ -97,19 +80,11 @@ class Seq2SeqModel:
     @torch.inference_mode()
     def step(self, state: DecoderState, token_BT: Tensor) -> tuple[Tensor, Tensor]:
         """Feed the newest tokens of every row: logits of what comes next [B, V] and the key [B, H]."""
-        with timed("model/step"):
-            output, key_BTH = self._probe.run(
-                lambda: self._model(
-                    encoder_outputs=(state.encoded_BSH,),
-                    attention_mask=state.mask_BS,
-                    decoder_input_ids=token_BT,
-                    past_key_values=state.cache,
-                    use_cache=True,
-                    return_dict=True,
-                )
-            )
-            state.cache = output.past_key_values
-            return output.logits[:, -1].float(), key_BTH[:, -1].float()
+        with timed("model/layers"):
+            for token_B in token_BT.unbind(dim=1):
+                hidden_BH, key_BH = self._decoder.step(state, token_B)
+        with timed("model/output"):
+            return self._decoder.logits(hidden_BH).float(), key_BH.float()
 
     @torch.inference_mode()
     def force_decode(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
@@ -152,7 +127,7 @@ class Seq2SeqModel:
         beside its source, while upper layers look at what comes next.
         """
         inputs = self._forced_inputs(sources, targets)
-        layers = self.family.cross_attention(self._model)
+        layers = [layer.cross for layer in self.family.decoder(self._model).layers]
         layers = layers[: (len(layers) + 1) // 2]
         with _outputs_of([part for layer in layers for part in (layer.query, layer.key)]) as output_of:
             self._probe.run_for_key(lambda: self._model(**inputs))

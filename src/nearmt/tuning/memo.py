@@ -27,13 +27,13 @@ class MemoEncoder:
         known = self._states.get(batch)
         if known is None:
             known = self._inner.encode(sources)
-            size = known.encoded_BSH.nbytes + known.mask_BS.nbytes
+            size = known.encoded_SFH.nbytes + known.mask_SF.nbytes
             if size > self._room:
                 return known
             self._room -= size
             self._states[batch] = known
         # Reordering replaces the tensors of a state and never writes into them.
-        return DecoderState(known.encoded_BSH, known.mask_BS)
+        return DecoderState(known.encoded_SFH, known.mask_SF)
 
 
 class MemoCodec:

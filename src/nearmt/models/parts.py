@@ -1,0 +1,182 @@
+"""What the decoder of a family is made of, read from its modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, einsum, nn
+
+
+@dataclass(frozen=True)
+class AttentionParts:
+    """softmax(scale * query . key) . value, head by head, then a projection; its norm comes first or last."""
+
+    query: nn.Module
+    key: nn.Module
+    value: nn.Module
+    output: nn.Module
+    norm: nn.Module
+    heads: int
+    scale: float
+
+    def weights(self, query_BTH: Tensor, key_BSH: Tensor, mask_BS: Tensor) -> Tensor:
+        """How much each target position looks at each source token, as the mean of all heads: [B, T, S]."""
+        query_BTAD = query_BTH.float().unflatten(-1, (self.heads, -1))
+        key_BSAD = key_BSH.float().unflatten(-1, (self.heads, -1))
+        score_BATS = einsum("btad,bsad->bats", query_BTAD, key_BSAD) * self.scale
+        return score_BATS.masked_fill(mask_BS[:, None, None] == 0, float("-inf")).softmax(dim=-1).mean(dim=1)
+
+
+@dataclass(frozen=True)
+class LayerParts:
+    """A layer of a decoder: it looks at its own past, at the source, and thinks."""
+
+    own: AttentionParts
+    cross: AttentionParts
+    feed_forward: Callable[[Tensor], Tensor]
+    feed_forward_norm: nn.Module
+
+
+@dataclass(frozen=True)
+class DecoderParts:
+    """A decoder from token to logits."""
+
+    #: Tokens [B] at a position (the same for all) as inputs of the first layer [B, H].
+    embed: Callable[[Tensor, int], Tensor]
+    layers: list[LayerParts]
+    #: Norms stand before the blocks, not behind them.
+    norm_first: bool
+    #: From the last layer to what is projected.
+    finish: Callable[[Tensor], Tensor]
+    #: What is projected as logits.
+    project: Callable[[Tensor], Tensor]
+    #: What is added to the scores of a query at a position that looks at tokens at these positions: [..., A] of [...].
+    position_bias: Callable[[int, Tensor], Tensor] | None = None
+
+
+def marian_parts(model: Any) -> DecoderParts:
+    decoder = model.get_decoder()
+
+    def embed(token_B: Tensor, position: int) -> Tensor:
+        hidden_BH: Tensor = (
+            decoder.embed_tokens(token_B) * decoder.embed_scale + decoder.embed_positions.weight[position]
+        )
+        return hidden_BH
+
+    return DecoderParts(embed, _layers(decoder), False, _nothing, _with_bias(model.lm_head, model.final_logits_bias))
+
+
+def mbart_parts(model: Any) -> DecoderParts:
+    decoder = model.get_decoder()
+
+    def embed(token_B: Tensor, position: int) -> Tensor:
+        place = decoder.embed_positions
+        hidden_BH: Tensor = decoder.layernorm_embedding(
+            decoder.embed_tokens(token_B) + place.weight[position + place.offset]
+        )
+        return hidden_BH
+
+    project = _with_bias(model.lm_head, model.final_logits_bias)
+    return DecoderParts(embed, _layers(decoder), True, decoder.layer_norm, project)
+
+
+def m2m_100_parts(model: Any) -> DecoderParts:
+    decoder = model.get_decoder()
+
+    def embed(token_B: Tensor, position: int) -> Tensor:
+        table = decoder.embed_positions.weights
+        hidden_BH: Tensor = decoder.embed_tokens(token_B) + _counted(table, token_B, position, decoder.padding_idx)
+        return hidden_BH
+
+    return DecoderParts(embed, _layers(decoder), True, decoder.layer_norm, model.lm_head)
+
+
+def fsmt_parts(model: Any) -> DecoderParts:
+    decoder = model.model.decoder
+
+    def embed(token_B: Tensor, position: int) -> Tensor:
+        place_BH = _counted(decoder.embed_positions.weight, token_B, position, decoder.padding_idx)
+        hidden_BH: Tensor = decoder.embed_tokens(token_B) * decoder.embed_scale + place_BH
+        return hidden_BH
+
+    return DecoderParts(embed, _layers(decoder), False, _nothing, decoder.output_projection)
+
+
+def t5_parts(model: Any) -> DecoderParts:
+    decoder, config = model.get_decoder(), model.config
+    # The setting has changed its name between versions of transformers.
+    scaled = getattr(config, "scale_decoder_outputs", config.tie_word_embeddings)
+    scale = model.model_dim**-0.5 if scaled else 1.0
+
+    def finish(hidden_BH: Tensor) -> Tensor:
+        finished_BH: Tensor = decoder.final_layer_norm(hidden_BH) * scale
+        return finished_BH
+
+    def embed(token_B: Tensor, position: int) -> Tensor:
+        hidden_BH: Tensor = decoder.embed_tokens(token_B)
+        return hidden_BH
+
+    # All layers share the biases of the first.
+    first = decoder.block[0].layer[0].SelfAttention
+
+    def position_bias(position: int, seen: Tensor) -> Tensor:
+        bucket = first._relative_position_bucket(
+            seen - position,
+            bidirectional=False,
+            num_buckets=first.relative_attention_num_buckets,
+            max_distance=first.relative_attention_max_distance,
+        )
+        bias: Tensor = first.relative_attention_bias(bucket)
+        return bias
+
+    layers = [_t5_layer(block) for block in decoder.block]
+    return DecoderParts(embed, layers, True, finish, model.lm_head, position_bias)
+
+
+def _layers(decoder: Any) -> list[LayerParts]:
+    return [_layer(layer) for layer in decoder.layers]
+
+
+def _layer(layer: Any) -> LayerParts:
+    def attention(found: Any, norm: nn.Module) -> AttentionParts:
+        parts = found.q_proj, found.k_proj, found.v_proj, found.out_proj
+        return AttentionParts(*parts, norm, found.num_heads, found.scaling)
+
+    return LayerParts(
+        own=attention(layer.self_attn, layer.self_attn_layer_norm),
+        cross=attention(layer.encoder_attn, layer.encoder_attn_layer_norm),
+        feed_forward=lambda hidden_BH: layer.fc2(layer.activation_fn(layer.fc1(hidden_BH))),
+        feed_forward_norm=layer.final_layer_norm,
+    )
+
+
+def _t5_layer(block: Any) -> LayerParts:
+    def attention(found: Any, norm: nn.Module) -> AttentionParts:
+        return AttentionParts(found.q, found.k, found.v, found.o, norm, found.n_heads, 1.0)
+
+    own, cross, last = block.layer
+    return LayerParts(
+        own=attention(own.SelfAttention, own.layer_norm),
+        cross=attention(cross.EncDecAttention, cross.layer_norm),
+        feed_forward=last.DenseReluDense,
+        feed_forward_norm=last.layer_norm,
+    )
+
+
+def _nothing(hidden_BH: Tensor) -> Tensor:
+    return hidden_BH
+
+
+def _with_bias(projection: nn.Module, bias_1V: Tensor) -> Callable[[Tensor], Tensor]:
+    """The projection, and a bias where there is one; mostly it is all zeros."""
+    if not bool(bias_1V.any()):
+        return projection
+    return lambda hidden_BH: projection(hidden_BH) + bias_1V
+
+
+def _counted(table_PH: Tensor, token_B: Tensor, position: int, padding: int) -> Tensor:
+    """Places count from behind the padding's, and the padding has none of its own."""
+    return table_PH[torch.where(token_B == padding, padding, position + padding + 1)]
