@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The exact version has a CPU build; a range would fetch gigabytes of CUDA packages.
 TORCH := torch==2.13.0
 
-.PHONY: demo test check docs clean
+.PHONY: demo test check docs bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/nearmt demo
@@ -23,6 +23,25 @@ check: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-dev
 	$(BIN)/python tools/command_pages.py --write
 	$(BIN)/mkdocs build --strict --quiet
+
+# Speed, building and growth on this machine, into benchmarks/results: some hours, with nothing else running.
+# BENCH_DATA has train.tsv(.xz) and test.tsv; BENCH_STORE is the datastore of all of train.
+BENCH_DATA ?= data/koran
+BENCH_STORE ?= $(BENCH_DATA)/store
+BENCH_TRAIN = $(firstword $(wildcard $(BENCH_DATA)/train.tsv $(BENCH_DATA)/train.tsv.xz))
+BENCH_THREADS ?= 2
+BENCH_LIMIT ?= 64
+BENCH_SIZES ?= 10000,100000,1000000,8000000
+BENCH_RESULTS ?= benchmarks/results
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -c 'import ctranslate2' || $(BIN)/pip install --quiet --editable ".[bench]"
+	test -e $(BENCH_STORE) || $(BIN)/nearmt build $(BENCH_TRAIN) --out $(BENCH_STORE)
+	$(BIN)/nearmt bench --data $(BENCH_DATA)/test.tsv --datastore $(BENCH_STORE) --limit $(BENCH_LIMIT) \
+		--threads $(BENCH_THREADS) --device cpu --out $(BENCH_RESULTS)/bench-speed.json
+	$(BIN)/python benchmarks/building.py --data $(BENCH_TRAIN) --threads $(BENCH_THREADS) --device cpu \
+		--out $(BENCH_RESULTS)/bench-building.json
+	$(BIN)/python benchmarks/growth.py --data $(BENCH_DATA)/test.tsv --datastore $(BENCH_STORE) \
+		--threads $(BENCH_THREADS) --sizes $(BENCH_SIZES) --out $(BENCH_RESULTS)/bench-growth.json
 
 $(BIN)/pip:
 	$(PYTHON) -c 'import sys; sys.exit("nearmt needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'

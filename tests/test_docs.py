@@ -16,6 +16,7 @@ import pytest
 
 import nearmt.models
 from nearmt import errors
+from nearmt.bench import BenchConfig
 from nearmt.cli.main import COMMANDS, cli
 from nearmt.config import Config
 from nearmt.corpus import CleaningConfig, read_pairs
@@ -41,13 +42,14 @@ CONFIGS: list[type[Config]] = [
     *(ChunkConfig, EfficientConfig, SearchConfig, ModelConfig, StoreConfig),
     *(FillConfig, BuildConfig, CleaningConfig, PruneConfig),
     *(FinetuneConfig, GridConfig, AdaptiveConfig),
-    *(ExperimentConfig, TuneConfig),
+    *(ExperimentConfig, TuneConfig, BenchConfig),
 ]
 #: Settings that share names with others (`--schedule`): the section of a page that has their table.
 SECTIONS: dict[type[Config], str] = {FinetuneConfig: "Fine-tuned", GridConfig: "Fine-tuned"}
 SECTIONS[ExperimentConfig] = "Options of an experiment"
 SECTIONS[TuneConfig] = "How it searches"
 SECTIONS[AdaptiveConfig] = "Adaptive kNN-MT"
+SECTIONS[BenchConfig] = "Options of the benchmark"
 ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.NearmtError)]
 #: Lines that are not run, and why.
 SKIPPED = {
@@ -60,12 +62,14 @@ SKIPPED = {
     "nearmt train-adaptive memory --dev dev.tsv --general news.tsv --out memory.adaptive": "wants thousands of pairs",
     "nearmt experiment main --data data --out results": "hours without a GPU; the page on experiments has a small one",
     "nearmt experiment strategies --data data --out results --domains koran --tune none": "data that is not ours",
+    "nearmt bench --data test.tsv --datastore memory --threads 2 --out speed.json": "the page on speed has a small one",
     "nearmt completion bash >> ~/.bashrc": "writes to the home folder",
     "nearmt completion zsh >> ~/.zshrc": "writes to the home folder",
     "nearmt completion fish > ~/.config/fish/completions/nearmt.fish": "writes to the home folder",
 }
 #: Modules that load models.
-LOADERS = ["models", "translator", "experiments.workshop", "cli.build", "cli.demo", "cli.reindex", "cli.setup"]
+LOADERS = ["models", "translator", "experiments.workshop", "bench.workbench"]
+LOADERS += ["cli.build", "cli.demo", "cli.reindex", "cli.setup"]
 
 
 def name_of(page: Path) -> str:

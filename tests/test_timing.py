@@ -26,10 +26,31 @@ def test_names_and_calls() -> None:
     assert timings.calls == {"a/b": 3} and timings.seconds["a/b"] >= 0
 
 
+def test_a_listener_may_synchronise() -> None:
+    """Once before a timer is started and once before it is stopped, and only for who asked."""
+    waited: list[int] = []
+    timings = Timings(synchronise=lambda: waited.append(len(timings.calls)))
+    with timings.active(), timed("a"):
+        assert waited == [0]
+    assert waited == [0, 0] and timings.calls == {"a": 1}
+    with Timings().active(), timed("a"):
+        pass
+    assert len(waited) == 2
+
+
 def test_a_translation_reports_its_parts(tiny: TranslationModel, tiny_store: Datastore) -> None:
     timings = Timings()
     with timings.active():
         Translator(tiny, tiny_store).translate("die pumpe prüfen")
-    expected = {"model/encode", "model/step", "index/search", "cache/search", "mix", "beam/top", "beam/reorder"}
+    expected = {
+        "model/encode",
+        "model/layers",
+        "model/output",
+        "index/search",
+        "cache/search",
+        "mix",
+        "beam/top",
+        "beam/reorder",
+    }
     assert expected <= set(timings.calls)
-    assert timings.calls["index/search"] + timings.calls["cache/search"] == timings.calls["model/step"]
+    assert timings.calls["index/search"] + timings.calls["cache/search"] == timings.calls["model/layers"]

@@ -1,10 +1,13 @@
-"""The tables and plots of results in README.md and docs/experiments.md, from the JSON files in benchmarks/results.
+"""The tables and plots of results in README.md, docs/experiments.md and docs/speed.md, from benchmarks/results.
 
-python tools/results_table.py          prints the tables
-python tools/results_table.py --write  puts them between their markers, and draws docs/plots
+python tools/results_table.py             prints the tables
+python tools/results_table.py --write     puts them between their markers, and draws docs/plots
+python tools/results_table.py --take OUT  does so after taking over the reports in OUT, where an experiment left them
 
 A file is the report of an experiment (`nearmt experiment NAME` writes OUT/NAME.json); its name may say more than the
 experiment's. Between `<!-- results NAME: begin -->` and `end` stand the tables of all reports of that experiment.
+Between `<!-- results bench-NAME: begin -->` and `end` stand those of a benchmark: speed (`nearmt bench`), building or
+growth (scripts in benchmarks).
 """
 
 from __future__ import annotations
@@ -12,9 +15,12 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
+from nearmt.bench.tables import markdown as bench_tables
+from nearmt.experiments.on_the_fly_plots import has_streams
 from nearmt.experiments.plots import drawable, plot
 from nearmt.experiments.tables import METRICS, difference_table, metric_table
 
@@ -22,20 +28,25 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PLOTS = ROOT / "docs" / "plots"
 #: Page -> whether it shows the short form: BLEU only.
-PAGES = {ROOT / "README.md": True, ROOT / "docs" / "experiments.md": False}
+PAGES = {ROOT / "README.md": True, ROOT / "docs" / "experiments.md": False, ROOT / "docs" / "speed.md": False}
 _MARKED = re.compile(r"(<!-- results(?: ([a-z-]+))?: begin -->\n).*?(<!-- results(?: [a-z-]+)?: end -->)", re.DOTALL)
 
 
-def reports(experiment: str | None = None, folder: Path = RESULTS) -> list[tuple[Path, dict[str, Any]]]:
-    """The reports of an experiment, or of all, by file name. Results of other benchmarks are none."""
+def reports(
+    experiment: str | None = None, folder: Path = RESULTS, kind: str = "experiment"
+) -> list[tuple[Path, dict[str, Any]]]:
+    """The reports of an experiment (or benchmark), or of all, by file name. Other results are none."""
     found = [(path, json.loads(path.read_text(encoding="utf-8"))) for path in sorted(folder.glob("*.json"))]
-    wanted = [(path, report) for path, report in found if "experiment" in report]
-    return [(path, report) for path, report in wanted if experiment in (None, report["experiment"])]
+    wanted = [(path, report) for path, report in found if kind in report]
+    return [(path, report) for path, report in wanted if experiment in (None, report[kind])]
 
 
 def tables(experiment: str, short: bool, folder: Path = RESULTS) -> str:
-    """All tables of an experiment as Markdown."""
+    """All tables of an experiment, or of a benchmark, as Markdown."""
     parts = []
+    if experiment.startswith("bench-"):
+        for path, report in reports(experiment.removeprefix("bench-"), folder, "benchmark"):
+            parts.append(f"{bench_tables(report, short)}\n\n{_file(path, short)}")
     for path, report in reports(experiment, folder):
         parts.append(_caption(path, report, short))
         for metric in report["metrics"]:
@@ -52,8 +63,11 @@ def tables(experiment: str, short: bool, folder: Path = RESULTS) -> str:
 def _caption(path: Path, report: dict[str, Any], short: bool) -> str:
     machines = dict.fromkeys(f"{run['machine']['device']}, {run['machine']['precision']}" for run in report["runs"])
     commits = ", ".join(dict.fromkeys(run["commit"] for run in report["runs"]))
-    file = f"[{path.name}](benchmarks/results/{path.name})" if short else f"`benchmarks/results/{path.name}`"
-    return f"{report['title']}: {'; '.join(machines)}; {report['date'][:10]}, commit {commits}; {file}"
+    return f"{report['title']}: {'; '.join(machines)}; {report['date'][:10]}, commit {commits}; {_file(path, short)}"
+
+
+def _file(path: Path, short: bool) -> str:
+    return f"[{path.name}](benchmarks/results/{path.name})" if short else f"`benchmarks/results/{path.name}`"
 
 
 def with_tables(text: str, short: bool) -> str:
@@ -76,10 +90,25 @@ def draw(folder: Path = RESULTS, out: Path = PLOTS) -> list[Path]:
     return drawn
 
 
+def take(out: Path, folder: Path = RESULTS) -> list[Path]:
+    """Copy the reports of an experiment's OUT. Streams have an OUT for each domain: theirs are named after it."""
+    taken = []
+    for path, report in reports(folder=out):
+        domain = f"-{'-'.join(report['domains'])}" if has_streams(report) else ""
+        taken.append(folder / f"{report['experiment']}{domain}.json")
+        shutil.copyfile(path, taken[-1])
+    return taken
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true")
-    write = parser.parse_args().write
+    parser.add_argument("--take", type=Path, nargs="+", default=[], metavar="OUT")
+    asked = parser.parse_args()
+    for out in asked.take:
+        if not take(out):
+            parser.error(f"{out}: has no report; write it with `nearmt experiment NAME --report`")
+    write = asked.write or bool(asked.take)
     if write:
         draw()
     for path, short in PAGES.items():

@@ -33,12 +33,38 @@ class Pair:
 class Step:
     """What the model says at one decoding step, for all rows."""
 
+    #: They belong to the method, which may change them.
     logits_BV: Tensor
     hidden_BH: Tensor
     #: 1 for the first token that is not forced.
     time: int
     #: Which sentence of the request each row translates.
     sources: list[int]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Log-probabilities of all tokens, without a copy of the logits: log p = logits_BV + offset_B[:, None]."""
+
+    logits_BV: Tensor
+    offset_B: Tensor
+
+    @classmethod
+    def of(cls, logits_BV: Tensor) -> Scores:
+        """The model's own distribution, its softmax."""
+        return cls(logits_BV, -logits_BV.logsumexp(dim=1))
+
+    def at(self, token_BK: Tensor) -> Tensor:
+        """Log-probabilities of some tokens of each row, [B, K]."""
+        return self.logits_BV.gather(1, token_BK) + self.offset_B[:, None]
+
+    def surest(self) -> Tensor:
+        """Log-probability of the likeliest token of each row, [B]."""
+        return self.logits_BV.amax(dim=1) + self.offset_B
+
+    def log_probs(self) -> Tensor:
+        """All log-probabilities, [B, V], as numbers of their own."""
+        return self.logits_BV + self.offset_B[:, None]
 
 
 @dataclass(frozen=True)
@@ -71,8 +97,8 @@ class Evidence:
 class MethodState(Protocol):
     """What a method remembers while one request is decoded."""
 
-    def log_probs(self, step: Step) -> Tensor:
-        """log p(y_t | y_<t, x) of every row, [B, V]."""
+    def scores(self, step: Step) -> Scores:
+        """log p(y_t | y_<t, x) of every row."""
 
     def reorder(self, row_B: Tensor) -> None:
         """Row i continues as what was row `row_B[i]`."""

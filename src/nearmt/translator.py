@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, overload
 
 from nearmt import __version__
@@ -17,6 +18,7 @@ from nearmt.methods.adaptive import AdaptiveMixer
 from nearmt.models import ModelConfig, TranslationModel, load_model, split_to_fit
 from nearmt.provenance import explain_hypothesis
 from nearmt.store import Datastore, Memory
+from nearmt.threads import side_by_side
 
 
 @dataclass(frozen=True)
@@ -118,9 +120,8 @@ class Translator:
         parts: list[list[Translation]] = [[] for _ in units]
         pieces = [piece for number, unit in enumerate(units) if unit for piece in self._pieces(number, unit)]
         done: dict[int, Translation] = {}
-        for batch in self._batches(pieces):
-            for place, translation in zip(batch, self._decode([pieces[i] for i in batch], explain), strict=True):
-                done[place] = translation
+        for batch, translations in self._decode_all(pieces, explain):
+            done.update(zip(batch, translations, strict=True))
             if progress:
                 progress(len(done), len(pieces))
         for place, piece in enumerate(pieces):
@@ -144,6 +145,15 @@ class Translator:
             order.sort(key=lambda place: pieces[place].length, reverse=True)
         for start in range(0, len(order), self.batch_size):
             yield order[start : start + self.batch_size]
+
+    def _decode_all(self, pieces: list[Piece], explain: bool) -> Iterator[tuple[list[int], list[Translation]]]:
+        """Batches of places and their translations as they are ready; on a CPU several at a time."""
+        batches = list(self._batches(pieces))
+        tasks = [partial(self._decode, [pieces[place] for place in batch], explain) for batch in batches]
+        if self.model.seq2seq.device.type == "cpu":
+            yield from ((batches[number], found) for number, found in side_by_side(tasks))
+        else:
+            yield from ((batch, task()) for batch, task in zip(batches, tasks, strict=True))
 
     def _decode(self, pieces: list[Piece], explain: bool) -> list[Translation]:
         sources, lengths = [piece.ids for piece in pieces], [piece.length for piece in pieces]

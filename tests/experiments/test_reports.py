@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from nearmt.experiments.plots import plot
 from nearmt.models import ModelConfig
 from tests.experiments.conftest import Laboratory, write_folder
 from tests.models.tokenizers import tokenizer_folder
-from tools.results_table import tables
+from tools.results_table import tables, take
 
 COMET = """#!{python}
 import sys
@@ -128,6 +129,18 @@ def test_tables_for_the_documentation(finished: Laboratory, tmp_path: Path) -> N
         assert f" {knn['bleu']:.2f} |" in found and "main-cpu.json" in found and "cpu, fp32" in found
     assert "chrF" in long and "chrF" not in short
     assert tables("speed", False, tmp_path) == "*(not measured yet)*"
+
+
+def test_reports_are_taken_over_for_the_documentation(finished: Laboratory, tmp_path: Path) -> None:
+    report = finished.report("main").report
+    assert take(finished.out, tmp_path) == [tmp_path / "main.json"]
+    assert json.loads((tmp_path / "main.json").read_text(encoding="utf-8")) == report
+    cell: dict[str, Any] = {"evaluation": {"windows": []}}
+    stream = {"experiment": "on-the-fly", "domains": ["law"], "cells": {"law": {"base": cell}}}
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "on-the-fly.json").write_text(json.dumps(stream), encoding="utf-8")
+    assert take(out, tmp_path) == [tmp_path / "on-the-fly-law.json"]
 
 
 def test_several_languages_in_one_run(laboratory: Laboratory, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from tests.index.test_contract import (
 
 ENTRIES = 1600
 CUTS = [0, 300, 301, 301, 1100, ENTRIES]
-FACTORIES = ["IVF16,SQ8", "IVF16,PQ8np", "IVF16,Flat", "IVF16_HNSW8,SQ8"]
+FACTORIES = ["IVF16,SQ8", "IVF16,SQ8_direct_signed", "IVF16,PQ8np", "IVF16,Flat", "IVF16_HNSW8,SQ8"]
 
 
 def quantiser_of(factory: str) -> Quantiser:
@@ -68,7 +68,9 @@ def test_segments_find_what_one_finds(factory: str, effort: int, share: float | 
     allowed = np.ones(ENTRIES, dtype=bool) if mask is None else mask.numpy()
     there = allowed if kept is None else allowed & kept
     assert set(together.flatten().tolist()) <= {-1, *np.flatnonzero(there).tolist()}
-    assert as_sets(together) == as_sets(one)
+    # Where codes are whole numbers, several can be equally far: of these either may come last.
+    tied = 1 if "direct" in factory else 0
+    assert all(len(a ^ b) <= 2 * tied for a, b in zip(as_sets(together), as_sets(one), strict=True))
     assert torch.equal((together >= 0).sum(dim=1), (one >= 0).sum(dim=1))
     assert all(len(set(row)) == len(row) for row in together.tolist() if -1 not in row)
 
@@ -90,12 +92,11 @@ def test_the_queries_are_assigned_once(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(probes)
         return real(self, query_BD, probes)
 
+    indexes, other = in_parts(quantiser, 4), in_parts(quantiser_of("IVF16,SQ8"), 2)
     monkeypatch.setattr(Quantiser, "assign", assign)
-    indexes = in_parts(quantiser, 4)
     nominate_together(indexes, CUTS, made_queries(5), 8, None)
     assert asked == [4]
     # Two quantisers are two questions, and the most thorough of a group speaks for it.
-    other = in_parts(quantiser_of("IVF16,SQ8"), 2)
     mixed = [*indexes[:3], *other[3:]]
     next(index for index in mixed if isinstance(index, SharedIndex)).effort = 7
     nominate_together(mixed, CUTS, made_queries(5), 8, None)
@@ -123,7 +124,7 @@ def test_saved_and_opened_they_are_the_same(factory: str, tmp_path: Path) -> Non
     quantiser, query, mask = quantiser_of(factory), made_queries(30), some_mask(0.5, ENTRIES)
     parts = in_parts(quantiser, 4)
     quantiser.save(tmp_path / "quantiser.faiss")
-    again = Quantiser.load(tmp_path / "quantiser.faiss", factory)
+    again = Quantiser.load(tmp_path / "quantiser.faiss", factory, quantiser.unit)
     loaded: list[Index] = []
     for number, part in enumerate(parts):
         if isinstance(part, SharedIndex):

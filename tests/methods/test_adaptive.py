@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nearmt.contracts import Origin
+from nearmt.contracts import Evidence, Origin, Scores
 from nearmt.decoding import SearchConfig
 from nearmt.errors import ConfigError
 from nearmt.methods import KnnConfig, make_method
@@ -27,7 +27,7 @@ from nearmt.methods.adaptive import (
     subset_sizes,
 )
 from nearmt.models import TranslationModel
-from nearmt.retrieval.distribution import mix
+from nearmt.retrieval import distribution
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.store import Datastore
 from nearmt.translator import Translator
@@ -89,6 +89,15 @@ def found(rows: list[list[tuple[int, float]]], k: int, origin: Origin = Origin.S
     return retrieved
 
 
+def scores_of(log_prob_BV: Tensor) -> Scores:
+    return Scores(log_prob_BV.clone(), torch.zeros(len(log_prob_BV)))
+
+
+def mix(log_prob_BV: Tensor, evidence: Evidence) -> Tensor:
+    """The mixture, as log-probabilities."""
+    return distribution.mix(scores_of(log_prob_BV), evidence).log_probs()
+
+
 def random_log_probs(rows: int, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.log_softmax(4 * torch.randn(rows, VOCABULARY, generator=generator), dim=-1)
@@ -138,7 +147,7 @@ def test_the_mixture_is_the_definition(k: int, confidence: bool, boost: float, p
     ]
     head, log_prob_BV = made_head(k, confidence, seed=seed), random_log_probs(len(rows), seed)
     evidence = AdaptiveMixer({"search": head}, ORIGIN, boost).evidence(
-        found(rows, k), store_of(tokens, counts), log_prob_BV
+        found(rows, k), store_of(tokens, counts), scores_of(log_prob_BV)
     )
     mixed_BV = mix(log_prob_BV, evidence).exp().numpy()
     for row, neighbours in enumerate(rows):
@@ -169,7 +178,7 @@ def test_forbidden_tokens_and_very_small_temperatures_give_numbers() -> None:
     head = decided(4, 4, temperature=1e-6)
     log_prob_BV = torch.log(torch.tensor([[0.0, 1.0, 0.0]]))
     mixer = AdaptiveMixer({"search": head}, ORIGIN)
-    evidence = mixer.evidence(found([[(0, 5000.0), (1, 5001.0)]], 4), store_of([0, 1]), log_prob_BV)
+    evidence = mixer.evidence(found([[(0, 5000.0), (1, 5001.0)]], 4), store_of([0, 1]), scores_of(log_prob_BV))
     assert evidence.weight_BK[0].tolist() == pytest.approx([1.0, 0.0, 0.0, 0.0])
     assert mix(log_prob_BV, evidence).exp()[0].tolist() == pytest.approx([1.0, 0.0, 0.0])
 
@@ -187,8 +196,8 @@ def test_a_missing_neighbour_leaves_the_temperature_its_gradient() -> None:
 def test_boost_shifts_the_log_odds(boost: float, seed: int) -> None:
     head, log_prob_BV = made_head(4, seed=seed), random_log_probs(1, seed)
     retrieved, store = found([[(0, 1.0), (1, 2.0), (2, 2.5), (3, 9.0)]], 4), store_of([3, 1, 3, 5])
-    plain = AdaptiveMixer({"search": head}, ORIGIN).evidence(retrieved, store, log_prob_BV)
-    boosted = AdaptiveMixer({"search": head}, ORIGIN, boost).evidence(retrieved, store, log_prob_BV)
+    plain = AdaptiveMixer({"search": head}, ORIGIN).evidence(retrieved, store, scores_of(log_prob_BV))
+    boosted = AdaptiveMixer({"search": head}, ORIGIN, boost).evidence(retrieved, store, scores_of(log_prob_BV))
 
     def log_odds(share: float) -> float:
         return math.log(share) - math.log1p(-share)
@@ -201,7 +210,7 @@ def test_whoever_gets_the_evidence_may_change_it() -> None:
     """Others lower shares in place, also outside of the search."""
     log_prob_BV = random_log_probs(1, 0)
     mixer = AdaptiveMixer({"search": made_head(2)}, ORIGIN)
-    evidence = mixer.evidence(found([[(0, 1.0), (1, 2.0)]], 2), store_of([3, 4]), log_prob_BV)
+    evidence = mixer.evidence(found([[(0, 1.0), (1, 2.0)]], 2), store_of([3, 4]), scores_of(log_prob_BV))
     evidence.share_B *= 0.0
     assert torch.equal(mix(log_prob_BV, evidence), log_prob_BV)
 
@@ -213,7 +222,8 @@ def test_each_origin_has_its_head() -> None:
     retrieved = found(rows, 2)
     retrieved.origin_B[1] = int(Origin.CACHE)
     log_prob_BV = random_log_probs(1, 0).expand(2, -1)
-    mixed_BV = mix(log_prob_BV, AdaptiveMixer(heads, ORIGIN).evidence(retrieved, store_of([3, 4]), log_prob_BV)).exp()
+    evidence = AdaptiveMixer(heads, ORIGIN).evidence(retrieved, store_of([3, 4]), scores_of(log_prob_BV))
+    mixed_BV = mix(log_prob_BV, evidence).exp()
     neighbours, log_prob_V = [Neighbour(1.0, 3), Neighbour(2.0, 4)], log_prob_BV[0].double().numpy()
     for row, name in enumerate(("search", "cache")):
         np.testing.assert_allclose(mixed_BV[row].numpy(), mixture(heads[name], neighbours, log_prob_V), atol=1e-5)
@@ -259,13 +269,14 @@ def test_a_network_that_is_always_of_one_mind_is_a_fixed_weight(
     for head in heads.values():  # log odds of lambda against the model; nothing for the other sizes
         head.output.bias.fill_(-200.0)
         head.output.bias[0], head.output.bias[-1] = math.log(1 - weight), math.log(weight)
-    recall = {"recall": "in-order"} if in_order else {}
-    fixed: dict[str, Any] = {**neighbours(method, 6), "lambda": weight, "temperature": 0.4 * scale, **recall}
+    # The guard is stricter with a network.
+    same: dict[str, Any] = {"guard": False} | ({"recall": "in-order"} if in_order else {})
+    fixed: dict[str, Any] = {**neighbours(method, 6), "lambda": weight, "temperature": 0.4 * scale, **same}
     if method == "chunk":
         fixed |= {"cache-lambda": weight, "cache-temperature": 0.2 * cache_scale}
     path = saved(tmp_path / "net", heads, tiny)
     expected = outputs(tiny, tiny_store, method, fixed)
-    assert outputs(tiny, tiny_store, method, {**neighbours(method, 6), "adaptive": path, **recall}) == expected
+    assert outputs(tiny, tiny_store, method, {**neighbours(method, 6), "adaptive": path, **same}) == expected
     assert outputs(tiny, tiny_store, method, {**fixed, "temperature": 4.0 * scale}) != expected
 
 

@@ -16,6 +16,7 @@ from nearmt.methods.adaptive import Head, HeadShape, save_adaptive
 from nearmt.models import Seq2SeqModel, TranslationModel
 from nearmt.store import Datastore, MaskedStore
 from nearmt.translator import Translator
+from tests.conftest import make_pairs
 from tests.methods.test_equivalences import assert_differ, assert_same, store_of
 from tests.retrieval.memory_store import MemoryStore
 from tests.tiny import random_sources, tiny_model
@@ -36,7 +37,7 @@ class TrustingStore(MemoryStore):
 
     rule: Callable[[Sequence[int]], float] = staticmethod(lambda source: 1.0)
 
-    def trust(self, source: Sequence[int]) -> float:
+    def trust(self, source: Sequence[int], trusted: tuple[float, float] = (0.8, 1.0)) -> float:
         return self.rule(source)
 
 
@@ -166,6 +167,35 @@ def test_evidence_says_how_much_the_neighbours_counted(tiny: TranslationModel, t
     sources = [tiny.codec.source_ids(text)]
     state = beam_search(tiny.seq2seq, method, sources, [len(sources[0])], SEARCH, trace=True)[1]
     assert all(not evidence.share_B.any() for evidence in state.evidence)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("method", ["knn", "chunk"])
+def test_a_network_wants_sentences_that_are_more_familiar(
+    method: str, tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path
+) -> None:
+    """From the usual familiarity (no neighbours) to 1.3 times that (all that the boosted network gives them)."""
+    torch.manual_seed(0)
+    scale = tiny_store.snapshot().search_scale
+    save_adaptive(
+        tmp_path / "net",
+        {name: Head(HeadShape(4, False, scale), scale) for name in ("search", "cache")},
+        {"model": tiny.fingerprint},
+    )
+    settings: dict[str, Any] = {"k": 4, "adaptive": str(tmp_path / "net"), "adaptive-boost": 1.0}
+    settings |= {"cache-k": 4} if method == "chunk" else {}
+    # Sentences of the store's kind, some of them cut, some with a word that it does not know.
+    known = [tiny.codec.source_ids(pair.source) for pair in make_pairs(30, seed=22)]
+    tried = [[*ids[: 1 + number % len(ids)], *[50] * (number % 4)] for number, ids in enumerate(known)]
+    trusts = [tiny_store.trust(ids, (1.0, 1.3)) for ids in tried]
+    assert any(0 < trust < 1 == tiny_store.trust(ids) for ids, trust in zip(tried, trusts, strict=True))
+
+    def first_share(ids: list[int], guard: bool) -> float:
+        made = make_method(method, tiny_store, {**settings, "guard": guard})
+        state = beam_search(tiny.seq2seq, made, [ids], [len(ids)], SEARCH, trace=True)[1]
+        return float(state.evidence[0].share_B[0])  # type: ignore[attr-defined]
+
+    for ids, trust in zip(tried, trusts, strict=True):
+        assert first_share(ids, True) == pytest.approx(trust * first_share(ids, False), abs=1e-6)
 
 
 COOKING = [

@@ -77,8 +77,8 @@ def test_slots_that_nobody_looks_at_are_dropped(monkeypatch: pytest.MonkeyPatch)
         # All rows go on from the first one: of every step but the last, one slot is in use.
         run.state.reorder(torch.tensor([0] * 4 + [run.state.rows_each] * 4), sources_change=run.state.rows_each == 1)
         run.prefixes = [[*run.prefixes[0], 5 + row] for row in range(8)]
-    assert run.state.length == 40 and run.state.own is not None
-    assert run.state.own.value_LSAXD.shape[3] == 64  # not the 160 of all rows of all steps
+    assert run.state.length == 40
+    assert run.state.own[0].value_GXD.shape[1] == 64  # not the 160 of all rows of all steps
 
 
 def test_a_sentence_does_not_see_the_padding_of_its_neighbours() -> None:

@@ -71,7 +71,7 @@ class MemoryStore:
         last = min(first + count, len(self.ends))
         return torch.arange(start, self.ends[last - 1] if last > first else start)
 
-    def trust(self, source: Sequence[int]) -> float:
+    def trust(self, source: Sequence[int], trusted: tuple[float, float] = (0.8, 1.0)) -> float:
         return 1.0
 
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nearmt.contracts import Evidence, Origin
-from nearmt.retrieval.distribution import mix, neighbour_weights
+from nearmt.contracts import Evidence, Origin, Scores
+from nearmt.retrieval import distribution
+from nearmt.retrieval.distribution import neighbour_weights
 from tests.methods.reference import equation_2, equation_3
 
 INF = math.inf
@@ -24,6 +25,11 @@ def evidence_of(token_BK: list[list[int]], weight_BK: Tensor, share_B: list[floa
     token = torch.tensor(token_BK)
     origin_B = torch.full((len(token),), int(Origin.SEARCH))
     return Evidence(origin_B, torch.zeros_like(token), token, weight_BK, torch.tensor(share_B))
+
+
+def mix(logits_BV: Tensor, evidence: Evidence) -> Tensor:
+    """The mixture as log-probabilities."""
+    return distribution.mix(Scores.of(logits_BV), evidence).log_probs()
 
 
 def test_equation_2_by_hand() -> None:
@@ -70,11 +76,13 @@ def test_a_missing_neighbour_does_not_take_its_placeholder_token_away() -> None:
     torch.testing.assert_close(mixed_BV.exp(), torch.tensor([[0.6, 0.4]]))
 
 
-def test_the_input_is_left_alone() -> None:
-    log_prob_BV = torch.tensor([[0.2, 0.8]]).log()
-    before_BV = log_prob_BV.clone()
-    mix(log_prob_BV, evidence_of([[0]], torch.tensor([[1.0]]), [0.5]))
-    assert torch.equal(log_prob_BV, before_BV)
+def test_only_the_spoken_tokens_of_the_logits_change() -> None:
+    logits_BV = torch.randn(2, 9, generator=torch.Generator().manual_seed(0))
+    before_BV = logits_BV.clone()
+    evidence = evidence_of([[3, 5], [0, 0]], torch.tensor([[0.5, 0.5], [1.0, 0.0]]), [0.5, 0.25])
+    mixed = distribution.mix(Scores.of(logits_BV), evidence)
+    assert mixed.logits_BV is logits_BV
+    assert (logits_BV != before_BV).nonzero().tolist() == [[0, 3], [0, 5], [1, 0]]
 
 
 VOCABULARY = 7
@@ -90,7 +98,7 @@ def mixed(logits_V: list[float], found: list[tuple[float, int]], temperature: fl
     weight_BK = neighbour_weights(torch.tensor([[distance for distance, _ in found]]), temperature)
     present = any(distance < INF for distance, _ in found)
     evidence = evidence_of([[token for _, token in found]], weight_BK, [weight if present else 0.0])
-    return mix(torch.log_softmax(torch.tensor([logits_V]), dim=-1), evidence)[0]
+    return mix(torch.tensor([logits_V]), evidence)[0]
 
 
 @settings(deadline=None)
@@ -123,7 +131,7 @@ def test_the_mixture_sums_to_one_and_is_what_the_reference_says(
 @settings(deadline=None)
 @given(logits_V=logits, found=neighbours, temperature=temperatures)
 def test_weight_0_leaves_every_bit(logits_V: list[float], found: list[tuple[float, int]], temperature: float) -> None:
-    expected_V = torch.log_softmax(torch.tensor([logits_V]), dim=-1)[0]
+    expected_V = Scores.of(torch.tensor([logits_V])).log_probs()[0]
     assert torch.equal(mixed(logits_V, found, temperature, 0.0), expected_V)
 
 
@@ -143,5 +151,5 @@ def test_weight_1_leaves_only_the_neighbours_tokens(
 @settings(deadline=None)
 @given(logits_V=logits, missing=st.integers(1, 5))
 def test_a_row_without_neighbours_is_the_model(logits_V: list[float], missing: int) -> None:
-    expected_V = torch.log_softmax(torch.tensor([logits_V]), dim=-1)[0]
+    expected_V = Scores.of(torch.tensor([logits_V])).log_probs()[0]
     assert torch.equal(mixed(logits_V, [(INF, 2)] * missing, 1.0, 0.7), expected_V)

@@ -70,14 +70,16 @@ def own_score_by_hand(query: Sequence[int], sources: Sequence[Source]) -> float:
     return total
 
 
-def trust_by_hand(query: Sequence[int], sources: Sequence[Source], familiar: float | None) -> float:
-    """None below four fifths of the usual familiarity, all from there on, or where the very source is known."""
-    assert familiar is not None
+def trust_by_hand(
+    query: Sequence[int], sources: Sequence[Source], usual: float | None, strange: float = 0.8, familiar: float = 1.0
+) -> float:
+    """None below four fifths of the usual familiarity, all where it is reached, or where the very source is known."""
+    assert usual is not None
     own = own_score_by_hand(query, sources)
     if max(score / own for score in bm25(query, sources)) > 0.99:
         return 1.0
-    reached = familiarity_by_hand(query, sources) / familiar
-    return min(1.0, max(0.0, (reached - 0.8) / 0.2))
+    reached = familiarity_by_hand(query, sources) / usual
+    return min(1.0, max(0.0, (reached - strange) / (familiar - strange)))
 
 
 def segments_of(folder: Path, *parts: Sequence[Source]) -> list[Segment]:
@@ -322,6 +324,9 @@ def test_trust_rises_from_four_fifths_of_the_usual_familiarity(tiny: Translation
         query = [*ids[: 1 + number % len(ids)], *[50] * (number % 4)]
         found.append(tiny_store.trust(query))
         assert found[-1] == pytest.approx(trust_by_hand(query, sources, familiar), abs=1e-4)
+        doubting = tiny_store.trust(query, (1.1, 1.5))
+        assert doubting == pytest.approx(trust_by_hand(query, sources, familiar, 1.1, 1.5), abs=1e-4)
+        assert doubting <= found[-1]
     assert 0.0 in found and 1.0 in found and any(0 < trust < 1 for trust in found)
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Evidence, Origin, Pair, Step
+from nearmt.contracts import Evidence, Origin, Pair, Scores, Step
 from nearmt.decoding import SearchConfig, beam_search
 from nearmt.methods import make_method
-from nearmt.methods.mixing import Mixer
+from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.methods.retrieving import RetrievingMethod, RetrievingState
 from nearmt.models import TranslationModel
 from nearmt.retrieval.retriever import Retrieved
@@ -41,15 +41,17 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 class Seen:
     """A mixer that notes what it is given, and leaves the weighing to another."""
 
+    trusted: ClassVar[tuple[float, float]] = FixedMixer.trusted
+
     def __init__(self, mixer: Mixer) -> None:
         self._mixer = mixer
         self.found: list[Retrieved] = []
         self.log_probs: list[Tensor] = []
 
-    def evidence(self, found: Retrieved, store: EntrySource, log_prob_BV: Tensor) -> Evidence:
+    def evidence(self, found: Retrieved, store: EntrySource, scores: Scores) -> Evidence:
         self.found.append(found)
-        self.log_probs.append(log_prob_BV)
-        return self._mixer.evidence(found, store, log_prob_BV)
+        self.log_probs.append(scores.log_probs())
+        return self._mixer.evidence(found, store, scores)
 
 
 class Dictated:
@@ -67,13 +69,13 @@ class Dictated:
         self._state: RetrievingState = self._method.begin(source_lengths, max_steps, trace, sources)
         return self
 
-    def log_probs(self, step: Step) -> Tensor:
-        self._state.log_probs(step)
+    def scores(self, step: Step) -> Scores:
+        self._state.scores(step)
         self.sources.append(list(step.sources))
         said_BV = torch.full_like(step.logits_BV, -torch.inf)
         for row, source in enumerate(step.sources):
             said_BV[row, self._targets[source][step.time - 1]] = 0.0
-        return said_BV
+        return Scores(said_BV, torch.zeros(len(said_BV)))
 
     def reorder(self, row_B: Tensor) -> None:
         self._state.reorder(row_B)

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from nearmt.config import Config, option
-from nearmt.contracts import Method, Step
+from nearmt.contracts import Method, Scores, Step
+from nearmt.decoding.candidates import best_candidates
 from nearmt.decoding.hypothesis import Candidate, Hypothesis, SentenceBeam, StepTrace
 from nearmt.decoding.state import SearchState
 from nearmt.models import Seq2SeqModel
@@ -37,7 +38,7 @@ class SearchConfig(Config):
 class Tracer:
     """Records how candidates came about, for those who explain a translation."""
 
-    logits_BV: Tensor
+    model: Scores
     mixed_BV: Tensor  # log-probabilities after mixing, before anything is forbidden or forced
 
     def extend(self, state: SearchState, chosen: list[Candidate]) -> list[tuple[StepTrace, ...]]:
@@ -45,7 +46,7 @@ class Tracer:
         row = torch.tensor([candidate.row for candidate in chosen], device=self.mixed_BV.device)
         token = torch.tensor([candidate.token for candidate in chosen], device=self.mixed_BV.device)
         after = self.mixed_BV[row, token].tolist()
-        before = self.logits_BV[row].log_softmax(dim=-1).gather(1, token[:, None])[:, 0].tolist()
+        before = (self.model.logits_BV[row, token] + self.model.offset_B[row]).tolist()
         return [
             (*state.traces[candidate.row], StepTrace(candidate.row, b, a))
             for candidate, b, a in zip(chosen, before, after, strict=True)
@@ -72,11 +73,12 @@ def beam_search(
     while state.sources:
         length = state.prefix_BT.shape[1]  # of a candidate, without the start token
         logits_BV, hidden_BH = model.step(state.decoder, newest_BT)
+        before = Scores.of(logits_BV.clone()) if trace else None
         step = Step(logits_BV, hidden_BH, time=length - prompt_length + 1, sources=state.sources)
-        mixed_BV = state.method.log_probs(step)
-        ranked_BV = _constrain(model, state, beams, length, mixed_BV)
-        tracer = Tracer(step.logits_BV, mixed_BV) if trace else None
-        _advance(state, beams, ranked_BV, length, prompt_length, tracer)
+        mixed = state.method.scores(step)
+        tracer = None if before is None else Tracer(before, mixed.log_probs())
+        ranked = _constrain(model, state, beams, length, mixed)
+        _advance(state, beams, ranked, length, tracer)
         newest_BT = state.prefix_BT[:, -1:]
     return [beam.best for beam in beams], state.method
 
@@ -97,42 +99,37 @@ def _start(
         prefix_BT=torch.tensor([model.prompt] * count, device=model.device),
         score_B=torch.zeros(count, device=model.device),
         sources=list(range(count)),
+        tokens=[()] * count,
         traces=[()] * count,
     )
 
 
 def _constrain(
-    model: Seq2SeqModel, state: SearchState, beams: list[SentenceBeam], length: int, log_prob_BV: Tensor
-) -> Tensor:
+    model: Seq2SeqModel, state: SearchState, beams: list[SentenceBeam], length: int, scores: Scores
+) -> Scores:
     """Apply the generation config: its rules, and the forced last token where a sentence reaches its bound."""
     if model.constraint is not None:
-        log_prob_BV = model.constraint(state.prefix_BT, log_prob_BV)
+        # Some rules scale log-probabilities.
+        log_prob_BV = model.constraint(state.prefix_BT, scores.log_probs())
+        scores = Scores(log_prob_BV, torch.zeros_like(scores.offset_B))
     last = [row for row, source in enumerate(state.sources) if length >= beams[source].limit]
     if last and model.forced_last is not None:
-        log_prob_BV = log_prob_BV.clone()
-        log_prob_BV[last] = -torch.inf
-        log_prob_BV[last, model.forced_last] = 0.0
-    return log_prob_BV
+        scores.logits_BV[last] = -torch.inf
+        scores.logits_BV[last, model.forced_last] = -scores.offset_B[last]
+    return scores
 
 
-def _advance(
-    state: SearchState,
-    beams: list[SentenceBeam],
-    log_prob_BV: Tensor,
-    length: int,
-    prompt_length: int,
-    tracer: Tracer | None,
-) -> None:
+def _advance(state: SearchState, beams: list[SentenceBeam], scores: Scores, length: int, tracer: Tracer | None) -> None:
     """Pick the best continuations of every sentence and let the sentences decide what goes on."""
     survivors: list[Candidate] = []
     open_sources: list[int] = []
-    for source, candidates in _best_candidates(state, beams, log_prob_BV):
 
-        def finish(candidate: Candidate, score: float, truncated: bool) -> Hypothesis:
-            tokens = [*state.prefix_BT[candidate.row, prompt_length:].tolist(), candidate.token]
-            trace = tracer.extend(state, [candidate])[0] if tracer else ()
-            return Hypothesis(tokens, score, truncated, trace)
+    def finish(candidate: Candidate, score: float, truncated: bool) -> Hypothesis:
+        tokens = [*state.tokens[candidate.row], candidate.token]
+        trace = tracer.extend(state, [candidate])[0] if tracer else ()
+        return Hypothesis(tokens, score, truncated, trace)
 
+    for source, candidates in _best_candidates(state, beams, scores):
         going_on = beams[source].advance(candidates, length, finish)
         survivors += going_on
         open_sources += [source] * len(going_on)
@@ -144,24 +141,16 @@ def _advance(
 
 
 def _best_candidates(
-    state: SearchState, beams: list[SentenceBeam], log_prob_BV: Tensor
+    state: SearchState, beams: list[SentenceBeam], scores: Scores
 ) -> list[tuple[int, list[Candidate]]]:
     """Per open sentence its best candidates, best first: enough that a full beam goes on even if all others end."""
     with timed("beam/top"):
-        rows, vocabulary = log_prob_BV.shape
         open_sources = list(dict.fromkeys(state.sources))
-        rows_each = rows // len(open_sources)
-        total_SX = (state.score_B[:, None] + log_prob_BV).view(len(open_sources), rows_each * vocabulary)
         keep = max(2, 1 + len(beams[0].eos_ids)) * beams[0].size
-        score_SK, index_SK = total_SX.topk(min(keep, total_SX.shape[1]))
-        found = []
-        for place, (source, scores, indices) in enumerate(
-            zip(open_sources, score_SK.tolist(), index_SK.tolist(), strict=True)
-        ):
-            first = place * rows_each
-            candidates = [
-                Candidate(score, first + index // vocabulary, index % vocabulary)
-                for score, index in zip(scores, indices, strict=True)
-            ]
-            found.append((source, candidates))
-        return found
+        found = best_candidates(scores, state.score_B, len(open_sources), keep)
+        # What goes on is decided in Python: one transfer, for which the program waits. Doubles hold all three exactly.
+        best_S3K = torch.stack([part_SK.double() for part_SK in found], dim=1).tolist()
+        return [
+            (source, [Candidate(s, int(r), int(t)) for s, r, t in zip(*best, strict=True)])
+            for source, best in zip(open_sources, best_S3K, strict=True)
+        ]

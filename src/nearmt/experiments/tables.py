@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from nearmt.experiments.commands import merged_runs
+
 #: By names of `Evaluation`: heading, and how a number is shown.
 METRICS: dict[str, tuple[str, str]] = {
     "bleu": ("BLEU", ".2f"),
@@ -148,7 +150,7 @@ def _provenance(report: dict[str, Any]) -> str:
     if any(counts.values()):
         shown = [f"{domain_name(domain)} {'/'.join(map(str, found))}" for domain, found in counts.items() if found]
         lines.append(f"- test lines: {', '.join(shown)}")
-    for run in report["runs"]:
+    for run in merged_runs(report["runs"]):
         machine = run["machine"]
         where = f"{machine['device']}, {machine['precision']}, {machine['threads']} threads, torch {machine['torch']}"
         speeds = "" if run["speeds_count"] else "; other work ran beside it, so speeds do not count"

@@ -13,12 +13,18 @@ import torch
 from torch import Tensor
 
 from nearmt.errors import ConfigError, DatastoreError, MissingPackageError, OutputError
+from nearmt.index.cells import find_centres, nearest_centre
 
 #: Below this an exact search is fast enough.
 SMALL = 20_000
 _BLOCK = 65_536
 #: Candidates nominated per neighbour asked for: quantised codes blur the order, stored keys restore it.
 _OVERSAMPLING = {"PQ": 16, "SQ": 2}
+#: The code that takes whole numbers from -128 to 127 as they are: compared as integers, three times as fast as SQ8.
+WHOLE_NUMBERS = "SQ8_direct_signed"
+_LEAST, _MOST = -128, 127
+# All but this share of the keys fit into these numbers; what does not is cut off.
+_OUTSIDE = 0.001
 
 
 def import_faiss() -> Any:
@@ -38,13 +44,17 @@ def default_factory(entries: int) -> str:
     if entries < SMALL:
         return "exact"
     lists = 2 ** round(math.log2(2 * math.sqrt(entries)))
-    return f"IVF{lists},SQ8"
+    return f"IVF{lists},{WHOLE_NUMBERS}"
 
 
 def make_index(factory: str, columns: int) -> Any:
     """An empty index; a string that FAISS does not know is refused."""
     with _refusing(factory, "not a factory string that FAISS knows"):
-        return import_faiss().index_factory(columns, factory)
+        index = import_faiss().index_factory(columns, factory)
+    if WHOLE_NUMBERS in factory and hasattr(_inner(index), "by_residual"):
+        # What is left of a key beside its centre would be rounded to numbers of the same size as the key.
+        _inner(index).by_residual = False
+    return index
 
 
 @contextmanager
@@ -61,17 +71,38 @@ def _inner(index: Any) -> Any:
     return import_faiss().downcast_index(index)
 
 
+def unit_of(key_SD: np.ndarray, factory: str) -> float | None:
+    """What keys are divided by before they are rounded to whole numbers; None where codes take them as they are.
+
+    One unit for all columns keeps the order of distances.
+    """
+    if WHOLE_NUMBERS not in factory or not len(key_SD):
+        return None
+    largest_S = np.abs(key_SD).max(axis=1).astype(np.float32)
+    return max(float(np.quantile(largest_S, 1 - _OUTSIDE)), 1e-6) / _MOST
+
+
+def coded(key_XD: np.ndarray, unit: float | None) -> np.ndarray:
+    """Keys or queries as FAISS has to see them."""
+    if unit is None:
+        return np.ascontiguousarray(key_XD, dtype=np.float32)
+    number_XD = key_XD.astype(np.float32)
+    number_XD *= 1 / unit
+    return np.clip(np.rint(number_XD, out=number_XD), _LEAST, _MOST, out=number_XD)
+
+
 class FaissIndex:
     """A trained FAISS index over all entries of a segment."""
 
-    def __init__(self, index: Any, factory: str, effort: int = 0) -> None:
-        self._index, self._factory = index, factory
+    def __init__(self, index: Any, factory: str, effort: int = 0, unit: float | None = None) -> None:
+        self._index, self._factory, self._unit = index, factory, unit
         self.effort = effort
         self._oversampling = next((n for code, n in _OVERSAMPLING.items() if code in factory), 1)
 
     @classmethod
     def build(cls, key_ND: np.ndarray, factory: str) -> FaissIndex:
-        found = cls(train(key_ND, factory), factory)
+        index, unit = train(key_ND, factory)
+        found = cls(index, factory, unit=unit)
         found.effort = found.efforts[0] if found.efforts else 0
         found.fill(key_ND)
         return found
@@ -82,36 +113,51 @@ class FaissIndex:
         reason = "FAISS cannot search it with a mask; use Flat, IVF...,SQ8, IVF...,PQ... or HNSW..."
         with _refusing(self._factory, reason):
             for start in range(0, entries, _BLOCK):
-                self._index.add(np.ascontiguousarray(key_ND[start : start + _BLOCK], dtype=np.float32))
+                self._add(key_ND[start : start + _BLOCK])
             self.nominate(torch.zeros(1, columns), 1, torch.ones(entries, dtype=torch.bool))
+
+    def _add(self, key_XD: np.ndarray) -> None:
+        code_XD, centres = coded(key_XD, self._unit), flat_centres(self._index)
+        if centres is None:
+            self._index.add(code_XD)
+            return
+        cell_X = nearest_centre(torch.from_numpy(code_XD), centres).numpy()
+        faiss = import_faiss()
+        self._index.add_core(len(code_XD), faiss.swig_ptr(code_XD), None, faiss.swig_ptr(cell_X))
 
     @property
     def efforts(self) -> list[int]:
         """Settings from fast to thorough: probed lists (IVF) or candidates (HNSW); empty for Flat."""
         lists = getattr(_inner(self._index), "nlist", 0)
         if lists:
-            return [probe for probe in (8, 16, 32, 64, 128, 256) if probe < lists] + [lists]
+            return [probe for probe in (8, 12, 16, 24, 32, 48, 64, 96, 128, 256) if probe < lists] + [lists]
         return [32, 64, 128, 256, 512] if "HNSW" in self._factory else []
 
     def describe(self) -> dict[str, Any]:
         """What `load` has to be told, for the manifest."""
-        return {"kind": "faiss", "factory": self._factory, "effort": self.effort}
+        unit = {} if self._unit is None else {"unit": self._unit}
+        return {"kind": "faiss", "factory": self._factory, "effort": self.effort, **unit}
 
     def save(self, path: Path) -> None:
         write(self._index, path)
 
     @classmethod
     def load(cls, path: Path, description: dict[str, Any]) -> FaissIndex:
-        return cls(read(path), description["factory"], description["effort"])
+        return cls(read(path), description["factory"], description["effort"], description.get("unit"))
 
     def nominate(self, query_BD: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
         wanted = min(self.width(count), max(1, self._index.ntotal))
-        # The parameters only point at the selector: it has to outlive the search.
-        selector = None if allowed_N is None else selector_of(allowed_N)
-        _, entry = self._index.search(as_queries(query_BD), wanted, params=self._parameters(selector, wanted))
-        entry_BK = torch.from_numpy(entry).to(query_BD.device)
+        entry_BK = self._search(as_queries(query_BD), wanted, allowed_N).to(query_BD.device)
         short = count - entry_BK.shape[1]
         return torch.nn.functional.pad(entry_BK, (0, short), value=-1) if short > 0 else entry_BK
+
+    def _search(self, query_BD: np.ndarray, wanted: int, allowed_N: Tensor | None) -> Tensor:
+        """What FAISS finds, [B, wanted]."""
+        # The parameters only point at the selector: it has to outlive the search.
+        selector = None if allowed_N is None else selector_of(allowed_N)
+        query = coded(query_BD, self._unit)
+        _, entry = self._index.search(query, wanted, params=self._parameters(selector, wanted))
+        return torch.from_numpy(entry)
 
     def width(self, count: int) -> int:
         """How many are nominated where so many are asked for."""
@@ -130,6 +176,18 @@ class FaissIndex:
         return parameters
 
 
+def flat_centres(index: Any) -> Tensor | None:
+    """The centres of an index's cells where they lie, [C, D]; None where it has none or they are not a plain list."""
+    faiss = import_faiss()
+    if not isinstance(index, faiss.IndexIVF):
+        return None
+    coarse = _inner(index.quantizer)
+    if not isinstance(coarse, faiss.IndexFlatL2):
+        return None
+    centre_X = faiss.rev_swig_ptr(coarse.get_xb(), coarse.ntotal * coarse.d)
+    return torch.from_numpy(centre_X).view(coarse.ntotal, coarse.d)
+
+
 def as_queries(query_BD: Tensor) -> np.ndarray:
     return np.ascontiguousarray(query_BD.detach().cpu().numpy(), dtype=np.float32)
 
@@ -142,10 +200,12 @@ def selector_of(allowed_N: Tensor) -> Any:
     return selector
 
 
-def train(key_ND: np.ndarray, factory: str) -> Any:
-    """An index without entries, trained on a sample of these if it has to be."""
+def train(key_ND: np.ndarray, factory: str) -> tuple[Any, float | None]:
+    """An index without entries, trained on a sample of these if it has to be, and the unit of its codes."""
     entries, columns = key_ND.shape
     index = make_index(factory, columns)
+    sample_SD = _training_sample(key_ND, index)
+    unit = unit_of(sample_SD, factory)
     if not index.is_trained:
         # Annealing for a kind of search that is never used here takes longer than all the rest.
         if hasattr(_inner(index), "do_polysemous_training"):
@@ -153,9 +213,13 @@ def train(key_ND: np.ndarray, factory: str) -> Any:
         # Tables of distances between centres and codes would take more memory than the codes of all entries.
         if hasattr(_inner(index), "use_precomputed_table"):
             _inner(index).use_precomputed_table = -1
+        sample_SD = sample_SD if unit is None else sample_SD * np.float32(1 / unit)
         with _refusing(factory, f"{entries} entries are too few to train it; leave the choice to nearmt"):
-            index.train(_training_sample(key_ND, index))
-    return index
+            if flat_centres(index) is not None and len(sample_SD) >= index.nlist:
+                # FAISS finds centres too, in three times the time.
+                index.quantizer.add(find_centres(torch.from_numpy(sample_SD), index.nlist).numpy())
+            index.train(sample_SD)
+    return index, unit
 
 
 def _training_sample(key_ND: np.ndarray, index: Any) -> np.ndarray:

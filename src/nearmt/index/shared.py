@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,17 @@ import torch
 from torch import Tensor
 
 from nearmt.errors import DatastoreError
-from nearmt.index.faiss import FaissIndex, import_faiss, make_index, read, selector_of, train, write
+from nearmt.index.faiss import (
+    FaissIndex,
+    coded,
+    flat_centres,
+    import_faiss,
+    make_index,
+    read,
+    selector_of,
+    train,
+    write,
+)
 
 
 @dataclass(frozen=True)
@@ -28,19 +39,20 @@ class Assignment:
 class Quantiser:
     """A trained index without entries: centres of cells, and codes for what lies in them."""
 
-    def __init__(self, template: Any, factory: str) -> None:
-        self._template, self.factory = template, factory
+    def __init__(self, template: Any, factory: str, unit: float | None = None) -> None:
+        self._template, self.factory, self.unit = template, factory, unit
         #: Finds cells; it belongs to the template, which must live as long.
         self.coarse = template.quantizer
 
     @classmethod
     def train(cls, key_SD: np.ndarray, factory: str) -> Quantiser:
         """Of a sample of keys. Only an index that has cells can be shared."""
-        return cls(train(key_SD, factory), factory)
+        template, unit = train(key_SD, factory)
+        return cls(template, factory, unit)
 
     @classmethod
-    def load(cls, path: Path, factory: str) -> Quantiser:
-        return cls(read(path), factory)
+    def load(cls, path: Path, factory: str, unit: float | None = None) -> Quantiser:
+        return cls(read(path), factory, unit)
 
     def save(self, path: Path) -> None:
         write(self._template, path)
@@ -55,15 +67,32 @@ class Quantiser:
         return index
 
     def assign(self, query_BD: np.ndarray, probes: int) -> Assignment:
-        distance_BP, cell_BP = self.coarse.search(query_BD, min(probes, self.coarse.ntotal))
-        return Assignment(query_BD, cell_BP, distance_BP)
+        probes = min(probes, self.coarse.ntotal)
+        # Cells are found for the query itself; only codes are compared with what it is rounded to.
+        scaled_BD = query_BD if self.unit is None else query_BD * np.float32(1 / self.unit)
+        code_BD = coded(query_BD, self.unit)
+        if self._centres is None:
+            distance_BP, cell_BP = self.coarse.search(scaled_BD, probes)
+            return Assignment(code_BD, cell_BP, distance_BP)
+        # What FAISS does, in a third of the time.
+        centre_CD, squared_C = self._centres
+        scaled = torch.from_numpy(scaled_BD)
+        nearest = torch.addmm(squared_C, scaled, centre_CD.T, alpha=-2.0).topk(probes, dim=1, largest=False)
+        distance_BP = nearest.values + scaled.square().sum(dim=1, keepdim=True)
+        return Assignment(code_BD, nearest.indices.numpy(), distance_BP.numpy())
+
+    @cached_property
+    def _centres(self) -> tuple[Tensor, Tensor] | None:
+        """The centres and their squared lengths; None where they are not a plain list."""
+        centre_CD = flat_centres(self._template)
+        return None if centre_CD is None else (centre_CD, centre_CD.square().sum(dim=1))
 
 
 class SharedIndex(FaissIndex):
     """The entries of one segment, in the cells of a quantiser that other segments use too."""
 
     def __init__(self, index: Any, quantiser: Quantiser, effort: int = 0) -> None:
-        super().__init__(index, quantiser.factory, effort)
+        super().__init__(index, quantiser.factory, effort, quantiser.unit)
         self.quantiser = quantiser
 
     def save(self, path: Path) -> None:
@@ -77,6 +106,9 @@ class SharedIndex(FaissIndex):
         if (getattr(index, "nlist", 0), index.d) != (quantiser.coarse.ntotal, quantiser.coarse.d):
             raise DatastoreError(f"{path}: does not fit the quantiser of the store; run `nearmt reindex`")
         return cls(_with_quantiser(index, quantiser), quantiser, effort)
+
+    def _search(self, query_BD: np.ndarray, wanted: int, allowed_N: Tensor | None) -> Tensor:
+        return self.nominate_in(self.quantiser.assign(query_BD, self.effort), wanted, allowed_N)[0]
 
     def nominate_in(self, assigned: Assignment, wanted: int, allowed_N: Tensor | None) -> tuple[Tensor, Tensor]:
         """Up to `wanted` entries in the assigned cells and their distances as the codes tell them, [B, wanted]."""

@@ -14,12 +14,12 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from nearmt.contracts import Evidence, Origin
+from nearmt.contracts import Evidence, Origin, Scores
 from nearmt.errors import ConfigError, InputError, writing
 from nearmt.methods.mixing import multiplicity
 from nearmt.models import TranslationModel
@@ -129,6 +129,9 @@ class AdaptiveMixer:
     the neighbours, all of them together, against the model.
     """
 
+    # Boosted neighbours harm general text that just reaches the mark; the domain's own goes beyond it (docs/log.md).
+    trusted: ClassVar[tuple[float, float]] = (1.0, 1.3)
+
     def __init__(self, heads: dict[str, Head], origin: NetworkOrigin, boost: float = 0.0) -> None:
         self.heads, self.origin, self.boost = heads, origin, boost
 
@@ -145,14 +148,13 @@ class AdaptiveMixer:
             )
 
     @torch.no_grad()
-    def evidence(self, found: Retrieved, store: EntrySource, log_prob_BV: Tensor) -> Evidence:
+    def evidence(self, found: Retrieved, store: EntrySource, scores: Scores) -> Evidence:
         token_BK = store.tokens(found.entry_BK)
-        spoken_BK, surest_B = log_prob_BV.gather(1, token_BK), log_prob_BV.max(dim=1).values
-        inputs = (found.distance_BK, token_BK, spoken_BK, surest_B, multiplicity(found, store))
-        model_B, weight_BK = self._head("search", log_prob_BV.device)(*inputs)
+        inputs = (found.distance_BK, token_BK, scores.at(token_BK), scores.surest(), multiplicity(found, store))
+        model_B, weight_BK = self._head("search", scores.offset_B.device)(*inputs)
         if "cache" in self.heads:
             recalled_B = found.origin_B == int(Origin.CACHE)
-            cache_model_B, cache_weight_BK = self._head("cache", log_prob_BV.device)(*inputs)
+            cache_model_B, cache_weight_BK = self._head("cache", scores.offset_B.device)(*inputs)
             model_B = torch.where(recalled_B, cache_model_B, model_B)
             weight_BK = torch.where(recalled_B[:, None], cache_weight_BK, weight_BK)
         if self.boost:

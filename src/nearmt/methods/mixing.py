@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Evidence, Origin
+from nearmt.contracts import Evidence, Origin, Scores
 from nearmt.retrieval.distribution import neighbour_weights
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.source import EntrySource
+from nearmt.store.snapshot import TRUSTED
 
 
 class Mixer(Protocol):
     """Weighs what was retrieved at one step."""
 
-    def evidence(self, found: Retrieved, store: EntrySource, log_prob_BV: Tensor) -> Evidence:
-        """The neighbours' distribution and its share of the mixture; `log_prob_BV` is the model's distribution."""
+    #: How familiar sentences must be for the guard to let neighbours count, and count fully (`EntrySource.trust`).
+    trusted: ClassVar[tuple[float, float]]
+
+    def evidence(self, found: Retrieved, store: EntrySource, scores: Scores) -> Evidence:
+        """The neighbours' distribution and its share of the mixture; `scores` is the model's distribution."""
 
 
 @dataclass(frozen=True)
 class FixedMixer:
     """Equations 2 and 3 with constant weights and temperatures: one for searches, one in between."""
 
+    trusted: ClassVar[tuple[float, float]] = TRUSTED
+
     weight: float
     temperature: float
     cache_weight: float
     cache_temperature: float
 
-    def evidence(self, found: Retrieved, store: EntrySource, log_prob_BV: Tensor) -> Evidence:
+    def evidence(self, found: Retrieved, store: EntrySource, scores: Scores) -> Evidence:
         searched_B = found.origin_B == int(Origin.SEARCH)
         temperature_B1 = torch.where(searched_B, self.temperature, self.cache_temperature)[:, None]
         share_B = torch.where(searched_B, self.weight, self.cache_weight)

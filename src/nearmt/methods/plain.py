@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from nearmt.config import Config
-from nearmt.contracts import Step
+from nearmt.contracts import Scores, Step
 
 
 @dataclass(frozen=True)
@@ -20,8 +19,8 @@ class PlainConfig(Config):
 class PlainState:
     """Remembers nothing."""
 
-    def log_probs(self, step: Step) -> Tensor:
-        return torch.log_softmax(step.logits_BV, dim=-1)
+    def scores(self, step: Step) -> Scores:
+        return Scores.of(step.logits_BV)
 
     def reorder(self, row_B: Tensor) -> None:
         pass

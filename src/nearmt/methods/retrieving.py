@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Evidence, Step
+from nearmt.contracts import Evidence, Scores, Step
 from nearmt.methods.mixing import Mixer
 from nearmt.retrieval.distribution import mix
 from nearmt.retrieval.retriever import Retriever
@@ -15,7 +15,7 @@ from nearmt.retrieval.source import EntrySource
 
 
 class RetrievingState:
-    """One request: step in, log-probabilities out; keeps the evidence of every step if asked to."""
+    """One request: step in, scores out; keeps the evidence of every step if asked to."""
 
     def __init__(
         self, store: EntrySource, retriever: Retriever, mixer: Mixer, trust: list[float] | None, trace: bool
@@ -31,16 +31,17 @@ class RetrievingState:
     def searches(self) -> list[int]:
         return self._retriever.searches
 
-    def log_probs(self, step: Step) -> Tensor:
+    def scores(self, step: Step) -> Scores:
         """log p(y_t | y_<t, x) of equation 3."""
         found = self._retriever.retrieve(self.store.query(step.hidden_BH), step.time, step.sources)
-        log_prob_BV = torch.log_softmax(step.logits_BV, dim=-1)
-        evidence = self._mixer.evidence(found, self.store, log_prob_BV)
+        scores = Scores.of(step.logits_BV)
+        evidence = self._mixer.evidence(found, self.store, scores)
         if self._trust is not None:
-            evidence.share_B *= torch.tensor([self._trust[source] for source in step.sources]).to(evidence.share_B)
+            trust_B = torch.tensor([self._trust[source] for source in step.sources])
+            evidence.share_B *= trust_B.to(evidence.share_B.device, non_blocking=True)
         if self.evidence is not None:
             self.evidence.append(evidence)
-        return mix(log_prob_BV, evidence)
+        return mix(scores, evidence)
 
     def reorder(self, row_B: Tensor) -> None:
         self._retriever.reorder(row_B)
@@ -75,7 +76,7 @@ class RetrievingMethod:
         # Whatever is added meanwhile, a request sees one state of the store.
         store = self.store.snapshot()
         retriever = self.retriever(store, source_lengths, max_steps, sources)
-        trust = [store.trust(source) for source in sources] if self.guard and sources else None
+        trust = [store.trust(source, self.mixer.trusted) for source in sources] if self.guard and sources else None
         if trust is not None and all(share == 1.0 for share in trust):
             trust = None
         return RetrievingState(store, retriever, self.mixer, trust, trace)

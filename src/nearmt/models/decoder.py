@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearmt.models.decoder_state import DecoderState, Slots
-from nearmt.models.parts import DecoderParts, LayerParts
+from nearmt.models.decoder_state import DecoderState, Slots, as_columns
+from nearmt.models.parts import AttentionParts, DecoderParts, LayerParts
 
 #: Of a row's own slots and of its source.
 Biases = tuple[Tensor, Tensor]
@@ -34,15 +34,15 @@ class StepDecoder:
     def __init__(self, parts: DecoderParts, joined: JoinedLinears, key_layer: str) -> None:
         self._parts, self._key_layer = parts, key_layer
         self._source = joined.source
-        own = zip(parts.layers, joined.own, strict=True)
-        self._layers = [_StepLayer(number, layer, linear) for number, (layer, linear) in enumerate(own)]
+        layers = zip(parts.layers, joined.own, strict=True)
+        self._layers = [_StepLayer(number, layer, own) for number, (layer, own) in enumerate(layers)]
         self._heads = parts.layers[0].own.heads
 
     def step(self, state: DecoderState, token_B: Tensor) -> tuple[Tensor, Tensor]:
         """What is projected as logits, and the key, each [B, H]."""
         parts = self._parts
         hidden_BH = parts.embed(token_B, state.length)
-        if state.source is None:
+        if not state.source:
             state.source = self._look_at_source(state.encoded_SFH)
         state.begin_step()
         biases = self._biases(state, hidden_BH.dtype)
@@ -55,33 +55,33 @@ class StepDecoder:
     def logits(self, hidden_BH: Tensor) -> Tensor:
         return self._parts.project(hidden_BH)
 
-    def _look_at_source(self, encoded_SFH: Tensor) -> Slots:
+    def _look_at_source(self, encoded_SFH: Tensor) -> list[Slots]:
         """Keys and values of the source, for all layers."""
         found_SFLPAD = self._source(encoded_SFH).unflatten(-1, (len(self._layers), 2, self._heads, -1))
-        key_LSAFD, value_LSAFD = found_SFLPAD.permute(3, 2, 0, 4, 1, 5).unbind(dim=0)
-        columns = found_SFLPAD.dtype == torch.float32
-        key = key_LSAFD.transpose(3, 4) if columns else key_LSAFD
-        return Slots(key.contiguous(), value_LSAFD.contiguous(), columns)
+        # One copy for all: [L, 2, G, F, D].
+        found_LPGFD = found_SFLPAD.permute(2, 3, 0, 4, 1, 5).flatten(2, 3)
+        if not as_columns(found_LPGFD):
+            return [Slots(key_GFD, value_GFD) for key_GFD, value_GFD in found_LPGFD]
+        return [Slots(key_GFD.transpose(1, 2).contiguous(), value_GFD) for key_GFD, value_GFD in found_LPGFD]
 
     def _biases(self, state: DecoderState, dtype: torch.dtype) -> Biases:
-        """What is added to scores: -inf for slots of others and for padding; [S, A, R, X] and [S, A, R, F]."""
+        """What is added to scores: -inf for slots of others and for padding; [G, R, X] and [G, R, F]."""
         bias_SARX = _bias(state.ancestor_SRX[:, :, : state.used], dtype)[:, None].expand(-1, self._heads, -1, -1)
         if self._parts.position_bias is not None:
             place_SXA = self._parts.position_bias(state.length - 1, state.position_SX[:, : state.used])
             bias_SARX = bias_SARX + place_SXA.to(dtype).permute(0, 2, 1)[:, :, None]
         source_S11F = _bias(state.mask_SF != 0, dtype)[:, None, None]
-        return bias_SARX.contiguous(), source_S11F.expand(-1, self._heads, state.rows_each, -1).contiguous()
+        source_SARF = source_S11F.expand(-1, self._heads, state.rows_each, -1)
+        return bias_SARX.flatten(0, 1), source_SARF.flatten(0, 1)
 
 
 class _StepLayer:
     """A layer of the decoder, and its place among them."""
 
-    def __init__(self, number: int, parts: LayerParts, own: nn.Module) -> None:
-        self._number, self._parts, self._own_linear = number, parts, own
+    def __init__(self, number: int, parts: LayerParts, own_linear: nn.Module) -> None:
+        self._number, self._parts, self._own_linear = number, parts, own_linear
 
-    def norm_first(
-        self, state: DecoderState, hidden_BH: Tensor, biases: tuple[Tensor, Tensor]
-    ) -> tuple[Tensor, Tensor]:
+    def norm_first(self, state: DecoderState, hidden_BH: Tensor, biases: Biases) -> tuple[Tensor, Tensor]:
         """What goes on to the next layer, and what the feed-forward block was given, each [B, H]."""
         parts = self._parts
         hidden_BH = hidden_BH + self._own(state, parts.own.norm(hidden_BH), biases[0])
@@ -96,45 +96,37 @@ class _StepLayer:
         thinking_BH = parts.cross.norm(hidden_BH + self._cross(state, hidden_BH, biases[1]))
         return parts.feed_forward_norm(thinking_BH + parts.feed_forward(thinking_BH)), thinking_BH
 
-    def _own(self, state: DecoderState, hidden_BH: Tensor, bias_SARX: Tensor) -> Tensor:
+    def _own(self, state: DecoderState, hidden_BH: Tensor, bias_GRX: Tensor) -> Tensor:
         """Each row looks at its ancestors and itself."""
-        parts, rows = self._parts.own, state.rows_each
+        parts = self._parts.own
         joined_BX = self._own_linear(hidden_BH)
-        query_SRAD, key_SRAD, value_SRAD = joined_BX.view(len(joined_BX) // rows, rows, 3, parts.heads, -1).unbind(
-            dim=2
-        )
-        slots = state.slots(key_SRAD)
-        slots.write(self._number, state.used - rows, key_SRAD, value_SRAD)
-        found_BX = _attend(query_SRAD, *slots.read(self._number, state.used), bias_SARX, parts.scale)
-        output_BH: Tensor = parts.output(found_BX)
+        joined_SRPAD = joined_BX.view(state.sentences, state.rows_each, 3, parts.heads, -1)
+        query_GRD, key_GRD, value_GRD = joined_SRPAD.permute(2, 0, 3, 1, 4).flatten(1, 2).unbind()
+        key, value_GXD = state.write(self._number, key_GRD, value_GRD)
+        output_BH: Tensor = parts.output(_attend(query_GRD, key, value_GXD, bias_GRX, parts))
         return output_BH
 
-    def _cross(self, state: DecoderState, hidden_BH: Tensor, bias_SARF: Tensor) -> Tensor:
+    def _cross(self, state: DecoderState, hidden_BH: Tensor, bias_GRF: Tensor) -> Tensor:
         """Each row looks at its source."""
-        assert state.source is not None
-        parts, rows = self._parts.cross, state.rows_each
-        query_SRAD = parts.query(hidden_BH).view(len(hidden_BH) // rows, rows, parts.heads, -1)
-        found_BX = _attend(query_SRAD, *state.source.read(self._number), bias_SARF, parts.scale)
-        output_BH: Tensor = parts.output(found_BX)
+        parts, source = self._parts.cross, state.source[self._number]
+        query_SRAD = parts.query(hidden_BH).view(state.sentences, state.rows_each, parts.heads, -1)
+        query_GRD = query_SRAD.transpose(1, 2).flatten(0, 1)
+        output_BH: Tensor = parts.output(_attend(query_GRD, source.key, source.value_GXD, bias_GRF, parts))
         return output_BH
 
 
-def _attend(query_SRAD: Tensor, key: Tensor, value_SAXD: Tensor, bias_SARX: Tensor, scale: float) -> Tensor:
+def _attend(query_GRD: Tensor, key: Tensor, value_GXD: Tensor, bias_GRX: Tensor, parts: AttentionParts) -> Tensor:
     """softmax(scale * query . key + bias) . value of every row, heads side by side: [B, A * D]."""
-    query_SARD = query_SRAD.transpose(1, 2)
-    if query_SRAD.dtype == torch.float32:  # keys are columns
-        score = torch.baddbmm(_flat(bias_SARX), _flat(query_SARD), _flat(key), alpha=scale)
-        found_SARD = torch.bmm(score.softmax(dim=-1), _flat(value_SAXD)).view(query_SARD.shape)
-    else:
-        found_SARD = nn.functional.scaled_dot_product_attention(
-            query_SARD, key, value_SAXD, attn_mask=bias_SARX, scale=scale
-        )
-    return found_SARD.transpose(1, 2).reshape(query_SRAD.shape[0] * query_SRAD.shape[1], -1)
-
-
-def _flat(matrices: Tensor) -> Tensor:
-    """Sentences and heads as one list of matrices."""
-    return matrices.flatten(0, 1)
+    if as_columns(key):
+        weight_GRX = torch.baddbmm(bias_GRX, query_GRD, key, alpha=parts.scale).softmax(dim=-1)
+        found_GRD = torch.bmm(weight_GRX, value_GXD)
+    else:  # the kernels want a batch of heads
+        found_GRD = nn.functional.scaled_dot_product_attention(
+            query_GRD[None], key[None], value_GXD[None], attn_mask=bias_GRX[None], scale=parts.scale
+        )[0]
+    heads, rows = parts.heads, query_GRD.shape[1]
+    sentences = len(query_GRD) // heads
+    return found_GRD.view(sentences, heads, rows, -1).transpose(1, 2).reshape(sentences * rows, -1)
 
 
 def _bias(seen: Tensor, dtype: torch.dtype) -> Tensor:

@@ -6,38 +6,50 @@ import torch
 from torch import Tensor, nn
 
 from nearmt.errors import ConfigError
+from nearmt.models.integer import product_with
 
 PRECISIONS = ("fp32", "bf16", "int8")
 
 
 class Int8Linear(nn.Module):
-    """A linear layer with int8 weights (one scale per output) and int8 activations (one scale per row).
+    """A linear layer with int8 weights (one scale per output) and 8-bit activations (one scale per row).
 
     Scaling every row by itself keeps a sentence's result independent of what shares its batch,
     which one scale for the whole batch would not.
     """
 
-    weight: Tensor  # [I, O]; transformers asks layers for the type of what they call `weight`
-    scale_O: Tensor
+    weight: Tensor  # [O, I]; transformers asks layers for the type of what they call `weight`
     bias_O: Tensor | None
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
+        self.in_features, self.out_features = linear.in_features, linear.out_features
         weight_OI = linear.weight.detach().float()
         scale_O = weight_OI.abs().amax(dim=1).clamp(min=1e-12) / 127
-        self.register_buffer("weight", (weight_OI / scale_O[:, None]).round().to(torch.int8).t())
-        self.register_buffer("scale_O", scale_O)
+        self.register_buffer("weight", (weight_OI / scale_O[:, None]).round().to(torch.int8))
         self.register_buffer("bias_O", None if linear.bias is None else linear.bias.detach().float())
-        self.in_features, self.out_features = linear.in_features, linear.out_features
+        self._product = product_with(self.weight, scale_O)
+
+    @classmethod
+    def of(cls, weight_OI: Tensor, bias_O: Tensor | None = None) -> Int8Linear:
+        """The layer of a weight, for instance of several that were laid on top of each other."""
+        outputs, inputs = weight_OI.shape
+        linear = nn.Linear(inputs, outputs, bias=bias_O is not None, device="meta")
+        linear.weight = nn.Parameter(weight_OI, requires_grad=False)
+        if bias_O is not None:
+            linear.bias = nn.Parameter(bias_O, requires_grad=False)
+        return cls(linear)
 
     def forward(self, input: Tensor) -> Tensor:
         row_RI = input.reshape(-1, self.in_features).float()
-        scale_R1 = row_RI.abs().amax(dim=1, keepdim=True).clamp(min=1e-12) / 127
-        quantised_RI = (row_RI / scale_R1).round().to(torch.int8)
-        output_RO = torch._int_mm(quantised_RI, self.weight).float() * scale_R1 * self.scale_O
-        if self.bias_O is not None:
-            output_RO += self.bias_O
-        return output_RO.reshape(*input.shape[:-1], self.out_features)
+        top_R1 = row_RI.abs().amax(dim=1, keepdim=True)
+        # A row of zeros is divided by zero here, but what comes of it is multiplied by zero again.
+        output_RO = self._product(row_RI / top_R1)
+        if self.bias_O is None:
+            output_RO.mul_(top_R1)
+        else:
+            torch.addcmul(self.bias_O, output_RO, top_R1, out=output_RO)
+        return output_RO.view(*input.shape[:-1], self.out_features)
 
 
 def apply_precision(model: nn.Module, precision: str, device: torch.device) -> None:
@@ -52,9 +64,11 @@ def apply_precision(model: nn.Module, precision: str, device: torch.device) -> N
         model.to(torch.bfloat16)
 
 
-def _replace_linear(module: nn.Module) -> None:
-    for name, child in module.named_children():
-        if isinstance(child, nn.Linear):
-            setattr(module, name, Int8Linear(child))
-        else:
-            _replace_linear(child)
+def _replace_linear(model: nn.Module) -> None:
+    layer_of: dict[nn.Linear, Int8Linear] = {}
+    for name, module in list(model.named_modules(remove_duplicate=False)):
+        if isinstance(module, nn.Linear):
+            if module not in layer_of:
+                layer_of[module] = Int8Linear(module)
+            parent, _, last = name.rpartition(".")
+            setattr(model.get_submodule(parent), last, layer_of[module])

@@ -30,13 +30,13 @@ class ChunkReader:
             read_B=torch.zeros(rows, dtype=torch.long, device=device),
         )
 
-    def replace(self, row_R: Tensor, entry_RKC: Tensor, distance_RK: Tensor) -> None:
+    def replace(self, row_R: Tensor | slice, entry_RKC: Tensor, distance_RK: Tensor) -> None:
         """New chunks for some rows; their first token is read by the search step itself."""
         self.entry_BKC[row_R] = entry_RKC
         self.distance_BK[row_R] = distance_RK
         self.read_B[row_R] = 1
 
-    def read(self, row_R: Tensor) -> Neighbours:
+    def read(self, row_R: Tensor | slice) -> Neighbours:
         """The next entry of every chunk of these rows."""
         place_R = self.read_B[row_R]
         within_R = place_R < self.entry_BKC.shape[2]

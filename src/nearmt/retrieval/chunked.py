@@ -12,6 +12,7 @@ from nearmt.contracts import Neighbours, Origin
 from nearmt.retrieval.chunk_order import ChunkReader
 from nearmt.retrieval.neighbour_cache import CacheConfig, NeighbourCache
 from nearmt.retrieval.retriever import Retrieved
+from nearmt.retrieval.rows import chosen, on_device
 from nearmt.retrieval.schedule import Schedule, search_steps
 from nearmt.retrieval.source import EntrySource
 from nearmt.timing import timed
@@ -67,7 +68,7 @@ class Chunked:
             self._search(found, query_BD, due, time, sources)
         if rest:
             recalled = self._recall(query_BD, rest, sources)
-            found.put(torch.tensor(rest, device=query_BD.device), Origin.CACHE, recalled)
+            found.put(chosen(rest, len(sources), query_BD.device), Origin.CACHE, recalled)
             far = self._far(recalled, rest)
             if far:
                 self._search(found, query_BD, far, time, sources)
@@ -84,7 +85,7 @@ class Chunked:
         own = [sources[row] for row in rows]
         for source in set(own):
             self.searches[source] += 1
-        row_R = torch.tensor(rows, device=device)
+        row_R = chosen(rows, len(sources), device)
         wide = self._store.search(query_BD[row_R], max(plan.k, plan.gather))
         nearest = Neighbours(wide.entry_BK[:, : plan.k], wide.distance_BK[:, : plan.k])
         found.put(row_R, Origin.SEARCH, nearest)
@@ -96,7 +97,8 @@ class Chunked:
             if self._cache is None:
                 self._cache = self._seeded_cache(device)
             entry_RGC = self._chunks(wide.entry_BK[:, : plan.gather], time, own)
-            self._cache.remember(rows, own, entry_RGC.flatten(1))
+            with timed("cache/fill"):
+                self._cache.remember(rows, own, entry_RGC.flatten(1))
 
     def _seeded_cache(self, device: torch.device) -> NeighbourCache:
         """A cache that holds, from the start, the translations of similar sources."""
@@ -113,12 +115,12 @@ class Chunked:
         if not self._plan.varying_chunk:
             return entry_RGC
         place_C = torch.arange(self._chunk, device=entry_RGC.device)
-        size_R = torch.tensor([self._due[source][time] for source in own], device=entry_RGC.device)
+        size_R = on_device([self._due[source][time] for source in own], entry_RGC.device)
         return torch.where(place_C < size_R[:, None, None], entry_RGC, -1)
 
     def _recall(self, query_BD: Tensor, rows: list[int], sources: list[int]) -> Neighbours:
         """The neighbours of some rows among what earlier searches brought."""
-        row_R = torch.tensor(rows, device=query_BD.device)
+        row_R = chosen(rows, len(sources), query_BD.device)
         if self._plan.in_order:
             assert self._reader is not None  # every sentence searches at its first step
             return self._reader.read(row_R)
@@ -131,5 +133,6 @@ class Chunked:
         """Those of the rows that find nothing near in the cache."""
         if self._plan.search_beyond is None:
             return []
+        # Who searches is decided in Python: on a GPU the program waits for it.
         is_far = (recalled.distance_BK[:, 0] > self._plan.search_beyond).tolist()
         return [row for row, far in zip(rows, is_far, strict=True) if far]

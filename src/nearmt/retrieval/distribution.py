@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Evidence
+from nearmt.contracts import Evidence, Scores
 from nearmt.timing import timed
 
 
@@ -24,18 +24,26 @@ def neighbour_weights(
     return torch.where(torch.isinf(distance_BK), 0.0, weight_BK)
 
 
-def mix(log_prob_BV: Tensor, evidence: Evidence) -> Tensor:
-    """log((1 - lambda) p_NMT + lambda p_kNN), equation 3, with a lambda per row.
+def mix(scores: Scores, evidence: Evidence) -> Scores:
+    """log((1 - lambda) p_NMT + lambda p_kNN), equation 3, with a lambda per row; the logits change in place.
 
     Only the K tokens that neighbours speak for are touched, in log space, so a weight of 0 leaves
-    the model's numbers exactly as they are and nothing of size [B, K, V] is made.
+    the model's numbers exactly as they are and nothing of the size of the vocabulary is made.
     """
     with timed("mix"):
         token_BK = evidence.token_BK
         # p_kNN of each neighbour's token: neighbours with the same token add up.
         same_BKK = token_BK[:, :, None] == token_BK[:, None, :]
         probability_BK = (same_BKK * evidence.weight_BK[:, None, :]).sum(dim=-1)
-        share_B1 = evidence.share_B[:, None]
-        mixed_BV = log_prob_BV + torch.log1p(-share_B1)
-        spoken_BK = torch.logaddexp(mixed_BV.gather(1, token_BK), torch.log(share_B1 * probability_BK))
-        return mixed_BV.scatter(1, token_BK, spoken_BK)
+        share_B = evidence.share_B
+        offset_B = scores.offset_B + torch.log1p(-share_B)
+        whole_B = share_B == 1
+        # On a GPU an unneeded pass is cheaper than to wait for the answer.
+        if whole_B.is_cuda or bool(whole_B.any()):
+            # Nothing is left to the model: log 0, which no offset can say.
+            scores.logits_BV.masked_fill_(whole_B[:, None], -torch.inf)
+            offset_B = offset_B.masked_fill(whole_B, 0.0)
+        added_BK = torch.log(share_B[:, None] * probability_BK) - offset_B[:, None]
+        spoken_BK = torch.logaddexp(scores.logits_BV.gather(1, token_BK), added_BK)
+        scores.logits_BV.scatter_(1, token_BK, spoken_BK)
+        return Scores(scores.logits_BV, offset_B)

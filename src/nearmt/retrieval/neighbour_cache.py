@@ -12,6 +12,7 @@ R rows of a cache, M entries of a cache; -1 fills up.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,15 +20,18 @@ from torch import Tensor
 
 from nearmt.contracts import Neighbours
 from nearmt.index.distances import squared_l2
+from nearmt.retrieval.held_keys import HeldKeys
+from nearmt.retrieval.rows import chosen
 from nearmt.retrieval.source import EntrySource
 
 SCOPES = ("hypothesis", "source", "batch")
 RETENTIONS = ("last", "all")
 DUPLICATES = ("remove", "keep")
-# The most telling columns nominate: held beside the entries, they are read at every step. Of so many times k
-# nominees the stored keys are fetched and compared on all cache columns.
-_NOMINATING = 64
-_NOMINEES = 8
+
+
+# So many are nominated on the columns that are held, and then compared on all of them.
+def _nominees(k: int) -> int:
+    return 2 * k + 8
 
 
 @dataclass(frozen=True)
@@ -47,46 +51,41 @@ class NeighbourCache:
         self._store, self._config = store, config
         # Hypotheses begin as one row a sentence; `reorder` lets them multiply.
         self._held_UM = torch.full((sentences, 0), -1, device=device)
-        self._nominating = min(_NOMINATING, config.columns)
-        self._key_UMN = torch.zeros((sentences, 0, self._nominating), device=device)
-        self._seed_UX = self._held_UM
+        self._keys = HeldKeys(sentences, config.columns, device)
+        #: How many entries each holder has, and how many of them for good.
+        self._count, self._seeds = [0] * sentences, [0] * sentences
+        self._joined: tuple[Tensor, HeldKeys] | None = None
 
     def seed(self, entry_UX: Tensor) -> None:
         """Entries that every sentence holds from the start, whatever is retrieved (-1: none)."""
-        self._seed_UX = entry_UX
+        self._add(list(range(len(self._count))), entry_UX)
+        self._seeds = list(self._count)
 
     def remember(self, rows: list[int], sources: list[int], entry_RX: Tensor) -> None:
         """Take in the chunk entries that these rows retrieved (-1: none)."""
         holders, new_GX = _by_holder(self._holders(rows, sources), entry_RX)
-        kept_UX = self._held_UM if self._config.retention == "all" and self._held_UM.shape[1] else self._seed_UX
-        new_GX = torch.cat([kept_UX[holders], new_GX], dim=1)
-        new_GM = _compact(new_GX, self._config.duplicates == "remove")
-        key_GMN = self._store.keys(new_GM.clamp(min=0).flatten(), self._nominating)
-        key_GMN = key_GMN.view(*new_GM.shape, self._nominating)
-        grow = new_GM.shape[1] - self._held_UM.shape[1]
-        if grow > 0:
-            self._held_UM = torch.nn.functional.pad(self._held_UM, (0, grow), value=-1)
-            self._key_UMN = torch.nn.functional.pad(self._key_UMN, (0, 0, 0, grow))
-        self._held_UM[holders] = -1
-        self._held_UM[holders, : new_GM.shape[1]] = new_GM
-        self._key_UMN[holders, : new_GM.shape[1]] = key_GMN
+        if self._config.retention == "last":
+            for holder in holders:
+                self._count[holder] = self._seeds[holder]
+                self._held_UM[holder, self._seeds[holder] :] = -1
+                self._keys.cut(holder, self._seeds[holder])
+        self._add(holders, new_GX)
 
     def recall(self, rows: list[int], sources: list[int], query_XE: Tensor, k: int) -> Neighbours:
         """The k nearest cached entries of each of these rows, with their L2 distances (not squared)."""
-        entry_GM, key_GMN = self._caches(rows, sources)
-        query_GRE = query_XE.view(len(entry_GM), -1, query_XE.shape[1])
-        # Nominate by the expanded square on the first columns (one matrix product), then measure by differences
-        # on all of them, which is exact also where a distance is small.
-        norm_GM = key_GMN.square().sum(dim=-1).masked_fill(entry_GM < 0, torch.inf)
-        query_GRN = query_GRE[:, :, : key_GMN.shape[2]]
-        squared_GRM = torch.baddbmm(norm_GM[:, None, :], query_GRN, key_GMN.transpose(1, 2), alpha=-2.0)
-        place_GRX = squared_GRM.topk(min(k * _NOMINEES, entry_GM.shape[1]), dim=-1, largest=False).indices
+        holders, entry_GM, keys = self._caches(rows, sources)
+        query_GRE = query_XE.view(len(holders), -1, query_XE.shape[1])
+        # Nominate by the expanded square, then measure by differences, which is exact also where a distance is small.
+        place_GRX = keys.nominate(holders, query_GRE[:, :, : keys.columns], entry_GM.shape[1], _nominees(k))
         entry_GRX = entry_GM[:, None, :].expand(-1, place_GRX.shape[1], -1).gather(2, place_GRX)
         # In corpus order, so that equal distances are always ordered alike.
-        entry_RX, query_RE = entry_GRX.flatten(0, 1).sort(dim=1).values, query_GRE.flatten(0, 1)
-        columns = self._config.columns
-        key_RXE = self._store.keys(entry_RX.clamp(min=0).flatten(), columns).view(*entry_RX.shape, columns)
-        distance_RX = squared_l2(query_RE, key_RXE).sqrt_().masked_fill_(entry_RX < 0, torch.inf)
+        ordered = entry_GRX.flatten(0, 1).sort(dim=1)
+        entry_RX, columns = ordered.values, self._config.columns
+        if keys.whole:
+            key_RXE = keys.at(holders, place_GRX.gather(2, ordered.indices.view_as(place_GRX)))
+        else:
+            key_RXE = self._store.keys(entry_RX.clamp(min=0).flatten(), columns).view(*entry_RX.shape, columns)
+        distance_RX = squared_l2(query_XE, key_RXE).sqrt_().masked_fill_(entry_RX < 0, torch.inf)
         order_RK = distance_RX.argsort(dim=1, stable=True)[:, :k]
         missing = k - order_RK.shape[1]
         return Neighbours(
@@ -96,31 +95,60 @@ class NeighbourCache:
 
     def reorder(self, row_B: Tensor) -> None:
         if self._config.scope == "hypothesis":
-            self._held_UM, self._key_UMN = self._held_UM[row_B], self._key_UMN[row_B]
-            self._seed_UX = self._seed_UX[row_B]
+            self._held_UM = self._held_UM[row_B]
+            self._keys.select(row_B)
+            rows = row_B.tolist()  # on a GPU the program waits here; other scopes stay where they are
+            self._count, self._seeds = [self._count[row] for row in rows], [self._seeds[row] for row in rows]
 
     def _holders(self, rows: list[int], sources: list[int]) -> list[int]:
         """Who holds what each row retrieves. Rows of one holder stand together; those that read are equally many."""
         return rows if self._config.scope == "hypothesis" else sources
 
-    def _caches(self, rows: list[int], sources: list[int]) -> tuple[Tensor, Tensor]:
-        """Entries [G, M] and nominating keys [G, M, N] of the caches that these rows read, in the order of the rows."""
+    def _caches(self, rows: list[int], sources: list[int]) -> tuple[list[int], Tensor, HeldKeys]:
+        """The caches that these rows read, in the order of the rows: holders, entries [G, M] and their keys."""
         if self._config.scope == "batch":
-            return self._batch_cache()
+            return [0], *self._batch_cache()
         holders = list(dict.fromkeys(self._holders(rows, sources)))
-        if holders == list(range(len(self._held_UM))):
-            return self._held_UM, self._key_UMN
-        return self._held_UM[holders], self._key_UMN[holders]
+        width = max(self._count[holder] for holder in holders)
+        read = chosen(holders, len(self._count), self._held_UM.device)
+        return holders, self._held_UM[read, :width], self._keys
 
-    def _batch_cache(self) -> tuple[Tensor, Tensor]:
+    def _batch_cache(self) -> tuple[Tensor, HeldKeys]:
         """What all sentences hold, as one cache."""
-        entry_1M = self._held_UM.view(1, -1)
+        if self._joined is None:
+            entry_1M = self._held_UM.view(1, -1)
+            hidden_1M = entry_1M < 0
+            if self._config.duplicates == "remove":
+                hidden_1M |= _repeats(entry_1M)
+            self._joined = entry_1M.masked_fill(hidden_1M, -1), self._keys.joined(hidden_1M)
+        return self._joined
+
+    def _add(self, holders: Sequence[int], new_GX: Tensor) -> None:
+        """Append what holders do not have yet."""
+        self._joined = None
+        fresh_GX = new_GX >= 0
         if self._config.duplicates == "remove":
-            place_1M = entry_1M.argsort(dim=1, descending=True)
-            ordered_1M = entry_1M.gather(1, place_1M)
-            ordered_1M = ordered_1M.masked_fill(_repeats(ordered_1M), -1)
-            entry_1M = torch.full_like(entry_1M, -1).scatter(1, place_1M, ordered_1M)
-        return entry_1M, self._key_UMN.view(1, -1, self._nominating)
+            width = max(self._count[holder] for holder in holders)
+            known_GX = torch.cat([self._held_UM[holders, :width], new_GX], dim=1)
+            fresh_GX &= ~_repeats(known_GX)[:, width:]
+        # How much there is decides on the room: at steps that search the program waits for it, also on a GPU.
+        counts = fresh_GX.sum(dim=1).tolist()
+        entry_X = new_GX[fresh_GX]
+        key_XN = self._store.keys(entry_X, self._keys.columns)
+        self._grow(max(self._count[holder] + count for holder, count in zip(holders, counts, strict=True)))
+        start = 0
+        for holder, count in zip(holders, counts, strict=True):
+            first = self._count[holder]
+            self._held_UM[holder, first : first + count] = entry_X[start : start + count]
+            self._keys.put(holder, first, key_XN[start : start + count])
+            self._count[holder] += count
+            start += count
+
+    def _grow(self, width: int) -> None:
+        self._keys.grow(width)
+        more = self._keys.room - self._held_UM.shape[1]
+        if more > 0:
+            self._held_UM = torch.nn.functional.pad(self._held_UM, (0, more), value=-1)
 
 
 def _by_holder(holder_of_row: list[int], entry_RX: Tensor) -> tuple[list[int], Tensor]:
@@ -136,15 +164,8 @@ def _by_holder(holder_of_row: list[int], entry_RX: Tensor) -> tuple[list[int], T
     return holders, entry_GRX.flatten(1)
 
 
-def _compact(entry_GX: Tensor, unique: bool) -> Tensor:
-    """Each row's entries in descending order, trimmed to the longest row; repetitions go if asked."""
-    entry_GX = entry_GX.sort(dim=1, descending=True).values
-    if unique:
-        entry_GX = entry_GX.masked_fill(_repeats(entry_GX), -1).sort(dim=1, descending=True).values
-    width = int((entry_GX >= 0).sum(dim=1).max())
-    return entry_GX[:, :width]
-
-
-def _repeats(sorted_GX: Tensor) -> Tensor:
-    """Where a sorted row repeats the entry before it."""
-    return torch.nn.functional.pad(sorted_GX[:, 1:] == sorted_GX[:, :-1], (1, 0), value=False)
+def _repeats(entry_GX: Tensor) -> Tensor:
+    """Where a row says again what it said before."""
+    ordered = entry_GX.sort(dim=1, stable=True)
+    again_GX = torch.nn.functional.pad(ordered.values[:, 1:] == ordered.values[:, :-1], (1, 0), value=False)
+    return torch.empty_like(again_GX).scatter_(1, ordered.indices, again_GX)

@@ -33,7 +33,7 @@ class Retrieved:
             distance_BK=torch.full((rows, k), torch.inf, device=device),
         )
 
-    def put(self, row_R: Tensor, origin: Origin, found: Neighbours) -> None:
+    def put(self, row_R: Tensor | slice, origin: Origin, found: Neighbours) -> None:
         """Neighbours for some rows; a row that has none keeps to the model."""
         present_R = (found.entry_BK >= 0).any(dim=1)
         self.origin_B[row_R] = torch.where(present_R, int(origin), int(Origin.MODEL))
@@ -67,8 +67,7 @@ class EveryStep:
         for source in set(sources):
             self.searches[source] += 1
         found = Retrieved.nothing(len(sources), self._k, query_BD.device)
-        row_B = torch.arange(len(sources), device=query_BD.device)
-        found.put(row_B, Origin.SEARCH, self._store.search(query_BD, self._k))
+        found.put(slice(None), Origin.SEARCH, self._store.search(query_BD, self._k))
         return found
 
     def reorder(self, row_B: Tensor) -> None:

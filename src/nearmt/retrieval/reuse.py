@@ -7,6 +7,7 @@ from torch import Tensor
 
 from nearmt.contracts import Neighbours, Origin
 from nearmt.retrieval.retriever import Retrieved
+from nearmt.retrieval.rows import on_device
 from nearmt.retrieval.source import EntrySource
 from nearmt.timing import timed
 
@@ -27,12 +28,13 @@ class Reusing:
 
     def retrieve(self, query_BD: Tensor, time: int, sources: list[int]) -> Retrieved:
         device = query_BD.device
-        owner_B = torch.tensor([0 if self._whole_batch else source for source in sources], device=device)
+        owner_B = on_device([0 if self._whole_batch else source for source in sources], device)
         found = Retrieved.nothing(len(sources), self._k, device)
         near_B, place_B = self._nearest(query_BD, owner_B)
         if self._query_MD is not None:
             known = Neighbours(self._found.entry_BK[place_B[near_B]], self._found.distance_BK[place_B[near_B]])
             found.put(near_B.nonzero()[:, 0], Origin.CACHE, known)
+        # How many rows search is known only now: on a GPU the program waits for it.
         due_R = (~near_B).nonzero()[:, 0]
         if len(due_R):
             fresh = self._store.search(query_BD[due_R], self._k)

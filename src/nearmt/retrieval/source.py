@@ -61,5 +61,8 @@ class EntrySource(Protocol):
     def similar(self, source: Sequence[int], count: int) -> Tensor:
         """All entries of up to `count` pairs whose source tokens have most in common with these, [X]."""
 
-    def trust(self, source: Sequence[int]) -> float:
-        """How far a source like this is what the store is about: 1 for nearly all of its own, 0 for strange ones."""
+    def trust(self, source: Sequence[int], trusted: tuple[float, float]) -> float:
+        """How far a source like this is what the store is about: 0 for strange ones, 1 for familiar ones.
+
+        `trusted` says what is strange and what is familiar, in shares of the mark that nearly all of its own reach.
+        """

@@ -24,7 +24,9 @@ class Entries:
         tokens = [torch.from_numpy(segment.token_N) for segment in segments]
         self._token_N = _join(tokens, torch.int32).to(device)
         ends = [torch.from_numpy(segment.end_P) + start for segment, start in zip(segments, self.offsets, strict=False)]
-        self._end_P = _join(ends, torch.long).to(device)
+        #: Where pairs end, also where Python can read it without waiting for a GPU.
+        self._end_here_P = _join(ends, torch.long)
+        self._end_P = self._end_here_P.to(device)
         self._weight_N = self._read_weights()
         #: Which entries can be found; None stands for all.
         self.kept_N = None if self._weight_N is None else self._weight_N > 0
@@ -66,7 +68,12 @@ class Entries:
         key_ME = torch.empty(len(entry_M), columns, device=self.device)
         for key_ND, start in zip(self.keys_by_segment, self.offsets, strict=False):
             inside = (entry_M >= start) & (entry_M < start + len(key_ND))
-            key_ME[inside] = key_ND[:, :columns].index_select(0, entry_M[inside] - start).float()
+            if not inside.is_cuda:
+                key_ME[inside] = key_ND[:, :columns].index_select(0, entry_M[inside] - start).float()
+            elif len(key_ND):
+                # To know how many are inside the program would have to wait: all read something, some in vain.
+                local_M = (entry_M - start).clamp(0, len(key_ND) - 1)
+                key_ME = torch.where(inside[:, None], key_ND[:, :columns].index_select(0, local_M).float(), key_ME)
         return key_ME
 
     @property
@@ -75,8 +82,18 @@ class Entries:
 
     def of_pair(self, number: int) -> Tensor:
         """The entries of a pair."""
-        start = int(self._end_P[number - 1]) if number else 0
-        return torch.arange(start, int(self._end_P[number]), device=self.device)
+        return self.of_pairs([number])
+
+    def of_pairs(self, numbers: Sequence[int]) -> Tensor:
+        """The entries of some pairs, one pair after the other."""
+        number_X = torch.tensor(numbers, dtype=torch.long)
+        end_X = self._end_here_P[number_X]
+        start_X = torch.where(number_X > 0, self._end_here_P[(number_X - 1).clamp(min=0)], 0)
+        length_X = end_X - start_X
+        # Entry n of all that are wanted is entry n - (what came before) of its pair.
+        shift_X = start_X - (length_X.cumsum(0) - length_X)
+        shift_N = torch.repeat_interleave(shift_X, length_X)
+        return (shift_N + torch.arange(len(shift_N))).to(self.device, non_blocking=True)
 
     def pair_numbers(self, entry: Tensor) -> Tensor:
         """The number of the pair that each entry belongs to."""

@@ -81,7 +81,7 @@ def index_segment(
     if factory == "auto" and known is not None and _has_faiss():
         if record.kept < FLAT:
             return _exact(record)
-        quantiser = _open_quantiser(folder / known["quantiser"]["file"], known["factory"])
+        quantiser = _open_quantiser(folder, known)
         shared = quantiser.index(segment.searched_key_MD)
         # Alone it might need more effort; searched together with the others it needs as much as they do.
         shared.effort = known["effort"]
@@ -173,10 +173,12 @@ def _save_quantiser(folder: Path, quantiser: Quantiser) -> str:
     return named.name
 
 
-def _open_quantiser(path: Path, factory: str) -> Quantiser:
+def _open_quantiser(folder: Path, description: dict[str, Any]) -> Quantiser:
+    """The quantiser of a segment whose index is described like this."""
+    path = folder / description["quantiser"]["file"]
     found = _OPENED.get(path)
     if found is None:
-        found = _OPENED[path] = Quantiser.load(path, factory)
+        found = _OPENED[path] = Quantiser.load(path, description["factory"], description.get("unit"))
     return found
 
 
@@ -206,7 +208,7 @@ def _load_index(segment: Segment) -> FaissIndex:
     path = segment.folder / description["file"]
     if "quantiser" not in description:
         return FaissIndex.load(path, description)
-    quantiser = _open_quantiser(segment.folder.parent / description["quantiser"]["file"], description["factory"])
+    quantiser = _open_quantiser(segment.folder.parent, description)
     return SharedIndex.load_with(path, quantiser, description["effort"])
 
 

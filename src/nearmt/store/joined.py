@@ -75,13 +75,14 @@ class JoinedSnapshot(Snapshot):
         sizes = [len(snapshot) for snapshot, _ in members]
         self._end_M = torch.tensor(sizes, device=self.device).cumsum(0)
         self._weight_M = torch.tensor([weight for _, weight in members], device=self.device)
+        self._weighted = any(weight != 1 for _, weight in members)
         # No weight may vanish: 0 means merged into another (see `Entries.weights`).
         self._weight_M = self._weight_M.clamp(min=_LEAST)
 
     def weights(self, entry: Tensor) -> Tensor | None:
         """The weight of its store, times what each stands for in a pruned store; 1 for entry -1."""
         stands_for = super().weights(entry)
-        if bool((self._weight_M == 1).all()):
+        if not self._weighted:
             return stands_for
         member = torch.bucketize(entry.to(self.device), self._end_M, right=True)
         weight = self._weight_M[member.clamp(max=len(self._end_M) - 1)].to(entry.device)

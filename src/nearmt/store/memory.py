@@ -16,7 +16,7 @@ from nearmt.contracts import Neighbours, Pair, Progress
 from nearmt.corpus import Match
 from nearmt.errors import DatastoreError
 from nearmt.models import TranslationModel
-from nearmt.store.snapshot import Snapshot
+from nearmt.store.snapshot import TRUSTED, Snapshot
 
 
 class Memory(Protocol):
@@ -131,8 +131,8 @@ class Memory(Protocol):
     def similar(self, source: Sequence[int], count: int) -> Tensor:
         return self.snapshot().similar(source, count)
 
-    def trust(self, source: Sequence[int]) -> float:
-        return self.snapshot().trust(source)
+    def trust(self, source: Sequence[int], trusted: tuple[float, float] = TRUSTED) -> float:
+        return self.snapshot().trust(source, trusted)
 
 
 class View(Memory):

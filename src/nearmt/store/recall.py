@@ -15,7 +15,7 @@ from nearmt.store.search import Searcher
 QUERIES = 256
 NEIGHBOURS = 8
 #: Recall at which a more thorough (slower) setting of an index is no longer tried.
-GOOD_RECALL = 0.98
+GOOD_RECALL = 0.96
 #: Recall below which an index should be made anew.
 STALE_RECALL = 0.9
 #: An index trained when there were less than this share of today's entries does not know them.
@@ -30,7 +30,7 @@ def tune_recall(searcher: Searcher, indexes: Sequence[FaissIndex]) -> float:
     for effort in indexes[0].efforts or [indexes[0].effort]:
         for index in indexes:
             index.effort = effort
-        recall = _share_found(searcher.search(query_QD, NEIGHBOURS).distance_BK, exact_QK)
+        recall = share_found(searcher.search(query_QD, NEIGHBOURS).distance_BK, exact_QK)
         if recall >= GOOD_RECALL:
             break
     return recall
@@ -44,7 +44,7 @@ def measure_recall(
     if not len(query_QD):
         return 1.0
     exact_QK = _exact_distances(searcher, query_QD, k, allowed_N)
-    return _share_found(searcher.search(query_QD, k, allowed_N).distance_BK, exact_QK)
+    return share_found(searcher.search(query_QD, k, allowed_N).distance_BK, exact_QK)
 
 
 def staleness(path: object, recall: float | None, trained: int | None, entries: int) -> str | None:
@@ -75,7 +75,7 @@ def _exact_distances(searcher: Searcher, query_QD: Tensor, k: int, allowed_N: Te
     return exact.search(query_QD, k, searcher.live(allowed_N)).distance_BK
 
 
-def _share_found(found_QK: Tensor, exact_QK: Tensor) -> float:
+def share_found(found_QK: Tensor, exact_QK: Tensor) -> float:
     """Share of what was found that is no farther than the exact ones (ties count as found)."""
     bound_Q1 = exact_QK[:, -1:] * (1 + 1e-5) + 1e-6
     return float((found_QK <= bound_Q1).float().mean())

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Index, Neighbours
-from nearmt.index import SubsetIndex, TorchIndex, nominate_together
+from nearmt.index import ExactIndex, SubsetIndex, TorchIndex, nominate_together
 from nearmt.index.distances import squared_l2
 from nearmt.store.entries import Entries
 from nearmt.timing import timed
@@ -41,14 +41,26 @@ class Searcher:
             allowed_N = None if allowed_N is None else allowed_N.to(device)
             live_N = self.live(allowed_N)
             live = self.entries.kept if allowed_N is None or live_N is None else _count(live_N)
+            if not live or not rows:
+                return found
             # What the first way does not find, the next one does.
-            for way in self._ways(k, allowed_N, live_N, live):
+            first, *others = self._ways(k, allowed_N, live_N, live)
+            found = first(query_BD)
+            for way in others:
+                if self._exhaustive and allowed_N is None:
+                    break  # nothing can be missing, and on a GPU the program would have to wait to see it
                 short_B = (found.entry_BK >= 0).sum(dim=1) < min(k, live)
                 if not bool(short_B.any()):
                     break
                 part = way(query_BD[short_B])
                 found.entry_BK[short_B], found.distance_BK[short_B] = part.entry_BK, part.distance_BK
             return found
+
+    @cached_property
+    def _exhaustive(self) -> bool:
+        """Whether all indexes compare everything."""
+        inner = [index.inner if isinstance(index, SubsetIndex) else index for index in self.indexes]
+        return all(isinstance(index, TorchIndex | ExactIndex) for index in inner)
 
     def live(self, allowed_N: Tensor | None) -> Tensor | None:
         """The allowed entries without pruned ones; None stands for all."""
@@ -104,5 +116,6 @@ class Searcher:
 
 
 def _count(mask_N: Tensor) -> int:
+    # On a GPU the program waits for it: only where there is a mask.
     # Adding up a mask makes numbers of all its places first; numpy counts them where they are.
     return int(mask_N.count_nonzero()) if mask_N.is_cuda else int(np.count_nonzero(mask_N.numpy()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -23,6 +24,9 @@ _COMPARED = 8
 _TRIED = 256
 FEWEST_PAIRS = 1000
 _STRANGE = 0.05
+# A sentence is asked about twice, for its guard and for its seeds: the last scores are kept, up to so many bytes.
+_LATEST = 64
+_BYTES = 1 << 25
 
 
 class Postings:
@@ -68,6 +72,8 @@ class SimilarSources:
         self.seen = sum(len(length) for length in seen)
         self._mean_length = max(1.0, sum(int(length.sum()) for length in seen) / max(1, self.seen))
         self._common = max(_FEW_PAIRS, int(_COMMON * self.seen))
+        latest = max(1, min(_LATEST, _BYTES // (4 * max(1, self.pairs))))
+        self._latest = lru_cache(maxsize=latest)(self._scores)
 
     def _seen(self, number: int) -> np.ndarray | slice:
         """Which pairs of a part can be found."""
@@ -101,7 +107,10 @@ class SimilarSources:
         return sum(int(np.asarray(mask)[part.pair_X[span]].sum()) for part, mask, span in parts)
 
     def scores(self, source: Sequence[int]) -> np.ndarray:
-        """How much each pair's source has in common with these subwords, [P]; 0 is nothing."""
+        """How much each pair's source has in common with these subwords, [P]; 0 is nothing. Not to be written to."""
+        return self._latest(tuple(source))
+
+    def _scores(self, source: tuple[int, ...]) -> np.ndarray:
         score_P = np.zeros(self.pairs, dtype=np.float32)
         for times, spans, rarity in self._telling(source):
             for part, start, span in zip(self._parts, self._starts, spans, strict=False):
@@ -110,6 +119,7 @@ class SimilarSources:
                 score_P[start : start + part.pairs][pair_X] += (times * rarity * gain_X).astype(np.float32)
         if self._seen_P is not None:
             score_P[~self._seen_P] = 0.0
+        score_P.flags.writeable = False
         return score_P
 
     def own_score(self, source: Sequence[int]) -> float:
@@ -135,6 +145,7 @@ class SimilarSources:
             return np.ones(count)  # there is nothing in it but what nearly all sources have
         score_P = self.scores(source)
         if without is not None:
+            score_P = score_P.copy()
             score_P[without] = 0.0
         # Most pairs have nothing in common with a sentence; a few zeros stand for all of those.
         candidate_X = np.append(score_P[score_P > 0], np.zeros(count, dtype=np.float32))

@@ -24,8 +24,9 @@ from nearmt.store.search import Searcher
 from nearmt.store.similar import Postings, SimilarSources
 from nearmt.timing import timed
 
-#: A sentence that reaches no more than this share of the usual familiarity is none of the store's business.
-STRANGE = 0.8
+#: Shares of the usual familiarity: a sentence that reaches no more than the first is none of the store's business,
+#: one that reaches the second is all the store's.
+TRUSTED = (0.8, 1.0)
 #: A source with this share of the score of the same source is as good as the same: one that is there is not strange.
 SAME = 0.99
 
@@ -242,9 +243,7 @@ class Snapshot:
 
     def similar(self, source: Sequence[int], count: int) -> Tensor:
         with timed("index/similar"):
-            pairs = self.similar_pairs(source, count)
-            none = torch.zeros(0, dtype=torch.long, device=self.device)
-            return torch.cat([none, *map(self.entries.of_pair, pairs)])
+            return self.entries.of_pairs(self.similar_pairs(source, count))
 
     def typical_familiarity(self) -> float | None:
         """How familiar nearly all of its own sources are to the store; None if it knows not all of them."""
@@ -252,7 +251,7 @@ class Snapshot:
         known = all(part.segment.knows_sources and part.postings.length_P.all() for part in self._parts)
         return self._similar.typical_familiarity() if known else None
 
-    def trust(self, source: Sequence[int]) -> float:
+    def trust(self, source: Sequence[int], trusted: tuple[float, float] = TRUSTED) -> float:
         familiar = self.calibration.familiar
         if familiar is None:
             return 1.0
@@ -261,4 +260,5 @@ class Snapshot:
         if best[-1] > SAME:
             return 1.0
         reached = float(best.mean()) / max(familiar, 1e-6)
-        return min(1.0, max(0.0, (reached - STRANGE) / (1.0 - STRANGE)))
+        strange, familiar = trusted
+        return min(1.0, max(0.0, (reached - strange) / (familiar - strange)))

@@ -1,0 +1,85 @@
+"""Translations of nearmt's own decoder against those of `transformers.generate`, in fp32, sentence by sentence.
+
+    python benchmarks/equivalence.py TSV [TSV ...] --limit 125 --out benchmarks/results/equivalence.json
+
+Where the two differ, both translations are scored by one forced decoding: they may differ only where the scores, per
+token, are within 1e-4 of each other. Exits with 1 if any other sentence differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from nearmt.bench import generate
+from nearmt.corpus import clean, read_pairs
+from nearmt.datastore.files import write_json
+from nearmt.decoding import SearchConfig, beam_search
+from nearmt.experiments.machine import describe_commit, describe_machine
+from nearmt.methods import make_method
+from nearmt.models import ModelConfig, TranslationModel, load_model
+from nearmt.models.embedded import load_embedded
+
+BATCH = 8
+#: Scores this near to each other, per token, are a tie.
+TIE = 1e-4
+
+
+def sources_of(paths: list[Path], limit: int, model: TranslationModel) -> list[list[int]]:
+    """Source tokens of the first lines of each file that fit the model, longest first."""
+    texts = [clean(pair.source) for path in paths for pair in read_pairs(path, limit=limit)]
+    found = [model.codec.source_ids(text) for text in texts if text]
+    return sorted((ids for ids in found if len(ids) < model.seq2seq.positions), key=len, reverse=True)
+
+
+def batches(sources: list[list[int]]) -> Iterator[list[list[int]]]:
+    return (sources[start : start + BATCH] for start in range(0, len(sources), BATCH))
+
+
+def score(model: TranslationModel, source: list[int], target: list[int]) -> float:
+    return float(model.seq2seq.score([source], [target])[0].mean())
+
+
+def compare(model: TranslationModel, weights: Any, sources: list[list[int]], beams: int) -> dict[str, Any]:
+    """How many translations are equal, how many tie, and the differences in score of all others."""
+    search, seq2seq, method = SearchConfig(beams=beams), model.seq2seq, make_method("plain", None, {})
+    decode = generate.decoder(weights, seq2seq, search)
+    equal, tied, others = 0, 0, []
+    for batch in batches(sources):
+        limit = max(search.limit(seq2seq, len(source)) for source in batch)
+        ours = beam_search(seq2seq, method, batch, [len(batch[0])] * len(batch), search)[0]
+        for source, mine, theirs in zip(batch, ours, decode(batch, limit), strict=True):
+            if mine.tokens == theirs:
+                equal += 1
+                continue
+            difference = score(model, source, mine.tokens) - score(model, source, theirs)
+            if abs(difference) <= TIE:
+                tied += 1
+            else:
+                others.append(difference)
+    return {"beams": beams, "sentences": len(sources), "equal": equal, "tied": tied, "others": others}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--limit", type=int, default=125, help="lines of each file")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    config = ModelConfig(device="cpu")
+    model, weights = load_model(config), load_embedded(config.model).eval()
+    sources = sources_of(given.files, given.limit, model)
+    found = [compare(model, weights, sources, beams) for beams in (1, 5)]
+    for row in found:
+        print(", ".join(f"{name} {value}" for name, value in row.items()))
+    if given.out:
+        result = {"machine": describe_machine(config), "commit": describe_commit(), "results": found}
+        write_json(given.out, result)
+    sys.exit(any(row["others"] for row in found))
+
+
+if __name__ == "__main__":
+    main()

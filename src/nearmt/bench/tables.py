@@ -1,0 +1,134 @@
+"""Tables of benchmarks, from their reports alone: speed, building, growth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nearmt.bench.profile import OTHER, PARTS, UNNAMED
+
+
+def speed_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Headings, then a row for every system, batch size and beam; columns in which nothing stands are left out."""
+    cells = [_speed_cells(cell, report["reference"]) for cell in report["cells"]]
+    return _without_empty(cells)
+
+
+def _speed_cells(cell: dict[str, Any], reference: str) -> dict[str, str]:
+    low, high = cell["quartiles"]
+    return {
+        "system": f"{cell['system']} {cell['precision']}",
+        "batch": str(cell["batch_size"]),
+        "beam": str(cell["beams"]),
+        "tokens/s": f"{cell['tokens_per_second']:.0f}",
+        "quartiles": f"{low:.0f}-{high:.0f}",
+        f"× {reference.replace(':', ' ')}": _ratio(cell, "to_reference"),
+        "× plain": _ratio(cell, "to_plain"),
+        "recall@8": _number(cell.get("recall"), ".3f"),
+        "BLEU": _number(cell.get("bleu"), ".2f"),
+        "exact": _number(cell.get("exact_bleu"), ".2f"),
+    }
+
+
+def share_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Headings, then for nearmt's systems the share of the time by part, in percent."""
+    rows = []
+    for cell in report["cells"]:
+        if "shares" in cell:
+            shares = {part: _number(_percent(cell["shares"].get(part)), ".1f") for part in (*PARTS, OTHER, UNNAMED)}
+            name = {"system": f"{cell['system']} {cell['precision']}", "batch": str(cell["batch_size"])}
+            rows.append({**name, "beam": str(cell["beams"]), **shares})
+    return _without_empty(rows)
+
+
+def building_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Headings, then a row for every precision."""
+    rows = []
+    for cell in report["cells"]:
+        low, high = cell["ratio_quartiles"]
+        rows.append(
+            {
+                "precision": cell["precision"],
+                "forced decoding, tokens/s": f"{cell['forced']:.0f}",
+                "building, tokens/s": f"{cell['building']:.0f}",
+                "ratio": f"{cell['ratio']:.2f}",
+                "quartiles": f"{low:.2f}-{high:.2f}",
+                "transformers forward, tokens/s": _number(cell.get("transformers"), ".0f"),
+            }
+        )
+    return _without_empty(rows)
+
+
+def growth_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Headings, then a row for every size."""
+    rows = []
+    for cell in report["cells"]:
+        steps = {f"{name} step, ms": f"{ms:.1f}" for name, ms in cell["step_milliseconds"].items()}
+        rows.append(
+            {
+                "entries": f"{cell['entries']:,}",
+                "keys": cell["keys"],
+                "index": cell["index"],
+                "probes": str(cell["effort"] or ""),
+                "recall@8": f"{cell['recall']:.3f}",
+                "search, ms": f"{cell['search_milliseconds']:.2f}",
+                **steps,
+            }
+        )
+    return _without_empty(rows)
+
+
+#: By what a report says it is: caption of the table, and how its rows are made.
+TABLES = {
+    "speed": {"Speed": speed_rows, "Where the time goes, in percent": share_rows},
+    "building": {"Building": building_rows},
+    "growth": {"Growth": growth_rows},
+}
+
+
+def markdown(report: dict[str, Any], short: bool = False) -> str:
+    """All tables of a report below a line that says what was measured where; `short`: only the first."""
+    parts = [caption(report)]
+    for title, rows in TABLES[report["benchmark"]].items():
+        found = rows(report)
+        if len(found) > 1:
+            parts += [f"{title}:", markdown_table(found)]
+        if short:
+            break
+    return "\n\n".join(parts)
+
+
+def caption(report: dict[str, Any]) -> str:
+    machine = report["machine"]
+    where = machine["cpu"] if machine["device"] == "cpu" else machine["device"]
+    entries = f", {report['datastore']['entries']:,} entries" if "datastore" in report else ""
+    return (
+        f"{report['data']}{entries}; {where}, {machine['threads']} threads, torch {machine['torch']}; "
+        f"{report['date'][:10]}, commit {report['commit']}"
+    )
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    rule = ["---", *["---:"] * (len(rows[0]) - 1)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in [rows[0], rule, *rows[1:]])
+
+
+def _without_empty(rows: list[dict[str, str]]) -> list[list[str]]:
+    headings = list(dict.fromkeys(heading for row in rows for heading in row))
+    shown = [heading for heading in headings if any(row.get(heading) for row in rows)]
+    return [shown, *([row.get(heading, "") for heading in shown] for row in rows)]
+
+
+def _ratio(cell: dict[str, Any], name: str) -> str:
+    if name not in cell:
+        return ""
+    low, high = cell[f"{name}_quartiles"]
+    return f"{cell[name]:.2f} ({low:.2f}-{high:.2f})"
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)

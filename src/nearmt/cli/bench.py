@@ -1,0 +1,92 @@
+"""nearmt bench"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nearmt.bench import Bench, BenchConfig, opened
+from nearmt.bench.tables import caption, share_rows, speed_rows
+from nearmt.cli.console import open_output, progress_bar, warn
+from nearmt.cli.manual import ManualCommand
+from nearmt.cli.options import config_options, pick
+from nearmt.corpus import read_pairs
+from nearmt.datastore.files import json_text, write_json
+from nearmt.errors import ConfigError, OutputError
+
+
+@click.command(cls=ManualCommand)
+@click.option(
+    "--data",
+    required=True,
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="pairs whose sources are translated; give it twice for two aligned files",
+)
+@click.option("--out", type=click.Path(path_type=Path), help="also write everything as JSON here")
+@click.option("--json", "as_json", is_flag=True, help="print JSON instead of tables")
+@config_options(BenchConfig)
+def command(data: tuple[Path, ...], out: Path | None, as_json: bool, **options: Any) -> None:
+    """Measure how fast nearmt and others translate: in one run, in turns, several times.
+
+    All systems translate the first block of sentences, then all the second, and so on; who begins changes.
+    So whatever else the machine does disturbs all alike, and the ratios between systems hold where absolute
+    numbers do not. Tokens a second are those of the best translations, end of sentence included, over the
+    time of translating, loading excluded. A system that cannot run is named with the reason.
+
+    \b
+    nearmt bench --data test.tsv --datastore memory --threads 2 --out speed.json
+    nearmt bench --data test.tsv --datastore memory --systems plain,chunk --precisions fp32 --beams 1 --limit 4
+    """
+    settings = {key.replace("_", "-"): found for key, found in options.items() if found is not None}
+    config = pick(BenchConfig, settings)
+    read_pairs(*data)  # a missing file or an unknown format is found before anything is loaded
+    if out is not None and not out.parent.is_dir():
+        raise OutputError(f"{out}: cannot be written (there is no folder {out.parent})")
+    with opened(config) as workbench:
+        languages = workbench.model("fp32").language_pair
+        pairs = read_pairs(*data, source_lang=languages[0], target_lang=languages[1], limit=config.limit)
+        bench = Bench.of(workbench, pairs, _name(data), progress_bar)
+        for report in bench.run():
+            if out is not None:
+                write_json(out, report)  # what is there so far is kept
+        report = bench.report()
+    _warn_about(report["not_run"])
+    if not report["cells"]:
+        raise ConfigError("no system could run; name others with --systems and --precisions")
+    _show(report, as_json)
+
+
+def _name(data: tuple[Path, ...]) -> str:
+    """What was translated, without this machine's folders."""
+    return " ".join(str(Path(*path.absolute().parts[-2:])) for path in data)
+
+
+def _warn_about(not_run: list[dict[str, Any]]) -> None:
+    """A line for each system and reason, whatever the batch sizes."""
+    found: dict[tuple[str, str], None] = {}
+    for cell in not_run:
+        found[f"{cell['system']} {cell['precision']}", cell["reason"]] = None
+    for name, reason in found:
+        warn(f"{name}: not run: {reason}")
+
+
+def _show(report: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        with open_output(None) as file:
+            file.write(json_text(report))
+        return
+    click.echo(caption(report))
+    for rows in (speed_rows(report), share_rows(report)):
+        if len(rows) > 1:
+            _print_table(rows)
+
+
+def _print_table(rows: list[list[str]]) -> None:
+    """Columns as wide as they have to be: a table that is cut off is of no use."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in [[""] * len(widths), *rows]:
+        first, *others = zip(row, widths, strict=True)
+        click.echo("  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]).rstrip())

@@ -1,0 +1,18 @@
+"""Numbers of rows, from Python to where the tensors are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def on_device(numbers: Sequence[int], device: torch.device) -> Tensor:
+    """A tensor of them; on a GPU the program does not wait for the copy."""
+    return torch.tensor(numbers).to(device, non_blocking=True)
+
+
+def chosen(numbers: Sequence[int], count: int, device: torch.device) -> Tensor | slice:
+    """What selects some of `count` rows, ascending: all of them are selected without a copy."""
+    return slice(None) if len(numbers) == count else on_device(numbers, device)

@@ -1,0 +1,73 @@
+"""Side by side is the same work as one after the other."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+import torch
+
+from nearmt.threads import side_by_side
+from nearmt.timing import Timings, timed
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_results_come_with_their_numbers() -> None:
+    found = dict(side_by_side([partial(pow, number, 2) for number in range(20)]))
+    assert found == {number: number * number for number in range(20)}
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_two_tasks_run_at_the_same_time_on_one_thread_each() -> None:
+    both = threading.Barrier(2, timeout=60)
+
+    def task() -> int:
+        both.wait()  # returns only if another task has come here too
+        return torch.get_num_threads()
+
+    assert sorted(side_by_side([task, task])) == [(0, 1), (1, 1)]
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_timers_hear_what_workers_do() -> None:
+    def task() -> None:
+        with timed("work"):
+            pass
+
+    timings = Timings()
+    with timings.active():
+        list(side_by_side([task] * 5))
+    assert timings.calls["work"] == 5
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_an_error_ends_the_work_and_leaves_the_threads_as_they_were() -> None:
+    begun = []
+
+    def task(number: int) -> None:
+        begun.append(number)
+        if number == 1:
+            raise ValueError("one")
+
+    with pytest.raises(ValueError, match="one"):
+        list(side_by_side([partial(task, number) for number in range(1000)]))
+    assert len(begun) < 1000 and torch.get_num_threads() == 2
+
+
+def test_one_thread_takes_one_task_after_the_other() -> None:
+    torch.set_num_threads(1)
+    order: list[int] = []
+    found = side_by_side([partial(order.append, number) for number in range(3)])
+    next(found)
+    assert order == [0]
