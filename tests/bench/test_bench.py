@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from nearmt.bench import Bench, BenchConfig, Workbench, generate, opened
+from nearmt.bench import Bench, BenchConfig, Workbench, ctranslate2, generate, opened
 from nearmt.bench.measuring import BLOCK, Measured, blocks_of, quartiles, ratios, sorted_by_length, take_turns
 from nearmt.bench.profile import OTHER, PARTS, UNNAMED, part_of, shares
 from nearmt.bench.quality import queries_of, recall
 from nearmt.bench.runners import Batch, Cell, Output, PeerRunner, Runner
 from nearmt.bench.tables import TABLES, markdown
+from nearmt.bench.workbench import threads_set
 from nearmt.contracts import Pair
 from nearmt.datastore.files import write_json
 from nearmt.decoding import SearchConfig, beam_search
@@ -121,10 +123,19 @@ def test_ctranslate2_is_the_same_model(workbench: Workbench, tiny_pairs: list[Pa
     sources = [model.codec.source_ids(pair.source) for pair in tiny_pairs[:9]]
     targets = [model.codec.target_ids(pair.target) for pair in tiny_pairs[:9]]
     sides = [[[piece_of[token] for token in row] for row in side] for side in (sources, [row[:-1] for row in targets])]
-    scores = workbench._load_peer("ctranslate2", "fp32").score_batch(*sides)
+    scores = ctranslate2.load(workbench._converted, "fp32", "cpu", 1).score_batch(*sides)
     for score, wanted_T in zip(scores, model.seq2seq.score(sources, targets), strict=True):
         assert score.log_probs == pytest.approx(wanted_T.tolist(), abs=1e-3)
     assert len(workbench.runner(Cell("ctranslate2", "int8", 4, 3)).translate(texts)) == 9
+
+
+def test_ctranslate2_does_not_meddle_with_threads(workbench: Workbench, tiny_pairs: list[Pair]) -> None:
+    """In the same process it sets the threads of torch to its own number."""
+    pytest.importorskip("ctranslate2")
+    with threads_set(3):
+        workbench.runner(Cell("ctranslate2", "fp32", 4, 1)).translate([pair.source for pair in tiny_pairs[:3]])
+        assert torch.get_num_threads() == 3
+    assert torch.get_num_threads() == 1
 
 
 def test_own_systems_are_translators(workbench: Workbench, tiny_pairs: list[Pair], tiny_store: Datastore) -> None:
@@ -204,6 +215,7 @@ def test_numbers() -> None:
     mine = Measured(cell, "", [[1.0, 1.0], [1.0, 9.0], [1.0, 3.0]], [Output("a", 8), Output("b", 8)])
     other = Measured(cell, "", [[2.0, 2.0], [2.0, 18.0], [2.0, 6.0]], [Output("a", 4), Output("b", 4)])
     assert mine.speed == 16 / (1.0 + 3.0)  # a disturbed block does not count
+    assert mine.speed_quartiles == (16 / (1.0 + 6.0), 16 / (1.0 + 2.0))
     assert mine.speeds == [8.0, 1.6, 4.0]
     assert ratios(mine, other) == [4.0, 4.0, 4.0]
     assert quartiles([1.0, 2.0, 3.0, 4.0, 5.0]) == (2.0, 4.0) and quartiles([7.0]) == (7.0, 7.0)

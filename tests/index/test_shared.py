@@ -204,3 +204,35 @@ def test_small_and_large_flat_segments_alike(entries: int) -> None:
     index = TorchIndex(torch.from_numpy(key))
     for _ in range(2):
         assert as_sets(index.nominate(query, 8, None)) == as_sets(brute_force(query, key, 8))
+
+
+@pytest.mark.parametrize("factory", ["IVF16,SQ8", "IVF16,SQ8_direct_signed"])
+def test_cells_are_those_that_faiss_finds(factory: str) -> None:
+    quantiser, query = quantiser_of(factory), made_queries(30).numpy()
+    scaled = query if quantiser.unit is None else query / np.float32(quantiser.unit)
+    distance, cell = quantiser._nearest_cells(scaled, 5)
+    expected_distance, expected = quantiser.coarse.search(scaled, 5)
+    np.testing.assert_array_equal(cell, expected)
+    np.testing.assert_allclose(distance, expected_distance, rtol=1e-3, atol=1e-2)
+
+
+def test_far_cells_are_left_out_unless_all_are_asked_for() -> None:
+    quantiser, query = quantiser_of("IVF16,SQ8_direct_signed"), made_queries(30).numpy()
+    for probes in (1, 4, 15):
+        assigned = quantiser.assign(query, probes)
+        distance, used = assigned.distance_BP, assigned.cell_BP >= 0
+        assert used[:, 0].all()
+        np.testing.assert_array_equal(used, distance <= distance[:, :1] * (1 + probes / 64))
+    assert (quantiser.assign(query, 16).cell_BP >= 0).all()
+    assert (quantiser_of("IVF16,SQ8").assign(query, 4).cell_BP >= 0).all()
+
+
+def test_keys_beyond_the_numbers_are_cut_off() -> None:
+    key = made_keys(ENTRIES).astype(np.float32)
+    key[7] *= 1e4
+    quantiser = Quantiser.train(key, "IVF16,SQ8_direct_signed")
+    index = quantiser.index(key)
+    index.effort = 16
+    query = torch.from_numpy(key[[3, 7]])
+    found = index.nominate(query, 8, None)
+    assert 3 in found[0].tolist() and 7 in found[1].tolist()

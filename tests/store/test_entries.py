@@ -81,6 +81,14 @@ def test_pair_of_every_entry(store: Datastore, targets: list[list[int]]) -> None
         store.pair_of(len(store))
 
 
+@pytest.mark.parametrize("numbers", [[], [0], [23, 0, 5, 6, 5], list(range(24))])
+def test_entries_of_pairs_one_after_the_other(numbers: list[int], store: Datastore, targets: list[list[int]]) -> None:
+    entries = store.snapshot().entries
+    found = entries.of_pairs(numbers)
+    assert entries.tokens(found).tolist() == [token for number in numbers for token in targets[number]]
+    assert entries.pair_numbers(found).tolist() == [number for number in numbers for _ in targets[number]]
+
+
 def test_keys_by_number_in_any_order_and_width(store: Datastore) -> None:
     every = all_keys(store)
     place = torch.randperm(len(store), generator=torch.Generator().manual_seed(0))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from nearmt.bench.runners import Batch, Decode
 from nearmt.decoding import SearchConfig
@@ -76,10 +77,11 @@ def _start_tokens_as_they_are() -> Iterator[None]:
         loaders._MODEL_LOADERS["MarianConfig"] = usual
 
 
-def load(folder: Path, precision: str, device: torch.device, threads: int) -> Any:
-    """Batches run side by side, one on each thread, as nearmt's do: that is faster than all threads on one batch."""
+def load(folder: Path, precision: str, device: str, threads: int) -> Any:
+    """Its translator. Batches run side by side, one on each thread, as nearmt's do."""
     engine = import_ctranslate2()
-    place = {"device": device.type, "device_index": device.index or 0}
+    kind, _, number = device.partition(":")
+    place = {"device": kind, "device_index": int(number or 0)}
     try:
         return engine.Translator(
             str(folder), **place, compute_type=_TYPES[precision], inter_threads=threads, intra_threads=1
@@ -88,27 +90,60 @@ def load(folder: Path, precision: str, device: torch.device, threads: int) -> An
         raise ModelError(f"ctranslate2: {' '.join(str(error).split())}") from error
 
 
-def decoder(engine: Any, model: TranslationModel, search: SearchConfig) -> Decode:
+class Engine:
+    """A translator in a process of its own: it sets the number of OpenMP threads, and torch's with it."""
+
+    def __init__(self, *loaded: Any) -> None:
+        """As `load` wants it."""
+        self._pool = ProcessPoolExecutor(1, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN))
+        try:
+            self._pool.submit(_open, *loaded).result()
+        except BaseException:
+            self.close()
+            raise
+
+    def translate(self, sources: list[list[str]], settings: dict[str, Any]) -> list[list[str]]:
+        return self._pool.submit(_translate, sources, settings).result()
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+
+#: Of the process that runs it.
+_opened: list[Any] = []
+
+
+def _open(*loaded: Any) -> None:
+    _opened[:] = [load(*loaded)]
+
+
+def _translate(sources: list[list[str]], settings: dict[str, Any]) -> list[list[str]]:
+    return [list(result.hypotheses[0]) for result in _opened[0].translate_batch(sources, **settings)]
+
+
+def decoder(engine: Engine, model: TranslationModel, search: SearchConfig) -> Decode:
     """Its beam search. It stops as soon as a full beam has ended, which nearmt and `transformers` do not."""
     number_of = model.codec.vocabulary()
     piece_of = {number: piece for piece, number in number_of.items()}
     first = model.seq2seq.forced_first
-    prefix = None if first is None else [piece_of[first]]
+    prefix = [] if first is None else [piece_of[first]]
+    usual = {
+        "beam_size": search.beams,
+        "length_penalty": search.length_penalty,
+        "max_input_length": 0,
+        "suppress_sequences": [[piece_of[model.seq2seq.pad_id]]],
+        "return_end_token": True,
+    }
 
     def decode(batches: list[Batch]) -> list[list[int]]:
-        sources = [row for batch, _ in batches for row in batch]
-        found = engine.translate_batch(
-            [[piece_of[token] for token in row] for row in sources],
-            target_prefix=None if prefix is None else [prefix] * len(sources),
-            beam_size=search.beams,
-            length_penalty=search.length_penalty,
-            max_batch_size=max(len(batch) for batch, _ in batches),
-            max_decoding_length=max(limit for _, limit in batches),
-            max_input_length=0,
-            suppress_sequences=[[piece_of[model.seq2seq.pad_id]]],
-            return_end_token=True,
-        )
-        skipped = 0 if prefix is None else 1
-        return [[number_of[piece] for piece in result.hypotheses[0][skipped:]] for result in found]
+        sources = [[piece_of[token] for token in row] for batch, _ in batches for row in batch]
+        settings = {
+            **usual,
+            "target_prefix": [prefix] * len(sources) if prefix else None,
+            "max_batch_size": max(len(batch) for batch, _ in batches),
+            "max_decoding_length": max(limit for _, limit in batches),
+        }
+        found = engine.translate(sources, settings)
+        return [[number_of[piece] for piece in pieces[len(prefix) :]] for pieces in found]
 
     return decode

@@ -36,6 +36,12 @@ class Measured:
         return self.tokens / seconds
 
     @property
+    def speed_quartiles(self) -> tuple[float, float]:
+        """The same of the blocks' quartiles."""
+        fast, slow = zip(*(quartiles(times) for times in zip(*self.seconds, strict=True)), strict=True)
+        return self.tokens / sum(slow), self.tokens / sum(fast)
+
+    @property
     def speeds(self) -> list[float]:
         """Tokens a second of each repeat."""
         return [self.tokens / sum(blocks) for blocks in self.seconds]

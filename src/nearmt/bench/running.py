@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -162,7 +163,7 @@ def _timed(measured: Measured) -> dict[str, Any]:
     return {
         **vars(measured.cell),
         "tokens_per_second": round(measured.speed, 1),
-        "quartiles": _rounded(quartiles(measured.speeds), 1),
+        "quartiles": _rounded(measured.speed_quartiles, 1),
         "tokens": measured.tokens,
         "seconds": [round(sum(blocks), 3) for blocks in measured.seconds],
         "searches_per_sentence": round(sum(output.searches for output in measured.outputs) / len(measured.outputs), 2),
@@ -173,10 +174,11 @@ def _beside(name: str, measured: Measured, other: Measured | None) -> dict[str, 
     """How many times as fast as another system of the same run, and how often both say the same."""
     if other is None:
         return {}
+    found = ratios(measured, other)
     same = sum(mine.text == its.text for mine, its in zip(measured.outputs, other.outputs, strict=True))
     return {
-        f"to_{name}": round(measured.speed / other.speed, 3),
-        f"to_{name}_quartiles": _rounded(quartiles(ratios(measured, other)), 3),
+        f"to_{name}": round(statistics.median(found), 3),
+        f"to_{name}_quartiles": _rounded(quartiles(found), 3),
         **({"same_as_reference": round(same / len(measured.outputs), 3)} if name == "reference" else {}),
     }
 

@@ -129,8 +129,14 @@ class Workbench:
         if key not in self._loaded and system == "transformers":
             self._loaded[key] = generate.load_weights(self._model_folder, precision, self.device)
         elif key not in self._loaded:
-            self._loaded[key] = ctranslate2.load(self._converted, precision, self.device, self.at_a_time)
+            self._loaded[key] = ctranslate2.Engine(self._converted, precision, str(self.device), self.at_a_time)
         return self._loaded[key]
+
+    def close(self) -> None:
+        """End the processes of other programs."""
+        for loaded in self._loaded.values():
+            if isinstance(loaded, ctranslate2.Engine):
+                loaded.close()
 
     @functools.cached_property
     def _converted(self) -> Path:
@@ -151,7 +157,11 @@ class Workbench:
 def opened(config: BenchConfig) -> Iterator[Workbench]:
     """A workbench with as many threads as were asked for; what it writes goes when it is done."""
     with tempfile.TemporaryDirectory() as folder, threads_set(config.threads):
-        yield Workbench(config, Path(folder))
+        workbench = Workbench(config, Path(folder))
+        try:
+            yield workbench
+        finally:
+            workbench.close()
 
 
 @contextmanager

@@ -182,8 +182,10 @@ def flat_centres(index: Any) -> Tensor | None:
     if not isinstance(index, faiss.IndexIVF):
         return None
     coarse = _inner(index.quantizer)
-    if not isinstance(coarse, faiss.IndexFlatL2):
+    if not (isinstance(coarse, faiss.IndexFlat) and coarse.metric_type == faiss.METRIC_L2):
         return None
+    if not coarse.ntotal:
+        return torch.zeros(0, coarse.d)
     centre_X = faiss.rev_swig_ptr(coarse.get_xb(), coarse.ntotal * coarse.d)
     return torch.from_numpy(centre_X).view(coarse.ntotal, coarse.d)
 

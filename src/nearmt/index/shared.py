@@ -26,10 +26,14 @@ from nearmt.index.faiss import (
     write,
 )
 
+#: With n probes, cells are left out whose centres are more than 1 + n / 64 times as far (squared) as the nearest:
+#: a query in the middle of a cell needs few of them, one between cells many.
+_REACH = 64
+
 
 @dataclass(frozen=True)
 class Assignment:
-    """Queries, the cells in which their neighbours are looked for, and how far the centres of these are."""
+    """Queries, the cells in which their neighbours are looked for (-1: none), and how far their centres are."""
 
     query_BD: np.ndarray
     cell_BP: np.ndarray
@@ -67,19 +71,27 @@ class Quantiser:
         return index
 
     def assign(self, query_BD: np.ndarray, probes: int) -> Assignment:
+        """The cells with the nearest centres, at most so many."""
         probes = min(probes, self.coarse.ntotal)
         # Cells are found for the query itself; only codes are compared with what it is rounded to.
         scaled_BD = query_BD if self.unit is None else query_BD * np.float32(1 / self.unit)
-        code_BD = coded(query_BD, self.unit)
+        distance_BP, cell_BP = self._nearest_cells(scaled_BD, probes)
+        # Indexes from before there were units found their effort without this.
+        if self.unit is not None and probes < self.coarse.ntotal:
+            cell_BP[distance_BP > distance_BP[:, :1] * (1 + probes / _REACH)] = -1
+        return Assignment(coded(query_BD, self.unit), cell_BP, distance_BP)
+
+    def _nearest_cells(self, scaled_BD: np.ndarray, probes: int) -> tuple[np.ndarray, np.ndarray]:
+        """Squared distances and numbers, the nearest first."""
         if self._centres is None:
             distance_BP, cell_BP = self.coarse.search(scaled_BD, probes)
-            return Assignment(code_BD, cell_BP, distance_BP)
+            return distance_BP, cell_BP
         # What FAISS does, in a third of the time.
         centre_CD, squared_C = self._centres
         scaled = torch.from_numpy(scaled_BD)
         nearest = torch.addmm(squared_C, scaled, centre_CD.T, alpha=-2.0).topk(probes, dim=1, largest=False)
-        distance_BP = nearest.values + scaled.square().sum(dim=1, keepdim=True)
-        return Assignment(code_BD, nearest.indices.numpy(), distance_BP.numpy())
+        distance = nearest.values + scaled.square().sum(dim=1, keepdim=True)
+        return distance.clamp_(min=0.0).numpy(), nearest.indices.numpy()
 
     @cached_property
     def _centres(self) -> tuple[Tensor, Tensor] | None:
