@@ -248,7 +248,16 @@ def test_shares_add_up_and_no_timer_is_lost() -> None:
     timings = Timings({"model/encode": 1.0, "model/new": 1.0, "index/search": 2.0, "brand/new": 3.0}, elapsed=10.0)
     found = shares(timings)
     assert found == {"encoder": 0.1, "decoder layers": 0.1, "search": 0.2, OTHER: 0.3, UNNAMED: 0.3}
-    known = ["model/encode", "model/step", "index/search", "index/similar", "cache/search", "mix", "beam/top"]
+    known = [
+        "model/encode",
+        "model/layers",
+        "model/output",
+        "index/search",
+        "index/similar",
+        "cache/search",
+        "mix",
+        "beam/top",
+    ]
     assert {part_of(name) for name in known} <= set(PARTS)
 
 

@@ -224,7 +224,15 @@ def test_timings(nearmt: Nearmt, store: Path, tmp_path: Path) -> None:
     path = written(tmp_path / "a.txt", "die pumpe\n")
     result = nearmt("translate", path, "--datastore", store, "--timings", *FAST)
     assert result.code == 0
-    for name in ("model/step", "index/search", "cache/search", "mix", "model/load", "everything else"):
+    for name in (
+        "model/layers",
+        "model/output",
+        "index/search",
+        "cache/search",
+        "mix",
+        "model/load",
+        "everything else",
+    ):
         assert name in result.err
 
 

@@ -30,7 +30,7 @@ COMMANDS = {
     "train-adaptive": "Train a network that weighs neighbours.",
     "finetune": "Train a model on a memory, for comparison.",
     "experiment": "Measure the systems of the paper.",
-    "bench": "Measure how fast systems translate.",
+    "bench": "Measure how fast nearmt and others translate.",
     "inspect": "Look at translation memories before they are used.",
     "info": "Show what a datastore holds.",
     "export": "Write a datastore's pairs as a file.",

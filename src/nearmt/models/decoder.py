@@ -135,10 +135,14 @@ def _bias(seen: Tensor, dtype: torch.dtype) -> Tensor:
 
 def _joined(parts: Sequence[Any]) -> nn.Linear:
     """One linear layer that gives the outputs of several, one after the other."""
-    weight_OI = torch.cat([part.weight for part in parts])
-    joined = nn.Linear(weight_OI.shape[1], len(weight_OI), bias=any(part.bias is not None for part in parts))
+    weight_OI = torch.cat([part.weight.detach() for part in parts])
+    # On no device at first: weights of its own would be drawn at random, and thrown away.
+    has_bias = any(part.bias is not None for part in parts)
+    joined = nn.Linear(weight_OI.shape[1], len(weight_OI), bias=has_bias, device="meta")
     joined.weight = nn.Parameter(weight_OI, requires_grad=False)
     if joined.bias is not None:
-        biases = [part.weight.new_zeros(len(part.weight)) if part.bias is None else part.bias for part in parts]
+        biases = [
+            part.weight.new_zeros(len(part.weight)) if part.bias is None else part.bias.detach() for part in parts
+        ]
         joined.bias = nn.Parameter(torch.cat(biases), requires_grad=False)
     return joined

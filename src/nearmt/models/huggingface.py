@@ -50,6 +50,12 @@ class Seq2SeqModel:
         locate = self.family.output_projection if at_output else self.family.last_feed_forward
         self._probe = KeyProbe(locate(model), time_first=self.family.time_first and not at_output)
 
+    def follow_weights(self) -> None:
+        """Take over weights that were trained since: some are held joined, as copies."""
+        assert self.precision != "int8"  # nobody trains those
+        parts = self.family.decoder(self._model)
+        self._decoder = StepDecoder(parts, JoinedLinears(parts.layers), self.key_layer)
+
     def _read_generation_config(self, model: PreTrainedModel) -> None:
         config, settings = model.config, model.generation_config
         assert settings is not None

@@ -117,6 +117,7 @@ def train_into(
     start = time.perf_counter()
     with _memory_of(config, model):
         outcome = train(model, data.train, data.dev, config, progress, on_epoch)
+        model.translation.seq2seq.follow_weights()
         seconds = time.perf_counter() - start
         judged = data.dev_pairs[: config.dev_limit]
         bleu, bleu_signature = dev_bleu(model.translation, judged) if judged else (None, None)
