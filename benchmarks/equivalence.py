@@ -51,7 +51,7 @@ def compare(model: TranslationModel, weights: Any, sources: list[list[int]], bea
     for batch in batches(sources):
         limit = max(search.limit(seq2seq, len(source)) for source in batch)
         ours = beam_search(seq2seq, method, batch, [len(batch[0])] * len(batch), search)[0]
-        for source, mine, theirs in zip(batch, ours, decode(batch, limit), strict=True):
+        for source, mine, theirs in zip(batch, ours, decode([(batch, limit)]), strict=True):
             if mine.tokens == theirs:
                 equal += 1
                 continue

@@ -17,7 +17,7 @@ SEEDS = (0, 1, 2, 3)
 
 def generated(hf: Any, model: Seq2SeqModel, sources: list[list[int]], **settings: Any) -> tuple[list[list[int]], Any]:
     """What generate() returns, without start token, forced language and padding."""
-    token, mask = model._pad(sources)
+    token, mask = model.padded(sources)
     # The keys that nearmt asks generate() to equal; greedy search knows neither penalty nor stopping.
     if settings["num_beams"] > 1:
         settings["early_stopping"] = False

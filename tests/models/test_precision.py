@@ -41,6 +41,14 @@ def made(inputs: int, outputs: int, bias: bool = True) -> nn.Linear:
     return nn.Linear(inputs, outputs, bias=bias).requires_grad_(False)
 
 
+def layer_of(weight_OI: Tensor, bias_O: Tensor | None = None) -> Int8Linear:
+    linear = nn.Linear(weight_OI.shape[1], len(weight_OI), bias=bias_O is not None).requires_grad_(False)
+    linear.weight.copy_(weight_OI)
+    if bias_O is not None:
+        linear.bias.copy_(bias_O)
+    return Int8Linear(linear)
+
+
 def rows_of(count: int, width: int) -> Tensor:
     """Rows of very different sizes."""
     row_RI = torch.randn(count, width, generator=torch.Generator().manual_seed(width))
@@ -123,8 +131,8 @@ def test_layers_on_top_of_each_other() -> None:
     weight_OI = torch.cat([part.weight for part in parts])
     bias_O = torch.cat([part.bias for part in parts])
     expected = torch.cat([Int8Linear(part)(row_RI) for part in parts], dim=1)
-    assert torch.equal(Int8Linear.of(weight_OI, bias_O)(row_RI), expected)
-    assert torch.equal(Int8Linear.of(weight_OI)(row_RI), Int8Linear.of(weight_OI, torch.zeros(60))(row_RI))
+    assert torch.equal(layer_of(weight_OI, bias_O)(row_RI), expected)
+    assert torch.equal(layer_of(weight_OI)(row_RI), layer_of(weight_OI, torch.zeros(60))(row_RI))
 
 
 def test_int8_weights_stay_what_they_are() -> None:
@@ -132,7 +140,7 @@ def test_int8_weights_stay_what_they_are() -> None:
     byte_OI = torch.randint(-127, 128, (40, 64), dtype=torch.int8)
     byte_OI[:, 5] = 127
     scale_O1 = torch.rand(40, 1).half().float() * 0.01
-    assert torch.equal(Int8Linear.of(byte_OI * scale_O1).weight, byte_OI)
+    assert torch.equal(layer_of(byte_OI * scale_O1).weight, byte_OI)
 
 
 def test_a_layer_can_be_copied() -> None:
@@ -149,12 +157,14 @@ from nearmt.models.precision import Int8Linear
 weight_OI = torch.full((40, 64), 0.5)
 weight_OI[::2] = -0.5
 weight_OI[3, ::2] = -0.5
+linear = torch.nn.Linear(64, 40, bias=False).requires_grad_(False)
+linear.weight.copy_(weight_OI)
 row_RI = torch.full((20, 64), 3.0)
 row_RI[1], row_RI[2, ::2], row_RI[3, 1::2] = -3.0, -3.0, 0.0
 plain = [kernel for kernel in integer._KERNELS if kernel[0] is integer._plain and integer._is_exact(*kernel)]
 for kernel in (integer._kernel(), plain[0]):
     integer._kernel = lambda: kernel
-    layer = Int8Linear.of(weight_OI)
+    layer = Int8Linear(linear)
     for rows in (1, 20):
         torch.testing.assert_close(layer(row_RI[:rows]), row_RI[:rows] @ weight_OI.t())
 """

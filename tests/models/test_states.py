@@ -88,8 +88,8 @@ def test_forced_keys_do_not_depend_on_the_batch(family: str, layer: str) -> None
 def test_stopping_at_the_key_changes_nothing(family: str, layer: str) -> None:
     hf = tiny_model(family, 5)
     model = Seq2SeqModel(hf, key_layer=layer)
-    token, mask = model._pad(random_sources(5))
-    decoder, _ = model._pad([[*model.prompt, *row] for row in made_targets()])
+    token, mask = model.padded(random_sources(5))
+    decoder, _ = model.padded([[*model.prompt, *row] for row in made_targets()])
     projected: list[int] = []
     projection = SUPPORTED[hf.config.model_type].output_projection(hf)
     projection.register_forward_hook(lambda *parts: projected.append(1))

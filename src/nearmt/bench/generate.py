@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from nearmt.bench.runners import Batch, Decode
 from nearmt.decoding import SearchConfig
@@ -45,26 +44,17 @@ def decoder(weights: Any, seq2seq: Seq2SeqModel, search: SearchConfig) -> Decode
     }
     if search.beams == 1:
         del settings["length_penalty"], settings["early_stopping"]  # it warns that greedy search has neither
-    device = seq2seq.device
 
     @torch.inference_mode()
     def decode(batches: list[Batch]) -> list[list[int]]:
         found: list[list[int]] = []
         for sources, limit in batches:
-            token_BS, mask_BS = _padded(sources, seq2seq.pad_id)
-            inputs = {"input_ids": token_BS.to(device), "attention_mask": mask_BS.to(device)}
-            rows = weights.generate(**inputs, **settings, max_new_tokens=limit).tolist()
+            token_BS, mask_BS = seq2seq.padded(sources)
+            rows = weights.generate(token_BS, attention_mask=mask_BS, **settings, max_new_tokens=limit).tolist()
             found += [_trimmed(row[len(seq2seq.prompt) :], seq2seq.eos_ids) for row in rows]
         return found
 
     return decode
-
-
-def _padded(rows: list[list[int]], pad: int) -> tuple[Tensor, Tensor]:
-    width = max(map(len, rows))
-    token_BS = torch.tensor([[*row, *[pad] * (width - len(row))] for row in rows])
-    mask_BS = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
-    return token_BS, mask_BS
 
 
 def _trimmed(row: list[int], eos_ids: list[int]) -> list[int]:

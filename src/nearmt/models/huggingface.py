@@ -79,7 +79,7 @@ class Seq2SeqModel:
     def encode(self, sources: Sequence[Sequence[int]]) -> DecoderState:
         """Encode sentences; one row each."""
         with timed("model/encode"):
-            token_BS, mask_BS = self._pad(sources)
+            token_BS, mask_BS = self.padded(sources)
             encoded = self._model.get_encoder()(input_ids=token_BS, attention_mask=mask_BS)
             return DecoderState(encoded.last_hidden_state, mask_BS)
 
@@ -147,8 +147,8 @@ class Seq2SeqModel:
 
     def _forced_inputs(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> dict[str, Any]:
         """A forward pass over whole targets. The last target token is predicted, never fed."""
-        source_BS, mask_BS = self._pad(sources)
-        decoder_BT, _ = self._pad([self.prompt + list(target[:-1]) for target in targets])
+        source_BS, mask_BS = self.padded(sources)
+        decoder_BT, _ = self.padded([self.prompt + list(target[:-1]) for target in targets])
         return {
             "input_ids": source_BS,
             "attention_mask": mask_BS,
@@ -156,7 +156,7 @@ class Seq2SeqModel:
             "use_cache": False,
         }
 
-    def _pad(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    def padded(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Token ids padded on the right and their mask, [B, longest]."""
         width = max(len(row) for row in rows)
         token = torch.tensor([[*row, *[self.pad_id] * (width - len(row))] for row in rows])

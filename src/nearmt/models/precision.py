@@ -30,16 +30,6 @@ class Int8Linear(nn.Module):
         self.register_buffer("bias_O", None if linear.bias is None else linear.bias.detach().float())
         self._product = product_with(self.weight, scale_O)
 
-    @classmethod
-    def of(cls, weight_OI: Tensor, bias_O: Tensor | None = None) -> Int8Linear:
-        """The layer of a weight, for instance of several that were laid on top of each other."""
-        outputs, inputs = weight_OI.shape
-        linear = nn.Linear(inputs, outputs, bias=bias_O is not None, device="meta")
-        linear.weight = nn.Parameter(weight_OI, requires_grad=False)
-        if bias_O is not None:
-            linear.bias = nn.Parameter(bias_O, requires_grad=False)
-        return cls(linear)
-
     def forward(self, input: Tensor) -> Tensor:
         row_RI = input.reshape(-1, self.in_features).float()
         top_R1 = row_RI.abs().amax(dim=1, keepdim=True)
