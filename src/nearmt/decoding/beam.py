@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,7 +13,7 @@ from nearmt.config import Config, option
 from nearmt.contracts import Method, Scores, Step
 from nearmt.decoding.candidates import best_candidates
 from nearmt.decoding.hypothesis import Candidate, Hypothesis, SentenceBeam, StepTrace
-from nearmt.decoding.state import SearchState
+from nearmt.decoding.state import Array, Chosen, SearchState
 from nearmt.models import Seq2SeqModel
 from nearmt.timing import timed
 
@@ -78,7 +79,7 @@ def beam_search(
         mixed = state.method.scores(step)
         tracer = None if before is None else Tracer(before, mixed.log_probs())
         ranked = _constrain(model, state, beams, length, mixed)
-        _advance(state, beams, ranked, length, tracer)
+        _advance(state, beams, ranked, length, step.time, tracer)
         newest_BT = state.prefix_BT[:, -1:]
     return [beam.best for beam in beams], state.method
 
@@ -99,7 +100,6 @@ def _start(
         prefix_BT=torch.tensor([model.prompt] * count, device=model.device),
         score_B=torch.zeros(count, device=model.device),
         sources=list(range(count)),
-        tokens=[()] * count,
         traces=[()] * count,
     )
 
@@ -119,38 +119,55 @@ def _constrain(
     return scores
 
 
-def _advance(state: SearchState, beams: list[SentenceBeam], scores: Scores, length: int, tracer: Tracer | None) -> None:
+def _advance(
+    state: SearchState, beams: list[SentenceBeam], scores: Scores, length: int, step: int, tracer: Tracer | None
+) -> None:
     """Pick the best continuations of every sentence and let the sentences decide what goes on."""
-    survivors: list[Candidate] = []
-    open_sources: list[int] = []
+    open_sources = list(dict.fromkeys(state.sources))
+    best_SK = _best_continuations(state, beams, scores, len(open_sources))
 
     def finish(candidate: Candidate, score: float, truncated: bool) -> Hypothesis:
-        tokens = [*state.tokens[candidate.row], candidate.token]
+        tokens = [*state.tokens(candidate.row), candidate.token]
         trace = tracer.extend(state, [candidate])[0] if tracer else ()
         return Hypothesis(tokens, score, truncated, trace)
 
-    for source, candidates in _best_candidates(state, beams, scores):
-        going_on = beams[source].advance(candidates, length, finish)
-        survivors += going_on
-        open_sources += [source] * len(going_on)
-    if survivors:
-        traces = tracer.extend(state, survivors) if tracer else [()] * len(survivors)
-        state.advance(survivors, open_sources, traces)
+    with timed("beam/choose"):
+        size, count = beams[0].size, best_SK.score.shape[1]
+        ends_SK = np.isin(best_SK.token, beams[0].eos_ids)
+        # Ranks of those that go on where nothing happens, as long as there are so many.
+        rank_SR = ends_SK.argsort(axis=1, kind="stable")[:, :size]
+        eventful_S = _eventful([beams[source] for source in open_sources], best_SK, ends_SK, rank_SR, length)
+        place_SR = (rank_SR + count * np.arange(len(rank_SR))[:, None]).tolist()
+        places, sources = list[int](), list[int]()
+        for place, source in enumerate(open_sources):
+            if eventful_S[place]:
+                ranks = beams[source].advance(best_SK.at(place).candidates(), length, step, finish)
+                place_SR[place] = [place * count + rank for rank in ranks]
+            places += place_SR[place]
+            sources += [source] * len(place_SR[place])
+    if places:
+        chosen_B = Chosen(*(part.reshape(-1) for part in best_SK)).at(places)
+        traces = tracer.extend(state, chosen_B.candidates()) if tracer else [()] * len(places)
+        state.advance(chosen_B, sources, traces)
     else:
         state.sources = []
 
 
-def _best_candidates(
-    state: SearchState, beams: list[SentenceBeam], scores: Scores
-) -> list[tuple[int, list[Candidate]]]:
-    """Per open sentence its best candidates, best first: enough that a full beam goes on even if all others end."""
+def _eventful(beams: list[SentenceBeam], best_SK: Chosen, ends_SK: Array, rank_SR: Array, length: int) -> Array:
+    """Which sentences have something to decide, [S]: a hypothesis ends, a bound is reached, nothing better can come."""
+    size, norm = beams[0].size, length ** beams[0].length_penalty
+    leader_S = np.take_along_axis(best_SK.score, rank_SR[:, :1], axis=1)[:, 0]
+    few_S = (~ends_SK).sum(axis=1) < size
+    at_limit_S = np.array([length >= beam.limit for beam in beams])
+    beaten_S = leader_S / norm <= np.array([beam.bar for beam in beams])
+    eventful_S: Array = ends_SK[:, :size].any(axis=1) | few_S | at_limit_S | beaten_S
+    return eventful_S
+
+
+def _best_continuations(state: SearchState, beams: list[SentenceBeam], scores: Scores, sentences: int) -> Chosen:
+    """Per open sentence its best, best first, [S, K]: enough that a full beam goes on even if all others end."""
     with timed("beam/top"):
-        open_sources = list(dict.fromkeys(state.sources))
         keep = max(2, 1 + len(beams[0].eos_ids)) * beams[0].size
-        found = best_candidates(scores, state.score_B, len(open_sources), keep)
-        # What goes on is decided in Python: one transfer, for which the program waits. Doubles hold all three exactly.
-        best_S3K = torch.stack([part_SK.double() for part_SK in found], dim=1).tolist()
-        return [
-            (source, [Candidate(s, int(r), int(t)) for s, r, t in zip(*best, strict=True)])
-            for source, best in zip(open_sources, best_S3K, strict=True)
-        ]
+        found = best_candidates(scores, state.score_B, sentences, keep)
+        # What goes on is decided on the host: one transfer, for which the program waits. Doubles hold all exactly.
+        return Chosen(*torch.stack([part_SK.double() for part_SK in found]).cpu().numpy())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -44,37 +45,41 @@ class SentenceBeam:
     eos_ids: list[int]
     finished: list[Hypothesis] = field(default_factory=list)
     steps: int = 0
-    done: bool = False
 
     def advance(
-        self, candidates: list[Candidate], length: int, finish: Callable[[Candidate, float, bool], Hypothesis]
-    ) -> list[Candidate]:
-        """Take the best candidates (best first) of this step and return those that go on.
+        self,
+        candidates: list[Candidate],
+        length: int,
+        step: int,
+        finish: Callable[[Candidate, float, bool], Hypothesis],
+    ) -> list[int]:
+        """Take the best candidates (best first) of a step and return the ranks of those that go on.
 
         `length` counts the tokens of a candidate. Only the first `size` candidates may finish; the
         others are there so that enough remain to go on.
         """
-        self.steps += 1
         at_limit = length >= self.limit
         norm = length**self.length_penalty
         running = []
         for rank, candidate in enumerate(candidates):
             ends = candidate.token in self.eos_ids
             if not ends and not at_limit:
-                running.append(candidate)
+                running.append(rank)
             elif rank < self.size:
                 self.finished.append(finish(candidate, candidate.score / norm, at_limit))
         self.finished = sorted(self.finished, key=lambda h: h.score, reverse=True)[: self.size]
-        self.done = at_limit or self._cannot_improve(running, norm)
-        return [] if self.done else running[: self.size]
+        if running and candidates[running[0]].score / norm > self.bar:
+            return running[: self.size]
+        self.steps = step
+        return []
 
-    def _cannot_improve(self, running: list[Candidate], norm: float) -> bool:
-        if not running:
-            return True
+    @property
+    def bar(self) -> float:
+        """What a running hypothesis must score for the search to go on."""
         if len(self.finished) < self.size:
-            return False
+            return -math.inf
         # With one beam this is greedy search: the first end of sentence is the end.
-        return self.size == 1 or running[0].score / norm <= self.finished[-1].score
+        return math.inf if self.size == 1 else self.finished[-1].score
 
     @property
     def best(self) -> Hypothesis:
