@@ -75,3 +75,45 @@ def test_growing_and_selecting_keep_what_is_held() -> None:
 def test_keys_of_nothing_but_zeros() -> None:
     cache = held([torch.zeros(5, 64)], 64)
     assert sorted(cache.nominate([0], torch.zeros(1, 1, 64), 5, 5)[0, 0].tolist()) == list(range(5))
+
+
+def nominated(cache: HeldKeys, holder: int, query_D: Tensor, width: int, count: int) -> set[int]:
+    return set(cache.nominate([holder], query_D[None, None], width, count)[0, 0].tolist())
+
+
+@pytest.mark.parametrize("factor", [1.0, 3.0, 40.0])
+def test_larger_keys_that_come_later_find_room_among_the_numbers(factor: float) -> None:
+    small, large = made(400, 64, 0), made(400, 64, 1) * factor
+    cache = held([small], 64)
+    cache.grow(800)
+    cache.cut(0, 390)  # what is hidden stays so
+    cache.put(0, 400, large)
+    everything = torch.cat([small, large])
+    everything[390:400] = torch.inf
+    for query_D in (made(1, 64, 2)[0], large[7] * 1.01):
+        nearest = torch.cdist(query_D[None], everything)[0].topk(4, largest=False).indices.tolist()
+        found = nominated(cache, 0, query_D, 800, 30)
+        assert not found & set(range(390, 400))
+        # Beside keys 40 times as large, small ones are hardly told apart: one of them is as good as another.
+        assert set(nearest) <= found or (factor > 3 and max(nearest) < 390 and max(found) < 400)
+
+
+def test_holders_of_different_size_join() -> None:
+    keys = [made(200, 64, 0), made(200, 64, 1) * 5]
+    cache = held(keys, 64)
+    one = cache.joined(torch.zeros(1, 2 * cache.room, dtype=torch.bool))
+    for holder in (0, 1):
+        query_D = keys[holder][11] * 1.02
+        assert holder * cache.room + 11 in nominated(one, 0, query_D, one.room, 8)
+        assert 11 in nominated(cache, holder, query_D, 200, 8)
+    hidden_1M = torch.zeros(1, 2 * cache.room, dtype=torch.bool)
+    hidden_1M[0, 11] = True
+    assert 11 not in nominated(cache.joined(hidden_1M), 0, keys[0][11], one.room, 8)
+
+
+def test_keys_that_are_no_numbers_stop_nothing() -> None:
+    for value in (torch.nan, torch.inf):
+        cache = held([torch.full((5, 64), value)], 64)
+        cache.grow(10)
+        cache.put(0, 5, made(5, 64, 0))
+        assert nominated(cache, 0, made(1, 64, 1)[0], 10, 10) == set(range(10))

@@ -17,19 +17,26 @@ _LEVELS = 127.0
 _FEW = _COLUMNS // 4
 # Room grows by so many places: growing copies everything.
 _ROOM = 256
+# Half the squared length of a place without an entry, in whole numbers: more than any product can make good.
+_NOWHERE = 1 << 29
 
 
 class HeldKeys:
-    """Nominates places by |k|^2 - 2 q k. On a CPU wide keys are rounded; elsewhere they are whole."""
+    """Nominates places by |k|^2 - 2 q k. Elsewhere than on a CPU keys are whole.
+
+    On a CPU wide keys are rounded, all of a holder to multiples of one unit, and compared as whole numbers.
+    """
 
     def __init__(self, holders: int, columns: int, device: torch.device) -> None:
         self.whole = device.type != "cpu" or columns <= _FEW
         self.columns = columns if self.whole else min(_COLUMNS, columns)
         dtype = torch.float32 if self.whole else torch.int8
         self._key_UMN = torch.zeros((holders, 0, self.columns), dtype=dtype, device=device)
-        #: Squared lengths, infinite at places without an entry, and the unit of the rounded keys.
-        self._norm_UM = torch.zeros((holders, 0), device=device)
-        self._unit_UM = torch.zeros((holders, 0), device=device)
+        #: Squared lengths, infinite at places without an entry; half of them, in whole numbers, where keys are rounded.
+        self._nowhere: float = torch.inf if self.whole else _NOWHERE
+        self._norm_UM = torch.zeros((holders, 0), dtype=torch.float32 if self.whole else torch.int32, device=device)
+        #: Of each holder whose keys are rounded: what its numbers count, and up to where there are entries.
+        self._unit, self._end = [0.0] * holders, [0] * holders
 
     @property
     def room(self) -> int:
@@ -41,60 +48,75 @@ class HeldKeys:
         if more > 0:
             pad = torch.nn.functional.pad
             self._key_UMN = pad(self._key_UMN, (0, 0, 0, more))
-            self._norm_UM = pad(self._norm_UM, (0, more), value=torch.inf)
-            self._unit_UM = pad(self._unit_UM, (0, more))
+            self._norm_UM = pad(self._norm_UM, (0, more), value=self._nowhere)
 
     def put(self, holder: int, start: int, key_XN: Tensor) -> None:
         """Keys for places from `start` on."""
         places = slice(start, start + len(key_XN))
-        self._norm_UM[holder, places] = key_XN.square().sum(dim=1)
-        if not self.whole:
-            key_XN, self._unit_UM[holder, places] = _rounded(key_XN)
-        self._key_UMN[holder, places] = key_XN
+        if self.whole:
+            self._norm_UM[holder, places] = key_XN.square().sum(dim=1)
+            self._key_UMN[holder, places] = key_XN
+            return
+        if not len(key_XN):
+            return
+        low, high = (float(bound) for bound in key_XN.aminmax())
+        self._coarsen(holder, max(1e-30, high, -low) / _LEVELS)
+        number_XN = (key_XN * (1 / self._unit[holder])).round_()
+        self._key_UMN[holder, places] = number_XN
+        self._norm_UM[holder, places] = torch.linalg.vector_norm(number_XN, dim=1).square_().mul_(0.5)
+        self._end[holder] = places.stop
+
+    def _coarsen(self, holder: int, unit: float) -> None:
+        """Let a holder have numbers for larger keys than those it has, if they are larger."""
+        old, end = self._unit[holder], self._end[holder]
+        if unit > old:
+            self._unit[holder] = unit
+            self._key_UMN[holder, :end] = (self._key_UMN[holder, :end] * (old / unit)).round_()
+            hidden_M = self._norm_UM[holder, :end] == _NOWHERE
+            norm_M = (self._norm_UM[holder, :end] * (old / unit) ** 2).int()
+            self._norm_UM[holder, :end] = norm_M.masked_fill_(hidden_M, _NOWHERE)
 
     def cut(self, holder: int, end: int) -> None:
         """Forget the places from `end` on."""
-        self._norm_UM[holder, end:] = torch.inf
+        self._norm_UM[holder, end:] = self._nowhere
 
     def select(self, holder_U: Tensor) -> None:
         """Holder i continues as what was holder `holder_U[i]`."""
         self._key_UMN, self._norm_UM = self._key_UMN[holder_U], self._norm_UM[holder_U]
-        self._unit_UM = self._unit_UM[holder_U]
+        if not self.whole:
+            holders = holder_U.tolist()
+            self._unit, self._end = [self._unit[u] for u in holders], [self._end[u] for u in holders]
 
     def joined(self, hidden_1M: Tensor) -> HeldKeys:
         """The same keys as those of one holder, without the places that are hidden."""
+        if not self.whole:
+            for holder in range(len(self._unit)):
+                self._coarsen(holder, max(self._unit))
         one = HeldKeys(1, self.columns, self._key_UMN.device)
         one._key_UMN = self._key_UMN.view(1, -1, self.columns)
-        one._norm_UM = self._norm_UM.view(1, -1).masked_fill(hidden_1M, torch.inf)
-        one._unit_UM = self._unit_UM.view(1, -1)
+        one._norm_UM = self._norm_UM.view(1, -1).masked_fill(hidden_1M, self._nowhere)
+        one._unit, one._end = [max(self._unit)], [one.room]
         return one
 
     def nominate(self, holders: list[int], query_GRN: Tensor, width: int, count: int) -> Tensor:
         """Up to `count` of the first `width` places of each holder that are likely to be nearest, [G, R, X]."""
-        read = chosen(holders, len(self._norm_UM), self._norm_UM.device)
-        norm_G1M = self._norm_UM[read, None, :width]
+        count = min(count, width)
         if self.whole:
+            read = chosen(holders, len(self._norm_UM), self._norm_UM.device)
             key_GNM = self._key_UMN[read, :width].transpose(1, 2)
-            squared_GRM = torch.baddbmm(norm_G1M, query_GRN, key_GNM, alpha=-2.0)
-        else:
-            code_GRN, unit_GR = _rounded(query_GRN)
-            # One product a holder, as the keys are read where they are.
-            products = [
-                torch._int_mm(code_RN, self._key_UMN[holder, :width].T)
-                for holder, code_RN in zip(holders, code_GRN, strict=True)
-            ]
-            squared_GRM = torch.stack(products).float()
-            squared_GRM.mul_(unit_GR[:, :, None]).mul_(self._unit_UM[read, None, :width])
-            squared_GRM = torch.sub(norm_G1M, squared_GRM, alpha=2.0)
-        return squared_GRM.topk(min(count, width), dim=-1, largest=False, sorted=False).indices
+            squared_GRM = torch.baddbmm(self._norm_UM[read, None, :width], query_GRN, key_GNM, alpha=-2.0)
+            return squared_GRM.topk(count, dim=-1, largest=False, sorted=False).indices
+        unit_G11 = torch.tensor([max(self._unit[holder], 1e-30) for holder in holders])[:, None, None]
+        number_GRN = (query_GRN / unit_G11).round_().clamp_(-_LEVELS, _LEVELS).to(torch.int8)
+        # One holder after the other: each has as many as it has, and what is made of it stays in the processor's cache.
+        found = []
+        for holder, number_RN in zip(holders, number_GRN, strict=True):
+            end = min(width, max(count, self._end[holder]))
+            near_RM = torch._int_mm(number_RN, self._key_UMN[holder, :end].T).sub_(self._norm_UM[holder, :end])
+            found.append(near_RM.topk(count, dim=-1, sorted=False).indices)
+        return torch.stack(found)
 
     def at(self, holders: list[int], place_GRX: Tensor) -> Tensor:
         """The keys at some places, [G * R, X, N], where they are whole."""
         holder_G11 = on_device(holders, place_GRX.device)[:, None, None]
         return self._key_UMN[holder_G11, place_GRX].flatten(0, 1)
-
-
-def _rounded(value: Tensor) -> tuple[Tensor, Tensor]:
-    """Vectors as 8-bit numbers, and the unit of each: what depends on no other vector."""
-    unit = value.abs().amax(dim=-1).clamp_(min=1e-30).div_(_LEVELS)
-    return (value / unit[..., None]).round_().to(torch.int8), unit
