@@ -63,6 +63,13 @@ def rewritten(folder: Path, raw: dict[str, Any]) -> None:
     (folder / FILE_NAME).write_text(json_text(sealed(bare)), encoding="utf-8")
 
 
+def altered(folder: Path, old: str, new: str) -> None:
+    """Another text, with the checksum that was there."""
+    text = (folder / FILE_NAME).read_text(encoding="utf-8")
+    assert old in text
+    (folder / FILE_NAME).write_text(text.replace(old, new), encoding="utf-8")
+
+
 def test_round_trip(tmp_path: Path) -> None:
     manifest = made_store(tmp_path)
     again = Manifest.load(tmp_path)
@@ -81,6 +88,23 @@ def test_another_format_is_refused(version: object, tmp_path: Path) -> None:
     with pytest.raises(DatastoreError, match=rf"has format {version}, this nearmt reads format {FORMAT}") as caught:
         Manifest.load(tmp_path)
     assert str(tmp_path) in str(caught.value)
+
+
+def test_the_format_before_is_read_and_checked(tmp_path: Path) -> None:
+    manifest = made_store(tmp_path)
+    raw = json.loads((tmp_path / FILE_NAME).read_text())
+    rewritten(tmp_path, {**raw, "format": 2})
+    assert Manifest.load(tmp_path) == manifest
+    altered(tmp_path, '"pairs": ', '"pairs": 1')
+    with pytest.raises(DatastoreError, match="its checksum differs"):
+        Manifest.load(tmp_path)
+
+
+def test_a_checksum_is_not_passed_over_for_another_format(tmp_path: Path) -> None:
+    made_store(tmp_path)
+    altered(tmp_path, f'"format": {FORMAT}', '"format": 1')  # which had none
+    with pytest.raises(DatastoreError, match="its checksum differs"):
+        Manifest.load(tmp_path)
 
 
 @pytest.mark.parametrize(

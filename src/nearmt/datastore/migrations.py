@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-FORMAT = 2
+FORMAT = 3
 
 
 def _with_a_log(raw: dict[str, Any]) -> dict[str, Any]:
@@ -15,8 +15,13 @@ def _with_a_log(raw: dict[str, Any]) -> dict[str, Any]:
     return {**raw, "log": None, "calibration": calibration}
 
 
+def _with_units(raw: dict[str, Any]) -> dict[str, Any]:
+    """Format 3 (nearmt 0.5): codes of an index may be whole numbers of a unit, which older versions do not know."""
+    return raw
+
+
 #: Format -> what makes it the next one.
-MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_a_log}
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_a_log, 2: _with_units}
 
 
 def migrated(raw: dict[str, Any]) -> dict[str, Any]:
