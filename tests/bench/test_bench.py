@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import multiprocessing
+import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,8 +14,9 @@ from typing import Any
 import pytest
 import torch
 
-from nearmt.bench import Bench, BenchConfig, Workbench, ctranslate2, generate, opened
-from nearmt.bench.measuring import BLOCK, Measured, blocks_of, quartiles, ratios, sorted_by_length, take_turns
+from nearmt.bench import Bench, BenchConfig, Workbench, ctranslate2, generate, load, opened
+from nearmt.bench.measuring import BLOCK, Measured, blocks_of, quartiles, ratios, sample, sorted_by_length, take_turns
+from nearmt.bench.processes import Crew
 from nearmt.bench.profile import OTHER, PARTS, UNNAMED, part_of, shares
 from nearmt.bench.quality import queries_of, recall
 from nearmt.bench.runners import Batch, Cell, Output, PeerRunner, Runner
@@ -138,6 +142,42 @@ def test_ctranslate2_does_not_meddle_with_threads(workbench: Workbench, tiny_pai
     assert torch.get_num_threads() == 1
 
 
+def test_transformers_side_by_side_says_the_same(tiny_store: Datastore, tiny_pairs: list[Pair]) -> None:
+    """With several threads it has as many processes, whose answers stand in order."""
+    config = BenchConfig(datastore=str(tiny_store.path), device="cpu", max_new_tokens=8, threads=2)
+    texts = [pair.source for pair in tiny_pairs[:9]]
+    with opened(config) as found:
+        peer = found.runner(Cell("transformers", "fp32", 2, 3)).translate(texts)
+        assert peer == found.runner(Cell("plain", "fp32", 2, 3)).translate(texts)
+        crew = found._loaded["transformers", "fp32"]
+        assert isinstance(crew, Crew)
+        assert len(set(crew.each(_process_of, [(0.2,)] * 4))) == 2
+        with pytest.raises(ZeroDivisionError):
+            crew.each(_process_of, [(0.0,), ("",)])
+        assert crew.each(_process_of, [(0.0,)])  # a failure costs no member
+    assert not multiprocessing.active_children()
+
+
+def _process_of(held: object, seconds: float | str) -> int:
+    if isinstance(seconds, str):
+        raise ZeroDivisionError
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def test_what_others_take_is_not_what_we_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the machine's busy time, that of this process and its children is ours."""
+    (tmp_path / "stat").write_text("cpu  900 10 80 5000 700 3 4 3 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n")
+    for pid, name, ticks in ((7, "py (a) b", 300), (8, "worker", 200)):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) R {'0 ' * 10}{ticks} 50 9 9 20\n")
+    monkeypatch.setattr(load, "_PROC", tmp_path)
+    monkeypatch.setattr(load, "_own_processes", lambda: [7, 8])
+    assert load.others_seconds() == pytest.approx((1000 - 350 - 250) / load._TICKS)
+    monkeypatch.setattr(load, "_PROC", tmp_path / "nowhere")
+    assert load.others_seconds() is None
+
+
 def test_own_systems_are_translators(workbench: Workbench, tiny_pairs: list[Pair], tiny_store: Datastore) -> None:
     texts = [pair.source for pair in tiny_pairs[:5]]
     runner = workbench.runner(Cell("chunk", "fp32", 2, 3))
@@ -164,6 +204,26 @@ def test_blocks_are_made_of_the_batches_of_the_whole(tiny: TranslationModel, tin
     assert [len(block) for block in blocks_of(ordered, 40)] == [40, 20]
     assert len(blocks_of(ordered, 1)[0]) == BLOCK
     assert [len(block) for block in blocks_of(ordered, 10, threads=2)] == [40, 20]  # two batches for each thread
+
+
+def test_a_sample_is_made_of_batches_of_the_whole() -> None:
+    assert sample(10, 10, 4) == sample(10, 99, 4) == list(range(10))
+    assert sample(100, 3, 8) == [48, 49, 50]  # fewer than a block: of middling length
+    found = sample(1000, 70, 16)
+    runs = [found[start : start + 16] for start in range(0, len(found), 16)]
+    assert len(found) == 64 and all(run == list(range(run[0], run[0] + 16)) for run in runs)
+    assert [run[0] for run in runs] == [123, 369, 615, 861]
+    assert sample(20, 19, 6) == sorted(set(sample(20, 19, 6)))  # runs that meet have no place twice
+
+
+def test_limit_of_a_benchmark(tiny_store: Datastore, tiny_pairs: list[Pair]) -> None:
+    config = BenchConfig(datastore=str(tiny_store.path), batch_sizes="2,16", device="cpu", limit=35)
+    with opened(config) as limited:
+        bench = Bench.of(limited, tiny_pairs, "tiny", lambda label: nullcontext())
+    with opened(dataclasses.replace(config, limit=None)) as unlimited:
+        whole = Bench.of(unlimited, tiny_pairs, "tiny", lambda label: nullcontext())
+    assert bench.pairs == [whole.pairs[place] for place in sample(len(whole.pairs), 35, 16)]
+    assert len(bench.pairs) == 32 < len(whole.pairs)
 
 
 class Recorder:
@@ -215,6 +275,7 @@ def test_numbers() -> None:
     mine = Measured(cell, "", [[1.0, 1.0], [1.0, 9.0], [1.0, 3.0]], [Output("a", 8), Output("b", 8)])
     other = Measured(cell, "", [[2.0, 2.0], [2.0, 18.0], [2.0, 6.0]], [Output("a", 4), Output("b", 4)])
     assert mine.speed == 16 / (1.0 + 3.0)  # a disturbed block does not count
+    assert dataclasses.replace(mine, others=4.0).others_share == 4 / 16
     assert mine.speed_quartiles == (16 / (1.0 + 6.0), 16 / (1.0 + 2.0))
     assert mine.speeds == [8.0, 1.6, 4.0]
     assert ratios(mine, other) == [4.0, 4.0, 4.0]
@@ -316,6 +377,9 @@ def test_tables_of_other_benchmarks() -> None:
     assert "| fp32 | 100 | 80 | 0.80 | 0.70-0.90 |" in text
     text = markdown({"benchmark": "growth", **common, "cells": [growth]})
     assert "| 10,000 | real | exact | 1.000 | 1.50 | 20.0 | 22.0 |" in text
+    assert "busy" not in text
+    text = markdown({"benchmark": "growth", **common, "cells": [{**growth, "others": 0.72}]})
+    assert "commit c; other programs kept up to 0.7 CPUs busy\n" in text
     assert set(TABLES) == {"speed", "building", "growth"}
 
 

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from nearmt.errors import ConfigError
-from nearmt.models import integer
+from nearmt.models import integer, precision
 from nearmt.models.integer import Steps
-from nearmt.models.precision import Int8Linear, apply_precision
+from nearmt.models.precision import FewRowsLinear, Int8Linear, apply_precision
 
 SHAPES = [(512, 64), (2048, 48), (64, 300), (30, 7), (4, 1)]
 
@@ -207,3 +207,42 @@ def test_every_linear_layer_is_replaced() -> None:
 def test_int8_is_refused_on_a_gpu() -> None:
     with pytest.raises(ConfigError, match="runs on a CPU only"):
         apply_precision(Small(), "int8", torch.device("cuda"))
+
+
+def few_rows(linear: nn.Linear) -> nn.Module:
+    """The layer as fp32 on a CPU has it."""
+    holder = nn.Sequential(copy.deepcopy(linear))
+    apply_precision(holder, "fp32", torch.device("cpu"))
+    return holder[0]
+
+
+@pytest.mark.skipif(not precision._both_kernels(), reason="this torch has one kernel")
+@pytest.mark.parametrize("bias", [True, False])
+def test_few_rows_in_fp32(bias: bool) -> None:
+    """Whichever kernel multiplies, and however the input lies in memory."""
+    linear = made(64, 300, bias)
+    layer = few_rows(linear)
+    assert isinstance(layer, FewRowsLinear)
+    with torch.inference_mode():
+        for rows in (0, 1, 3, 4, 5, 13, 128, 129):
+            input_RI = torch.randn(rows, 64)
+            torch.testing.assert_close(layer(input_RI), linear(input_RI), rtol=1e-5, atol=1e-5)
+        for input_XI in (
+            torch.randn(64, 9).t(),
+            torch.randn(4, 3, 64).transpose(0, 1),
+            torch.randn(2, 9, 128)[..., ::2],
+        ):
+            torch.testing.assert_close(layer(input_XI), linear(input_XI), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.skipif(not precision._both_kernels(), reason="this torch has one kernel")
+def test_few_rows_can_be_trained() -> None:
+    """Weights stay the parameters they were; what was trained is what multiplies."""
+    layer = few_rows(made(64, 30)).requires_grad_(True)
+    input_RI = torch.randn(8, 64)
+    layer(input_RI).sum().backward()
+    assert isinstance(layer, FewRowsLinear) and layer.weight.grad is not None
+    torch.testing.assert_close(layer.weight.grad, input_RI.sum(dim=0).expand(30, -1), rtol=1e-5, atol=1e-5)
+    with torch.no_grad():
+        layer.weight.mul_(2)
+        torch.testing.assert_close(layer(input_RI), input_RI @ layer.weight.t() + layer.bias, rtol=1e-5, atol=1e-5)

@@ -29,7 +29,7 @@ class BenchConfig(Config):
     precisions: str | None = option(None, "of fp32, bf16, int8, joined by commas (default: all of the device)")
     batch_sizes: str | None = option(None, "joined by commas (default: 1,8,16; on a GPU 1,8,64)")
     beams: str = option("1,5", "beam sizes, joined by commas")
-    limit: int | None = option(None, "use only the first lines of the data", low=1)
+    limit: int | None = option(None, "use only about so many pairs, in batches of the whole", low=1)
     repeats: int = option(5, "how often each system translates everything", low=1)
     threads: int | None = option(None, "of all systems on the CPU (default: as many as torch takes)", low=1)
     reference: str = option("transformers:fp32", "the SYSTEM:PRECISION that speeds are divided by")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from nearmt.bench.processes import Process
 from nearmt.bench.runners import Batch, Decode
 from nearmt.decoding import SearchConfig
 from nearmt.errors import MissingPackageError, ModelError
@@ -90,39 +88,15 @@ def load(folder: Path, precision: str, device: str, threads: int) -> Any:
         raise ModelError(f"ctranslate2: {' '.join(str(error).split())}") from error
 
 
-class Engine:
-    """A translator in a process of its own: it sets the number of OpenMP threads, and torch's with it."""
-
-    def __init__(self, *loaded: Any) -> None:
-        """As `load` wants it."""
-        self._pool = ProcessPoolExecutor(1, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN))
-        try:
-            self._pool.submit(_open, *loaded).result()
-        except BaseException:
-            self.close()
-            raise
-
-    def translate(self, sources: list[list[str]], settings: dict[str, Any]) -> list[list[str]]:
-        return self._pool.submit(_translate, sources, settings).result()
-
-    def close(self) -> None:
-        self._pool.shutdown(cancel_futures=True)
+def translate(engine: Any, sources: list[list[str]], settings: dict[str, Any]) -> list[list[str]]:
+    return [list(result.hypotheses[0]) for result in engine.translate_batch(sources, **settings)]
 
 
-#: Of the process that runs it.
-_opened: list[Any] = []
+def decoder(process: Process, model: TranslationModel, search: SearchConfig) -> Decode:
+    """Its beam search, in a process of its own: it sets the number of OpenMP threads, and torch's with it.
 
-
-def _open(*loaded: Any) -> None:
-    _opened[:] = [load(*loaded)]
-
-
-def _translate(sources: list[list[str]], settings: dict[str, Any]) -> list[list[str]]:
-    return [list(result.hypotheses[0]) for result in _opened[0].translate_batch(sources, **settings)]
-
-
-def decoder(engine: Engine, model: TranslationModel, search: SearchConfig) -> Decode:
-    """Its beam search. It stops as soon as a full beam has ended, which nearmt and `transformers` do not."""
+    It stops as soon as a full beam has ended, which nearmt and `transformers` do not.
+    """
     number_of = model.codec.vocabulary()
     piece_of = {number: piece for piece, number in number_of.items()}
     first = model.seq2seq.forced_first
@@ -143,7 +117,7 @@ def decoder(engine: Engine, model: TranslationModel, search: SearchConfig) -> De
             "max_batch_size": max(len(batch) for batch, _ in batches),
             "max_decoding_length": max(limit for _, limit in batches),
         }
-        found = engine.translate(sources, settings)
+        found = process.call(translate, sources, settings)
         return [[number_of[piece] for piece in pieces[len(prefix) :]] for pieces in found]
 
     return decode

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from nearmt.bench.load import others_seconds
 from nearmt.bench.runners import Cell, Output, Runner
 from nearmt.models import TextCodec
 
@@ -24,6 +25,8 @@ class Measured:
     seconds: list[list[float]] = field(default_factory=list)
     #: In the order of the sentences; all repeats say the same.
     outputs: list[Output] = field(default_factory=list)
+    #: CPU time that other programs took meanwhile.
+    others: float = 0.0
 
     @property
     def tokens(self) -> int:
@@ -40,6 +43,11 @@ class Measured:
         """The same of the blocks' quartiles."""
         fast, slow = zip(*(quartiles(times) for times in zip(*self.seconds, strict=True)), strict=True)
         return self.tokens / sum(slow), self.tokens / sum(fast)
+
+    @property
+    def others_share(self) -> float:
+        """CPUs that other programs kept busy while this system ran."""
+        return self.others / sum(map(sum, self.seconds))
 
     @property
     def speeds(self) -> list[float]:
@@ -66,12 +74,31 @@ def sorted_by_length(texts: Sequence[str], codec: TextCodec) -> list[int]:
     return sorted(range(len(texts)), key=lambda place: lengths[place], reverse=True)
 
 
-def blocks_of(texts: Sequence[str], batch_size: int, threads: int = 1) -> list[list[str]]:
-    """Whole batches, at least `BLOCK` sentences together: batches are those of the whole text.
+def sample(count: int, wanted: int, together: int) -> list[int]:
+    """About `wanted` of `count` places, in runs of `together`, evenly spread.
 
-    With several threads a block has several batches for each of them: some systems translate batches side by side.
+    Of texts sorted by length, a run has texts of similar length, as batches of the whole have. A few lines from
+    anywhere would make batches of short and long ones, in which a system that lets finished sentences leave shines.
     """
-    size = batch_size * max(1, BLOCK // batch_size, 2 * threads if threads > 1 else 1)
+    if wanted >= count:
+        return list(range(count))
+    together = min(wanted, together)
+    runs = wanted // together
+    starts = [(count - together) * (2 * run + 1) // (2 * runs) for run in range(runs)]
+    return sorted({place for start in starts for place in range(start, start + together)})
+
+
+def block_size(batch_size: int, threads: int = 1) -> int:
+    """Whole batches, and at least `BLOCK` sentences.
+
+    With several threads there are several batches for each of them: they are translated side by side.
+    """
+    return batch_size * max(1, BLOCK // batch_size, 2 * threads if threads > 1 else 1)
+
+
+def blocks_of(texts: Sequence[str], batch_size: int, threads: int = 1) -> list[list[str]]:
+    """What systems translate when it is their turn: batches are those of the whole text."""
+    size = block_size(batch_size, threads)
     return [list(texts[start : start + size]) for start in range(0, len(texts), size)]
 
 
@@ -110,9 +137,11 @@ def take_turns(
 
 
 def _time_block(measured: Measured, runner: Runner, block: list[str], repeat: int) -> None:
-    began = time.perf_counter()
+    before, began = others_seconds(), time.perf_counter()
     outputs = runner.translate(block)
-    taken = time.perf_counter() - began
+    taken, after = time.perf_counter() - began, others_seconds()
+    if before is not None and after is not None:
+        measured.others += max(0.0, after - before)
     if repeat == len(measured.seconds):
         measured.seconds.append([])
     measured.seconds[repeat].append(taken)

@@ -11,7 +11,16 @@ from typing import Any
 
 from nearmt import __version__
 from nearmt.bench.config import RETRIEVING
-from nearmt.bench.measuring import Measured, blocks_of, quartiles, ratios, sorted_by_length, take_turns
+from nearmt.bench.measuring import (
+    Measured,
+    block_size,
+    blocks_of,
+    quartiles,
+    ratios,
+    sample,
+    sorted_by_length,
+    take_turns,
+)
 from nearmt.bench.profile import profile, shares
 from nearmt.bench.quality import bleu, queries_of, recall
 from nearmt.bench.runners import Cell, OwnRunner, Runner
@@ -40,14 +49,20 @@ class Bench:
 
     @classmethod
     def of(cls, workbench: Workbench, pairs: Iterable[Pair], data: str, working: Working) -> Bench:
-        """Sentences that are too long for the model are left out: programs part them in ways of their own."""
+        """Sentences that are too long for the model are left out: programs part them in ways of their own.
+
+        Where a limit is set, those that stay stand together in blocks of the largest size.
+        """
         model = workbench.model("fp32")
         positions = model.seq2seq.positions
         kept = [pair for pair in pairs if len(model.codec.source_ids(pair.source)) <= positions]
         if not kept:
             raise InputError(f"{data}: has no pairs that fit the model: nothing to measure")
         order = sorted_by_length([pair.source for pair in kept], model.codec)
-        return cls(workbench, [kept[place] for place in order], data, working)
+        sizes = workbench.config.sizes(on_gpu=workbench.device.type == "cuda")
+        together = max(block_size(size, workbench.at_a_time) for size in sizes)
+        chosen = sample(len(order), workbench.config.limit or len(order), together)
+        return cls(workbench, [kept[order[place]] for place in chosen], data, working)
 
     @property
     def sources(self) -> list[str]:
@@ -166,6 +181,7 @@ def _timed(measured: Measured) -> dict[str, Any]:
         "quartiles": _rounded(measured.speed_quartiles, 1),
         "tokens": measured.tokens,
         "seconds": [round(sum(blocks), 3) for blocks in measured.seconds],
+        "others": round(measured.others_share, 3),
         "searches_per_sentence": round(sum(output.searches for output in measured.outputs) / len(measured.outputs), 2),
     }
 

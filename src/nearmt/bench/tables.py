@@ -7,6 +7,9 @@ from typing import Any
 
 from nearmt.bench.profile import OTHER, PARTS, UNNAMED
 
+#: CPUs that others keep busy from which on a report says so.
+_DISTURBED = 0.1
+
 
 def speed_rows(report: dict[str, Any]) -> list[list[str]]:
     """Headings, then a row for every system, batch size and beam; columns in which nothing stands are left out."""
@@ -101,10 +104,12 @@ def markdown(report: dict[str, Any], short: bool = False) -> str:
 def caption(report: dict[str, Any]) -> str:
     machine = report["machine"]
     where = machine["cpu"] if machine["device"] == "cpu" else machine["device"]
+    others = max((cell.get("others", 0.0) for cell in report["cells"]), default=0.0)
+    busy = f"; other programs kept up to {others:.1f} CPUs busy" if others >= _DISTURBED else ""
     entries = f", {report['datastore']['entries']:,} entries" if "datastore" in report else ""
     return (
         f"{report['data']}{entries}; {where}, {machine['threads']} threads, torch {machine['torch']}; "
-        f"{report['date'][:10]}, commit {report['commit']}"
+        f"{report['date'][:10]}, commit {report['commit']}{busy}"
     )
 
 

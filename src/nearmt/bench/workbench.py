@@ -14,6 +14,7 @@ import torch
 
 from nearmt.bench import ctranslate2, generate
 from nearmt.bench.config import PEER_PRECISIONS, PEERS, RETRIEVING, BenchConfig
+from nearmt.bench.processes import Crew, Process
 from nearmt.bench.runners import Cell, OwnRunner, PeerRunner, Runner
 from nearmt.datastore import Manifest
 from nearmt.decoding import SearchConfig
@@ -126,16 +127,25 @@ class Workbench:
 
     def _load_peer(self, system: str, precision: str) -> Any:
         key = system, precision
-        if key not in self._loaded and system == "transformers":
-            self._loaded[key] = generate.load_weights(self._model_folder, precision, self.device)
-        elif key not in self._loaded:
-            self._loaded[key] = ctranslate2.Engine(self._converted, precision, str(self.device), self.at_a_time)
+        if key not in self._loaded:
+            self._loaded[key] = (
+                self._transformers(precision) if system == "transformers" else self._ctranslate2(precision)
+            )
         return self._loaded[key]
+
+    def _transformers(self, precision: str) -> Any:
+        if self.at_a_time == 1:
+            return generate.load_weights(self._model_folder, precision, self.device)
+        # A process for each batch: in one, their Python would take turns.
+        return Crew(self.at_a_time, generate.load_alone, self._model_folder, precision)
+
+    def _ctranslate2(self, precision: str) -> Process:
+        return Process(ctranslate2.load, self._converted, precision, str(self.device), self.at_a_time)
 
     def close(self) -> None:
         """End the processes of other programs."""
         for loaded in self._loaded.values():
-            if isinstance(loaded, ctranslate2.Engine):
+            if isinstance(loaded, Crew | Process):
                 loaded.close()
 
     @functools.cached_property

@@ -47,7 +47,7 @@ def command(data: tuple[Path, ...], out: Path | None, as_json: bool, **options: 
         raise OutputError(f"{out}: cannot be written (there is no folder {out.parent})")
     with opened(config) as workbench:
         languages = workbench.model("fp32").language_pair
-        pairs = read_pairs(*data, source_lang=languages[0], target_lang=languages[1], limit=config.limit)
+        pairs = read_pairs(*data, source_lang=languages[0], target_lang=languages[1])
         bench = Bench.of(workbench, pairs, _name(data), progress_bar)
         for report in bench.run():
             if out is not None:
