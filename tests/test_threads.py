@@ -8,8 +8,9 @@ from functools import partial
 
 import pytest
 import torch
+from torch import Tensor
 
-from nearmt.threads import side_by_side
+from nearmt.threads import scripted, side_by_side
 from nearmt.timing import Timings, timed
 
 
@@ -71,3 +72,22 @@ def test_one_thread_takes_one_task_after_the_other() -> None:
     found = side_by_side([partial(order.append, number) for number in range(3)])
     next(found)
     assert order == [0]
+
+
+def test_a_scripted_function_is_the_same_function() -> None:
+    def doubled(value: Tensor, times: int) -> Tensor:
+        for _ in range(times):
+            value = value + value
+        return value
+
+    compiled = scripted(doubled)
+    assert isinstance(compiled, torch.jit.ScriptFunction)
+    assert compiled(torch.ones(2), 3).tolist() == doubled(torch.ones(2), 3).tolist() == [8.0, 8.0]
+
+
+def test_what_cannot_be_compiled_runs_as_it_is() -> None:
+    def spoken(value: object) -> str:
+        return f"{value!r:>4}"
+
+    assert scripted(spoken) is spoken
+    assert scripted(spoken)(1) == "   1"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextvars
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 Result = TypeVar("Result")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def side_by_side(tasks: Sequence[Callable[[], Result]]) -> Iterator[tuple[int, Result]]:
@@ -31,3 +33,14 @@ def side_by_side(tasks: Sequence[Callable[[], Result]]) -> Iterator[tuple[int, R
         pool.shutdown(cancel_futures=True)
         # The number of threads is one of a thread, but new threads begin with the one that was set last.
         torch.set_num_threads(threads)
+
+
+def scripted(function: Function) -> Function:
+    """The same function as TorchScript, during which other threads can run Python; itself where torch has none."""
+    with warnings.catch_warnings():
+        # Torch means to drop TorchScript one day; from then on functions run as they are.
+        warnings.simplefilter("ignore")
+        try:
+            return torch.jit.script(function)  # type: ignore[no-any-return]
+        except Exception:  # torch raises all kinds, and the function is good as it is
+            return function

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from nearmt.models.decoder_state import DecoderState, Slots, as_columns
 from nearmt.models.parts import AttentionParts, DecoderParts, LayerParts
+from nearmt.threads import scripted
 
 #: Of a row's own slots and of its source.
 Biases = tuple[Tensor, Tensor]
@@ -99,9 +100,7 @@ class _StepLayer:
     def _own(self, state: DecoderState, hidden_BH: Tensor, bias_GRX: Tensor) -> Tensor:
         """Each row looks at its ancestors and itself."""
         parts = self._parts.own
-        joined_BX = self._own_linear(hidden_BH)
-        joined_SRPAD = joined_BX.view(state.sentences, state.rows_each, 3, parts.heads, -1)
-        query_GRD, key_GRD, value_GRD = joined_SRPAD.permute(2, 0, 3, 1, 4).flatten(1, 2).unbind()
+        query_GRD, key_GRD, value_GRD = _by_head(self._own_linear(hidden_BH), state.sentences, 3, parts.heads)
         key, value_GXD = state.write(self._number, key_GRD, value_GRD)
         output_BH: Tensor = parts.output(_attend(query_GRD, key, value_GXD, bias_GRX, parts))
         return output_BH
@@ -109,28 +108,46 @@ class _StepLayer:
     def _cross(self, state: DecoderState, hidden_BH: Tensor, bias_GRF: Tensor) -> Tensor:
         """Each row looks at its source."""
         parts, source = self._parts.cross, state.source[self._number]
-        query_SRAD = parts.query(hidden_BH).view(state.sentences, state.rows_each, parts.heads, -1)
-        query_GRD = query_SRAD.transpose(1, 2).flatten(0, 1)
+        (query_GRD,) = _by_head(parts.query(hidden_BH), state.sentences, 1, parts.heads)
         output_BH: Tensor = parts.output(_attend(query_GRD, source.key, source.value_GXD, bias_GRF, parts))
         return output_BH
+
+
+@scripted
+def _by_head(joined_BX: Tensor, sentences: int, parts: int, heads: int) -> list[Tensor]:
+    """Parts that stand side by side in each row, taken apart, each [G, R, D]."""
+    joined_SRPAD = joined_BX.unflatten(1, (parts, heads, -1)).unflatten(0, (sentences, -1))
+    return list(joined_SRPAD.permute(2, 0, 3, 1, 4).flatten(1, 2).unbind())
 
 
 def _attend(query_GRD: Tensor, key: Tensor, value_GXD: Tensor, bias_GRX: Tensor, parts: AttentionParts) -> Tensor:
     """softmax(scale * query . key + bias) . value of every row, heads side by side: [B, A * D]."""
     if as_columns(key):
-        weight_GRX = torch.baddbmm(bias_GRX, query_GRD, key, alpha=parts.scale).softmax(dim=-1)
-        found_GRD = torch.bmm(weight_GRX, value_GXD)
-    else:  # the kernels want a batch of heads
-        found_GRD = nn.functional.scaled_dot_product_attention(
-            query_GRD[None], key[None], value_GXD[None], attn_mask=bias_GRX[None], scale=parts.scale
-        )[0]
-    heads, rows = parts.heads, query_GRD.shape[1]
-    sentences = len(query_GRD) // heads
-    return found_GRD.view(sentences, heads, rows, -1).transpose(1, 2).reshape(sentences * rows, -1)
+        return _attend_to_columns(query_GRD, key, value_GXD, bias_GRX, parts.scale, parts.heads)
+    # The kernels want a batch of heads.
+    found_GRD = nn.functional.scaled_dot_product_attention(
+        query_GRD[None], key[None], value_GXD[None], attn_mask=bias_GRX[None], scale=parts.scale
+    )[0]
+    return _side_by_side(found_GRD, parts.heads)
 
 
+def _side_by_side(found_GRD: Tensor, heads: int) -> Tensor:
+    """What the heads of a row found, one after the other, [B, A * D]."""
+    found_SARD: Tensor = found_GRD.unflatten(0, (-1, heads))
+    return found_SARD.transpose(1, 2).flatten(0, 1).flatten(1)
+
+
+@scripted
+def _attend_to_columns(
+    query_GRD: Tensor, key_GDX: Tensor, value_GXD: Tensor, bias_GRX: Tensor, scale: float, heads: int
+) -> Tensor:
+    weight_GRX = torch.baddbmm(bias_GRX, query_GRD, key_GDX, alpha=scale).softmax(dim=-1)
+    return _side_by_side(torch.bmm(weight_GRX, value_GXD), heads)
+
+
+@scripted
 def _bias(seen: Tensor, dtype: torch.dtype) -> Tensor:
-    return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, -torch.inf)
+    return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, float("-inf"))
 
 
 def _joined(parts: Sequence[Any]) -> nn.Linear:
