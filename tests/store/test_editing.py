@@ -21,6 +21,7 @@ from nearmt.contracts import Pair
 from nearmt.datastore import Manifest
 from nearmt.datastore.log import Added, Log
 from nearmt.datastore.manifest import FILE_NAME, live_names
+from nearmt.datastore.migrations import FORMAT
 from nearmt.datastore.segment import ID
 from nearmt.decoding import beam_search
 from nearmt.errors import DatastoreError, NearmtWarning
@@ -780,11 +781,11 @@ def test_a_store_of_format_1_is_searched_grows_and_is_compacted(
     fresh = built_alike(tmp_path / "fresh", PAIRS[:12], tiny, store)
     old = written_before_editing(store)
     before = contents(old.path)
-    assert old.manifest.format == 2 and old.manifest.calibration == fresh.manifest.calibration
+    assert old.manifest.format == FORMAT and old.manifest.calibration == fresh.manifest.calibration
     assert_same(old, fresh, tiny)
     assert contents(old.path) == before  # reading changes nothing
     old.add(PAIRS[12:13], tiny)
-    assert json.loads((old.path / FILE_NAME).read_text(encoding="utf-8"))["format"] == 2
+    assert json.loads((old.path / FILE_NAME).read_text(encoding="utf-8"))["format"] == FORMAT
     old.add(PAIRS[13:40], tiny)
     old.delete([PAIRS[5].id])
     old.update(PAIRS[6].id, "the pump", tiny)
