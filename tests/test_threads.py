@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 
@@ -60,6 +61,7 @@ def test_an_error_ends_the_work_and_leaves_the_threads_as_they_were() -> None:
         begun.append(number)
         if number == 1:
             raise ValueError("one")
+        time.sleep(0.01)  # the others together last long enough for the error to be heard
 
     with pytest.raises(ValueError, match="one"):
         list(side_by_side([partial(task, number) for number in range(1000)]))
