@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from nearmt.contracts import Pair
 from nearmt.decoding import SearchConfig
@@ -23,6 +24,56 @@ def test_order_and_empty_units(tiny: TranslationModel) -> None:
     assert [t.text for t in together] == [translator.translate(text).text for text in texts]
     assert [t.source for t in together] == ["ventil", "", "die pumpe vor der welle immer reinigen", "", "motor"]
     assert translator.translate([]) == []
+
+
+@pytest.mark.parametrize("method", ["plain", "knn", "chunk", "efficient"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_translation_does_not_depend_on_what_runs_beside_it(
+    tiny: TranslationModel, tiny_store: Datastore, tiny_pairs: list[Pair], method: str, threads: int
+) -> None:
+    texts = [pair.source for pair in tiny_pairs]
+    settings = {"reuse-scope": "source"} if method == "efficient" else {}
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        found = [
+            Translator(tiny, tiny_store, method, settings, SEARCH, batch_size).translate(texts)
+            for batch_size in (1, 3, len(texts))
+        ]
+    finally:
+        torch.set_num_threads(before)
+    assert [each.text for each in found[0]] == [each.text for each in found[1]] == [each.text for each in found[2]]
+    assert [each.searches for each in found[0]] == [each.searches for each in found[1]]
+    assert [each.steps for each in found[0]] == [each.steps for each in found[2]]
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "threads", "sizes"), [(2, 1, [15, 15, 15, 15]), (2, 3, [10] * 6), (40, 4, [30, 30])]
+)
+def test_runs_are_alike_and_begin_with_the_longest(
+    tiny: TranslationModel,
+    tiny_pairs: list[Pair],
+    batch_size: int,
+    threads: int,
+    sizes: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("nearmt.translator.workers", lambda: threads)
+    translator = Translator(tiny, batch_size=batch_size)
+    pieces = [piece for number, pair in enumerate(tiny_pairs) for piece in translator._pieces(number, pair.source)]
+    runs = translator._runs(pieces, explain=False)
+    assert [len(run) for run in runs] == sizes
+    assert sorted(place for run in runs for place in run) == list(range(len(pieces)))
+    for run in runs:
+        lengths = [pieces[place].length for place in run]
+        assert lengths == sorted(lengths, reverse=True)
+    assert {len(run) for run in translator._runs(pieces, explain=True)} <= {batch_size, len(pieces) % batch_size}
+
+
+def test_methods_that_share_a_batch_keep_it(tiny: TranslationModel, tiny_store: Datastore) -> None:
+    translator = Translator(tiny, tiny_store, "chunk", {"scope": "batch"}, SEARCH, 2)
+    pieces = [piece for number in range(5) for piece in translator._pieces(number, "motor " * (number + 1))]
+    assert translator._runs(pieces, explain=False) == [[0, 1], [2, 3], [4]]
 
 
 def test_one_unit_is_one_translation(tiny: TranslationModel) -> None:

@@ -36,8 +36,8 @@ class Step:
     #: They belong to the method, which may change them.
     logits_BV: Tensor
     hidden_BH: Tensor
-    #: 1 for the first token that is not forced.
-    time: int
+    #: Of each row: 1 for the first token that is not forced.
+    times: list[int]
     #: Which sentence of the request each row translates.
     sources: list[int]
 
@@ -103,6 +103,9 @@ class MethodState(Protocol):
     def reorder(self, row_B: Tensor) -> None:
         """Row i continues as what was row `row_B[i]`."""
 
+    def leave(self, sources: list[int]) -> None:
+        """These sentences are done."""
+
 
 class Method(Protocol):
     """A way to turn the model's distribution into the one that is searched."""
@@ -110,6 +113,10 @@ class Method(Protocol):
     @property
     def shares_batch(self) -> bool:
         """Whether a sentence's result depends on what is translated beside it."""
+
+    @property
+    def by_sentence(self) -> bool:
+        """Whether all it remembers belongs to single sentences: then others can take the places of those done."""
 
     def begin(
         self, source_lengths: Sequence[int], max_steps: int, trace: bool, sources: Sequence[Sequence[int]] = ()

@@ -14,12 +14,17 @@ Result = TypeVar("Result")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+def workers() -> int:
+    """How many tasks `side_by_side` runs at a time."""
+    return torch.get_num_threads()
+
+
 def side_by_side(tasks: Sequence[Callable[[], Result]]) -> Iterator[tuple[int, Result]]:
     """The number and the result of each task as it ends; the first tasks are begun first.
 
     As many tasks run at a time as torch may use threads, each of them on one thread.
     """
-    threads = torch.get_num_threads()
+    threads = workers()
     if threads == 1 or len(tasks) < 2:
         yield from ((number, task()) for number, task in enumerate(tasks))
         return

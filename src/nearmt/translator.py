@@ -18,7 +18,10 @@ from nearmt.methods.adaptive import AdaptiveMixer
 from nearmt.models import ModelConfig, TranslationModel, load_model, split_to_fit
 from nearmt.provenance import explain_hypothesis
 from nearmt.store import Datastore, Memory
-from nearmt.threads import side_by_side
+from nearmt.threads import side_by_side, workers
+
+#: Batches that one search takes: as long as others follow those that are done, no place is empty.
+BATCHES = 8
 
 
 @dataclass(frozen=True)
@@ -138,30 +141,43 @@ class Translator:
             ids = codec.source_ids(text)
             yield Piece(number, ids, codec.source_length(ids))
 
-    def _batches(self, pieces: list[Piece]) -> Iterator[list[int]]:
-        """Places of pieces that are decoded together: of similar length, unless the batch matters."""
-        order = list(range(len(pieces)))
+    def _runs(self, pieces: list[Piece], explain: bool) -> list[list[int]]:
+        """Places of pieces that one search takes, in its order: the longest first, unless the batch matters.
+
+        A run is several batches where the sentences that are done can be followed by others, and all runs are alike.
+        """
+        order, size = list(range(len(pieces))), self.batch_size
+        batches = -(-len(order) // size)
         if not self.method.shares_batch:
             order.sort(key=lambda place: pieces[place].length, reverse=True)
-        for start in range(0, len(order), self.batch_size):
-            yield order[start : start + self.batch_size]
+        if explain or not self.method.by_sentence:
+            return [order[start : start + size] for start in range(0, len(order), size)]
+        at_a_time = workers() if self._on_cpu else 1
+        rounds = -(-batches // (BATCHES * at_a_time))
+        count = min(rounds * at_a_time, batches)
+        return [order[start::count] for start in range(count)]
+
+    @property
+    def _on_cpu(self) -> bool:
+        return self.model.seq2seq.device.type == "cpu"
 
     def _decode_all(self, pieces: list[Piece], explain: bool) -> Iterator[tuple[list[int], list[Translation]]]:
-        """Batches of places and their translations as they are ready; on a CPU several at a time."""
-        batches = list(self._batches(pieces))
-        tasks = [partial(self._decode, [pieces[place] for place in batch], explain) for batch in batches]
-        if self.model.seq2seq.device.type == "cpu":
-            yield from ((batches[number], found) for number, found in side_by_side(tasks))
+        """Runs of places and their translations as they are ready; on a CPU several at a time."""
+        runs = self._runs(pieces, explain)
+        tasks = [partial(self._decode, [pieces[place] for place in run], explain) for run in runs]
+        if self._on_cpu:
+            yield from ((runs[number], found) for number, found in side_by_side(tasks))
         else:
-            yield from ((batch, task()) for batch, task in zip(batches, tasks, strict=True))
+            yield from ((run, task()) for run, task in zip(runs, tasks, strict=True))
 
     def _decode(self, pieces: list[Piece], explain: bool) -> list[Translation]:
         sources, lengths = [piece.ids for piece in pieces], [piece.length for piece in pieces]
-        best, state = beam_search(self.model.seq2seq, self.method, sources, lengths, self.search, trace=explain)
-        searches = getattr(state, "searches", [0] * len(pieces))
-        return [self._translation(hypothesis, state, searches[n], explain) for n, hypothesis in enumerate(best)]
+        best, state = beam_search(
+            self.model.seq2seq, self.method, sources, lengths, self.search, trace=explain, together=self.batch_size
+        )
+        return [self._translation(hypothesis, state, explain) for hypothesis in best]
 
-    def _translation(self, hypothesis: Hypothesis, state: object, searches: int, explain: bool) -> Translation:
+    def _translation(self, hypothesis: Hypothesis, state: object, explain: bool) -> Translation:
         provenance = None
         if explain:
             chunk = getattr(getattr(self.method, "config", None), "chunk", 1)
@@ -173,7 +189,7 @@ class Translator:
             text=self.model.codec.text(hypothesis.tokens),
             score=hypothesis.score,
             tokens=len(hypothesis.tokens),
-            searches=searches,
+            searches=hypothesis.searches,
             steps=hypothesis.steps,
             truncated=hypothesis.truncated,
             provenance=provenance,

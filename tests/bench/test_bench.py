@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from nearmt.bench import Bench, BenchConfig, Workbench, ctranslate2, generate, load, opened
-from nearmt.bench.measuring import BLOCK, Measured, blocks_of, quartiles, ratios, sample, sorted_by_length, take_turns
+from nearmt.bench.measuring import Measured, blocks_of, quartiles, ratios, sample, sorted_by_length, take_turns
 from nearmt.bench.processes import Crew
 from nearmt.bench.profile import OTHER, PARTS, UNNAMED, part_of, shares
 from nearmt.bench.quality import queries_of, recall
@@ -192,18 +192,13 @@ def test_own_systems_are_translators(workbench: Workbench, tiny_pairs: list[Pair
 def test_blocks_are_made_of_the_batches_of_the_whole(tiny: TranslationModel, tiny_pairs: list[Pair]) -> None:
     texts = [pair.source for pair in tiny_pairs]
     ordered = [texts[place] for place in sorted_by_length(texts, tiny.codec)]
-    translator = Translator(tiny, batch_size=3)
-    whole = translator._batches([piece for n, text in enumerate(texts) for piece in translator._pieces(n, text)])
-    parts = []
-    for block in blocks_of(ordered, 3):
-        pieces = [piece for n, text in enumerate(block) for piece in translator._pieces(n, text)]
-        parts += [[block[place] for place in batch] for batch in translator._batches(pieces)]
-    assert [[texts[place] for place in batch] for batch in whole] == parts
-    sizes = [len(block) for block in blocks_of(ordered, 3)]
-    assert set(sizes[:-1]) == {15} and sum(sizes) == len(texts)
-    assert [len(block) for block in blocks_of(ordered, 40)] == [40, 20]
-    assert len(blocks_of(ordered, 1)[0]) == BLOCK
-    assert [len(block) for block in blocks_of(ordered, 10, threads=2)] == [40, 20]  # two batches for each thread
+    assert [text for block in blocks_of(ordered, 2) for text in block] == ordered
+    lengths = [tiny.codec.source_length(tiny.codec.source_ids(text)) for text in ordered]
+    assert lengths == sorted(lengths, reverse=True)
+    assert [len(block) for block in blocks_of(ordered, 3)] == [24, 24, 12]  # as many batches as follow each other
+    assert [len(block) for block in blocks_of(ordered, 40)] == [60]
+    assert [len(block) for block in blocks_of(ordered, 1)] == [16, 16, 16, 12]  # and not too few sentences
+    assert [len(block) for block in blocks_of(ordered, 3, threads=2)] == [48, 12]
 
 
 def test_a_sample_is_made_of_batches_of_the_whole() -> None:
@@ -245,10 +240,10 @@ class Recorder:
 
 def test_systems_take_turns() -> None:
     log: list[str] = []
-    cells = {name: Cell(name, "fp32", BLOCK, 1) for name in "abc"}
+    cells = {name: Cell(name, "fp32", 2, 1) for name in "abc"}
     runners: dict[Cell, Runner] = {cell: Recorder(name, log) for name, cell in cells.items()}
-    texts = [str(number) for number in range(2 * BLOCK + 1)]
-    found = take_turns(runners, blocks_of(texts, BLOCK), 2, lambda cell, error: pytest.fail(str(error)))
+    texts = [str(number) for number in range(33)]
+    found = take_turns(runners, blocks_of(texts, 2), 2, lambda cell, error: pytest.fail(str(error)))
     assert log[:3] == ["a", "b", "c"]  # warming up
     rounds = ["".join(log[start : start + 3]) for start in range(3, len(log), 3)]
     assert len(rounds) == 6 and all(sorted(each) == ["a", "b", "c"] for each in rounds)
@@ -261,10 +256,10 @@ def test_systems_take_turns() -> None:
 @pytest.mark.parametrize("fails_at", [1, 3])
 def test_who_fails_leaves_and_the_others_go_on(fails_at: int) -> None:
     log: list[str] = []
-    good, bad = Cell("good", "fp32", BLOCK, 1), Cell("bad", "fp32", BLOCK, 1)
+    good, bad = Cell("good", "fp32", 2, 1), Cell("bad", "fp32", 2, 1)
     runners: dict[Cell, Runner] = {bad: Recorder("bad", log, fails_at), good: Recorder("good", log)}
     failed: list[Cell] = []
-    found = take_turns(runners, blocks_of(["x"] * 40, BLOCK), 2, lambda cell, error: failed.append(cell))
+    found = take_turns(runners, blocks_of(["x"] * 40, 2), 2, lambda cell, error: failed.append(cell))
     assert failed == [bad] and [each.cell for each in found] == [good]
     assert [len(blocks) for blocks in found[0].seconds] == [3, 3] and len(found[0].outputs) == 40
     assert take_turns({bad: Recorder("bad", log, 1)}, [["x"]], 2, lambda cell, error: None) == []

@@ -45,14 +45,15 @@ def assert_same_as_generate(
     model = Seq2SeqModel(hf, device=device)
     expected, scores = generated(hf, model, sources, num_beams=beams, length_penalty=penalty, max_new_tokens=length)
     config = SearchConfig(beams=beams, length_penalty=penalty, max_new_tokens=length)
-    found, _ = beam_search(model, PlainMethod(), sources, [len(s) for s in sources], config)
-    for number, (hypothesis, tokens) in enumerate(zip(found, expected, strict=True)):
-        tied = scores is not None and abs(hypothesis.score - float(scores[number])) < 1e-4
-        if hypothesis.tokens != tokens:
-            # Only a tie of scores may be broken differently.
-            assert tied, (number, hypothesis.tokens, tokens, hypothesis.score)
-        elif scores is not None:
-            assert hypothesis.score == pytest.approx(float(scores[number]), abs=1e-4)
+    for together in (None, 2):
+        found, _ = beam_search(model, PlainMethod(), sources, [len(s) for s in sources], config, together=together)
+        for number, (hypothesis, tokens) in enumerate(zip(found, expected, strict=True)):
+            tied = scores is not None and abs(hypothesis.score - float(scores[number])) < 1e-4
+            if hypothesis.tokens != tokens:
+                # Only a tie of scores may be broken differently.
+                assert tied, (number, together, hypothesis.tokens, tokens, hypothesis.score)
+            elif scores is not None:
+                assert hypothesis.score == pytest.approx(float(scores[number]), abs=1e-4)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -105,6 +106,38 @@ def test_batch_equals_single(family: str) -> None:
         alone, _ = beam_search(model, PlainMethod(), [source], [len(source)], config)
         assert alone[0].tokens == hypothesis.tokens
         assert alone[0].score == pytest.approx(hypothesis.score, abs=1e-4)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("places", [1, 3, 8])
+def test_sentences_that_follow_others_are_searched_as_they_are_alone(family: str, places: int) -> None:
+    model = Seq2SeqModel(restless_model(family, 7))
+    sources = random_sources(7, count=20)
+    config, lengths = SearchConfig(beams=3, max_new_tokens=25), [len(source) for source in sources]
+    found, _ = beam_search(model, PlainMethod(), sources, lengths, config, together=places)
+    for source, hypothesis in zip(sources, found, strict=True):
+        (alone,), _ = beam_search(model, PlainMethod(), [source], [len(source)], config)
+        assert (alone.tokens, alone.steps, alone.truncated) == (
+            hypothesis.tokens,
+            hypothesis.steps,
+            hypothesis.truncated,
+        )
+        assert alone.score == pytest.approx(hypothesis.score, abs=1e-4)
+
+
+def test_bounds_are_those_of_each_sentence_where_sentences_follow_others() -> None:
+    model = Seq2SeqModel(restless_model("marian", 0, forced_eos_token_id=None))
+    lengths = [1, 9, 2, 9, 3, 9]
+    sources = [random_sources(0)[0]] * 6
+
+    class Bounded(SearchConfig):
+        def limit(self, model: Seq2SeqModel, source_length: int) -> int:
+            return source_length
+
+    found, _ = beam_search(model, PlainMethod(), sources, lengths, Bounded(beams=2), together=2)
+    for hypothesis, bound in zip(found, lengths, strict=True):
+        assert hypothesis.steps <= bound and len(hypothesis.tokens) <= bound
+    assert found[0].truncated and len(found[0].tokens) == 1
 
 
 def test_truncation_is_reported() -> None:

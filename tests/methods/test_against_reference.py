@@ -183,7 +183,9 @@ def reference_settings(config: ChunkConfig, scale: float = 1.0) -> Settings:
 def run(state: MethodState, moments: list[Moment]) -> Iterator[Tensor]:
     """Log-probabilities of every step."""
     for moment in moments:
-        yield state.scores(Step(moment.logits_BV.clone(), moment.hidden_BH, moment.time, moment.sources)).log_probs()
+        yield state.scores(
+            Step(moment.logits_BV.clone(), moment.hidden_BH, [moment.time] * len(moment.sources), moment.sources)
+        ).log_probs()
         if moment.rows:
             state.reorder(torch.tensor(moment.rows))
 

@@ -125,7 +125,7 @@ def test_re_used_neighbours_of_a_pruned_store_keep_their_weights(
     hidden_BH = torch.randn(1, tiny.seq2seq.hidden_size, generator=generator)
     for time in range(1, 3):
         logits_BV = torch.randn(1, 200, generator=generator)
-        state.scores(Step(logits_BV, hidden_BH, time, [0]))
+        state.scores(Step(logits_BV, hidden_BH, [time], [0]))
     assert state.evidence is not None
     searched, reused = state.evidence
     assert (int(searched.origin_B), int(reused.origin_B)) == (int(Origin.SEARCH), int(Origin.CACHE))
@@ -144,8 +144,8 @@ def test_re_used_neighbours_weigh_as_much_as_searched_ones(tiny_store: Datastore
     state = method.begin([3], 5, trace=True)
     hidden_BH = torch.randn(1, tiny.seq2seq.hidden_size, generator=torch.Generator().manual_seed(1))
     logits_BV = torch.randn(1, 200, generator=torch.Generator().manual_seed(2))
-    first_BV = state.scores(Step(logits_BV.clone(), hidden_BH, 1, [0])).log_probs()
-    assert torch.equal(state.scores(Step(logits_BV.clone(), hidden_BH + 3, 2, [0])).log_probs(), first_BV)
+    first_BV = state.scores(Step(logits_BV.clone(), hidden_BH, [1], [0])).log_probs()
+    assert torch.equal(state.scores(Step(logits_BV.clone(), hidden_BH + 3, [2], [0])).log_probs(), first_BV)
     assert state.evidence is not None
     assert [float(evidence.share_B) for evidence in state.evidence] == pytest.approx([0.37, 0.37])
 

@@ -27,8 +27,8 @@ class Run:
 
     def step(self) -> Tensor:
         """Feed what is new; the logits of all rows."""
-        fed = self.state.length
-        newest = torch.tensor([prefix[fed:] for prefix in self.prefixes])
+        fed = self.state.position_S.repeat_interleave(self.state.rows_each).tolist()
+        newest = torch.tensor([prefix[start:] for prefix, start in zip(self.prefixes, fed, strict=True)])
         return self.model.step(self.state, newest)[0]
 
     def choose(self, open_sentences: list[int], rows_each: int) -> None:
@@ -38,10 +38,21 @@ class Run:
             own = [row for row, owner in enumerate(self.owner) if owner == sentence]
             rows += [self.random.choice(own) for _ in range(rows_each)]
         owner = [self.owner[row] for row in rows]
-        self.state.reorder(torch.tensor(rows), sources_change=owner != self.owner)
+        kept = [place for place, sentence in enumerate(dict.fromkeys(self.owner)) if sentence in open_sentences]
+        self.state.reorder(torch.tensor(rows), kept)
         tokens = [self.random.randrange(4, VOCABULARY) for _ in rows]
         self.prefixes = [[*self.prefixes[row], token] for row, token in zip(rows, tokens, strict=True)]
         self.owner = owner
+
+    def replace(self, place: int, newer: Run, chosen: int) -> None:
+        """A sentence of a newer run takes the place of one of this, with as many rows."""
+        with torch.inference_mode():
+            self.state.replace([place], newer.state, [chosen])
+        each = self.state.rows_each
+        rows, newer_rows = slice(place * each, (place + 1) * each), slice(chosen * each, (chosen + 1) * each)
+        self.prefixes[rows] = newer.prefixes[newer_rows]
+        self.owner[rows] = [len(self.sources)] * each
+        self.sources = [*self.sources, newer.sources[newer.owner[chosen * each]]]
 
     def expected(self, hf: Any) -> Tensor:
         """The logits that transformers gives for each row's whole prefix, without any cache."""
@@ -68,6 +79,27 @@ def test_rows_are_those_of_their_prefixes(family: str, room: int, monkeypatch: p
         run.choose(still_open, rows_each=1 if time == 10 else 3)
 
 
+@every_family
+@pytest.mark.parametrize("room", [4, 64])
+@pytest.mark.parametrize("longest", [3, 8, 20])
+def test_sentences_take_the_places_of_others(
+    family: str, room: int, longest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoder_state, "_ROOM", room)
+    hf: Any = tiny_model(family, 3)
+    model = Seq2SeqModel(hf)
+    run = Run(model, random_sources(3, count=3, longest=8), seed=1)
+    newer = Run(model, random_sources(4, count=3, longest=longest), seed=2)
+    newer.step()
+    newer.choose([0, 1, 2], rows_each=2)
+    for time in range(14):
+        torch.testing.assert_close(run.step(), run.expected(hf), rtol=1e-4, atol=1e-4)
+        run.choose(list(dict.fromkeys(run.owner)), rows_each=2)
+        if time in (2, 3, 9):
+            run.replace({2: 1, 3: 1, 9: 0}[time], newer, {2: 2, 3: 0, 9: 1}[time])
+    assert run.state.source_lengths == [len(run.sources[owner]) for owner in dict.fromkeys(run.owner)]
+
+
 def test_slots_that_nobody_looks_at_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoder_state, "_ROOM", 16)
     model = Seq2SeqModel(tiny_model("marian", 3))
@@ -75,10 +107,10 @@ def test_slots_that_nobody_looks_at_are_dropped(monkeypatch: pytest.MonkeyPatch)
     for _ in range(40):
         run.step()
         # All rows go on from the first one: of every step but the last, one slot is in use.
-        run.state.reorder(torch.tensor([0] * 4 + [run.state.rows_each] * 4), sources_change=run.state.rows_each == 1)
+        run.state.reorder(torch.tensor([0] * 4 + [run.state.rows_each] * 4))
         run.prefixes = [[*run.prefixes[0], 5 + row] for row in range(8)]
-    assert run.state.length == 40
-    assert run.state.own[0].value_GXD.shape[1] == 64  # not the 160 of all rows of all steps
+    assert run.state.position_S.tolist() == [40, 40]
+    assert run.state.own[0].value_GXD.shape[1] <= 64  # not the 160 of all rows of all steps
 
 
 def test_a_sentence_does_not_see_the_padding_of_its_neighbours() -> None:

@@ -57,7 +57,7 @@ def chunked(made: ChunkPlan, sources: Sequence[Sequence[int]] = SOURCES, sentenc
 def at(retriever: Chunked, time: int, *rows: tuple[float, int]) -> Retrieved:
     """A step of rows that stand at some place and translate some sentence."""
     places, sources = [[place] for place, _ in rows], [source for _, source in rows]
-    return retriever.retrieve(torch.tensor(places), time, sources)
+    return retriever.retrieve(torch.tensor(places), [time] * len(sources), sources)
 
 
 def entries(found: Retrieved, row: int) -> list[int]:
@@ -206,8 +206,8 @@ def test_chunks_in_order_are_those_of_the_neighbours(gather: int) -> None:
 def test_a_store_of_fewer_entries_than_are_gathered() -> None:
     store = MemoryStore(torch.tensor([[3.0]]), torch.tensor([5]), [1])
     retriever = Chunked(store, replace(plan(), k=3, cache_k=3, gather=50), [5], 20, [[0]])
-    assert retriever.retrieve(torch.tensor([[1.0]]), 1, [0]).entry_BK.tolist() == [[0, -1, -1]]
-    found = retriever.retrieve(torch.tensor([[1.0]]), 2, [0])
+    assert retriever.retrieve(torch.tensor([[1.0]]), [1], [0]).entry_BK.tolist() == [[0, -1, -1]]
+    found = retriever.retrieve(torch.tensor([[1.0]]), [2], [0])
     assert found.entry_BK.tolist() == [[0, -1, -1]] and found.distance_BK[0].tolist() == [2.0, math.inf, math.inf]
 
 
@@ -284,7 +284,7 @@ def test_infinity_never_searches_beyond_the_schedule() -> None:
 def test_an_empty_store_is_far_from_everything() -> None:
     retriever = Chunked(random_store(0, 0, columns=1, vocabulary=9), far_plan(3.0), [5], 20, [[0]])
     for time in (1, 2, 3):
-        found = retriever.retrieve(torch.tensor([[0.0]]), time, [0])
+        found = retriever.retrieve(torch.tensor([[0.0]]), [time], [0])
         assert found.origin_B.tolist() == [MODEL] and (found.entry_BK == -1).all()
     assert retriever.searches == [3]
 
@@ -298,7 +298,7 @@ def test_beyond_0_finds_what_a_search_at_every_step_finds(scope: str, retention:
     for time in range(1, 13):
         query_BD = torch.randn(2 if time == 1 else 6, 4, generator=generator)
         sources = [0, 1] if time == 1 else [0, 0, 0, 1, 1, 1]
-        found, expected = (one.retrieve(query_BD, time, sources) for one in (retriever, every))
+        found, expected = (one.retrieve(query_BD, [time] * len(sources), sources) for one in (retriever, every))
         for name in ("origin_B", "entry_BK", "distance_BK"):
             assert torch.equal(getattr(found, name), getattr(expected, name)), (time, name)
         row_B = torch.tensor([0, 0, 0, 1, 1, 1] if time == 1 else [2, 0, 1, 5, 3, 3])
@@ -320,8 +320,8 @@ def test_the_unit_of_search_beyond_is_the_typical_distance() -> None:
         method = ChunkMethod(store, ChunkConfig.from_mapping({**settings, "schedule": "every:9"}))
         for place, origin in ((farthest - 0.01, CACHE), (farthest + 0.01, SEARCH)):
             retriever = method.retriever(store, [5], 9, [[0]])
-            retriever.retrieve(torch.zeros(1, 3), 1, [0])
-            found = retriever.retrieve(torch.tensor([[place, 0.0, 0.0]]), 2, [0])
+            retriever.retrieve(torch.zeros(1, 3), [1], [0])
+            found = retriever.retrieve(torch.tensor([[place, 0.0, 0.0]]), [2], [0])
             assert found.origin_B.tolist() == [origin], (columns, place)
 
 

@@ -78,7 +78,7 @@ def test_it_is_the_reference(steps: list[list[tuple[list[float], int]]], limit: 
     for time, rows in enumerate(steps, 1):
         queries, sources = [query for query, _ in rows], [source for _, source in rows]
         before = len(store.asked)
-        found = reusing.retrieve(torch.tensor(queries), time, sources)
+        found = reusing.retrieve(torch.tensor(queries), [time] * len(sources), sources)
         expected = reference.step(queries, sources)
         searched = [row for row, (origin, _, _) in enumerate(expected) if origin == Origin.SEARCH]
         assert found.origin_B.tolist() == [int(origin) for origin, _, _ in expected]
@@ -93,15 +93,15 @@ def test_it_is_the_reference(steps: list[list[tuple[list[float], int]]], limit: 
 
 def retrieve(reusing: Reusing, time: int, *rows: tuple[tuple[float, float], int]) -> list[int]:
     query_BD = torch.tensor([query for query, _ in rows])
-    return reusing.retrieve(query_BD, time, [source for _, source in rows]).origin_B.tolist()
+    return reusing.retrieve(query_BD, [time] * len(rows), [source for _, source in rows]).origin_B.tolist()
 
 
 def test_the_nearest_of_several_earlier_queries_is_taken() -> None:
     store = made_store()
     reusing = Reusing(store, K, 10.0, whole_batch=True, sentences=1)
     earlier_BD = torch.tensor([[0.0, 0.0], [2.0, 2.0], [1.0, 1.2]])
-    first = reusing.retrieve(earlier_BD, 1, [0, 0, 0])
-    second = reusing.retrieve(torch.tensor([[1.1, 1.1], [1.9, 1.9], [-1.0, 0.0]]), 2, [0, 0, 0])
+    first = reusing.retrieve(earlier_BD, [1] * 3, [0, 0, 0])
+    second = reusing.retrieve(torch.tensor([[1.1, 1.1], [1.9, 1.9], [-1.0, 0.0]]), [2] * 3, [0, 0, 0])
     assert second.origin_B.tolist() == [int(Origin.CACHE)] * 3
     assert torch.equal(second.entry_BK, first.entry_BK[[2, 1, 0]])
     assert torch.equal(second.distance_BK, first.distance_BK[[2, 1, 0]])
@@ -156,6 +156,6 @@ def test_fewer_entries_than_neighbours() -> None:
     store = CountingStore(MemoryStore(torch.tensor([[1.0, 0.0]]), torch.tensor([4]), [1]))
     reusing = Reusing(store, K, 5.0, True, sentences=1)
     for time, origin in ((1, Origin.SEARCH), (2, Origin.CACHE)):
-        found = reusing.retrieve(torch.tensor([[0.5, 0.0]]), time, [0])
+        found = reusing.retrieve(torch.tensor([[0.5, 0.0]]), [time], [0])
         assert found.origin_B.tolist() == [int(origin)]
         assert found.entry_BK.tolist() == [[0, -1, -1]] and found.distance_BK.tolist() == [[0.25, math.inf, math.inf]]

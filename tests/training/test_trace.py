@@ -57,7 +57,7 @@ class Seen:
 class Dictated:
     """A method that retrieves as another does, and then says what it is told."""
 
-    shares_batch = False
+    shares_batch = by_sentence = False
 
     def __init__(self, method: RetrievingMethod, targets: list[list[int]]) -> None:
         self._method, self._targets = method, targets
@@ -74,11 +74,14 @@ class Dictated:
         self.sources.append(list(step.sources))
         said_BV = torch.full_like(step.logits_BV, -torch.inf)
         for row, source in enumerate(step.sources):
-            said_BV[row, self._targets[source][step.time - 1]] = 0.0
+            said_BV[row, self._targets[source][step.times[row] - 1]] = 0.0
         return Scores(said_BV, torch.zeros(len(said_BV)))
 
     def reorder(self, row_B: Tensor) -> None:
         self._state.reorder(row_B)
+
+    def leave(self, sources: list[int]) -> None:
+        self._state.leave(sources)
 
     def signature(self) -> str:
         return "dictated"

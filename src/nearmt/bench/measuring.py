@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from nearmt.bench.load import others_seconds
 from nearmt.bench.runners import Cell, Output, Runner
 from nearmt.models import TextCodec
+from nearmt.translator import BATCHES
 
-#: A block has so many sentences at least: a system that has its turn warms up for a few of them.
-BLOCK = 16
+#: Sentences that follow each other in a sample, at least.
+STRETCH = 16
 
 
 @dataclass
@@ -75,30 +76,27 @@ def sorted_by_length(texts: Sequence[str], codec: TextCodec) -> list[int]:
 
 
 def sample(count: int, wanted: int, together: int) -> list[int]:
-    """About `wanted` of `count` places, in runs of `together`, evenly spread.
+    """About `wanted` of `count` places, in stretches of `together`, evenly spread.
 
-    Of texts sorted by length, a run has texts of similar length, as batches of the whole have. A few lines from
+    Of texts sorted by length, a stretch has texts of similar length, as batches of the whole have. A few lines from
     anywhere would make batches of short and long ones, in which a system that lets finished sentences leave shines.
     """
     if wanted >= count:
         return list(range(count))
     together = min(wanted, together)
-    runs = wanted // together
-    starts = [(count - together) * (2 * run + 1) // (2 * runs) for run in range(runs)]
+    parts = wanted // together
+    starts = [(count - together) * (2 * part + 1) // (2 * parts) for part in range(parts)]
     return sorted({place for start in starts for place in range(start, start + together)})
 
 
-def block_size(batch_size: int, threads: int = 1) -> int:
-    """Whole batches, and at least `BLOCK` sentences.
-
-    With several threads there are several batches for each of them: they are translated side by side.
-    """
-    return batch_size * max(1, BLOCK // batch_size, 2 * threads if threads > 1 else 1)
+def stretch(batch_size: int) -> int:
+    """Whole batches, and at least `STRETCH` sentences."""
+    return batch_size * max(1, STRETCH // batch_size)
 
 
 def blocks_of(texts: Sequence[str], batch_size: int, threads: int = 1) -> list[list[str]]:
-    """What systems translate when it is their turn: batches are those of the whole text."""
-    size = block_size(batch_size, threads)
+    """What systems translate when it is their turn: whole batches, as many as nearmt takes on at a time."""
+    size = max(stretch(batch_size), batch_size * threads * BATCHES)
     return [list(texts[start : start + size]) for start in range(0, len(texts), size)]
 
 

@@ -13,12 +13,12 @@ from nearmt import __version__
 from nearmt.bench.config import RETRIEVING
 from nearmt.bench.measuring import (
     Measured,
-    block_size,
     blocks_of,
     quartiles,
     ratios,
     sample,
     sorted_by_length,
+    stretch,
     take_turns,
 )
 from nearmt.bench.profile import profile, shares
@@ -51,7 +51,7 @@ class Bench:
     def of(cls, workbench: Workbench, pairs: Iterable[Pair], data: str, working: Working) -> Bench:
         """Sentences that are too long for the model are left out: programs part them in ways of their own.
 
-        Where a limit is set, those that stay stand together in blocks of the largest size.
+        Where a limit is set, those that stay stand together in stretches of whole batches.
         """
         model = workbench.model("fp32")
         positions = model.seq2seq.positions
@@ -60,7 +60,7 @@ class Bench:
             raise InputError(f"{data}: has no pairs that fit the model: nothing to measure")
         order = sorted_by_length([pair.source for pair in kept], model.codec)
         sizes = workbench.config.sizes(on_gpu=workbench.device.type == "cuda")
-        together = max(block_size(size, workbench.at_a_time) for size in sizes)
+        together = max(stretch(size) for size in sizes)
         chosen = sample(len(order), workbench.config.limit or len(order), together)
         return cls(workbench, [kept[order[place]] for place in chosen], data, working)
 

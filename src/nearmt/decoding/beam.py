@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nearmt.config import Config, option
-from nearmt.contracts import Method, Scores, Step
+from nearmt.contracts import Method, MethodState, Scores, Step
 from nearmt.decoding.candidates import best_candidates
 from nearmt.decoding.hypothesis import Candidate, Hypothesis, SentenceBeam, StepTrace
 from nearmt.decoding.state import Array, Chosen, SearchState
@@ -62,112 +62,153 @@ def beam_search(
     source_lengths: Sequence[int],
     config: SearchConfig,
     trace: bool = False,
+    together: int | None = None,
 ) -> tuple[list[Hypothesis], object]:
-    """The best hypothesis of every source (token ids), and the method's state for those who explain it."""
+    """The best hypothesis of every source (token ids), and the method's state for those who explain it.
+
+    `together` is how many sentences are searched for at a time, if not all. As soon as one is done another takes its
+    place: a method that remembers by sentence is needed, and sentences of similar length should follow each other.
+    """
     beams = [
         SentenceBeam(config.beams, config.length_penalty, config.limit(model, length), model.eos_ids)
         for length in source_lengths
     ]
-    state = _start(model, method, sources, source_lengths, max(beam.limit for beam in beams), trace)
-    newest_BT = state.prefix_BT
-    prompt_length = newest_BT.shape[1]
-    while state.sources:
-        length = state.prefix_BT.shape[1]  # of a candidate, without the start token
-        logits_BV, hidden_BH = model.step(state.decoder, newest_BT)
-        before = Scores.of(logits_BV.clone()) if trace else None
-        step = Step(logits_BV, hidden_BH, time=length - prompt_length + 1, sources=state.sources)
-        mixed = state.method.scores(step)
+    state = method.begin(source_lengths, max(beam.limit for beam in beams), trace, sources)
+    together = together or len(sources)
+    assert together >= len(sources) or (method.by_sentence and not trace)
+    groups = [list(range(first, len(sources)))[:together] for first in range(0, len(sources), together)]
+    _Search(model, state, sources, beams, trace, groups).run()
+    searches = getattr(state, "searches", [0] * len(sources))
+    return [replace(beam.best, searches=searches[number]) for number, beam in enumerate(beams)], state
+
+
+@dataclass
+class _Search:
+    """One request: its sentences, the hypotheses of each, and who has not begun yet."""
+
+    model: Seq2SeqModel
+    method: MethodState
+    sources: Sequence[Sequence[int]]
+    beams: list[SentenceBeam]
+    trace: bool
+    groups: list[list[int]]
+    #: Sentences that have taken their first step, encoded together, and wait for places; the first `taken` have them.
+    waiting: SearchState | None = None
+    taken: int = 0
+
+    def run(self) -> None:
+        while self.groups:  # one turn is enough, unless all of a group are done at their first step
+            running = self._begin(self.groups.pop(0))
+            while running.sentences:
+                self._step(running, others_follow=True)
+
+    def _begin(self, sentences: list[int]) -> SearchState:
+        """Sentences after their first step, which fans out into beams: each is encoded and projected once."""
+        count, prompt = len(sentences), self.model.prompt
+        state = SearchState(
+            decoder=self.model.encode([self.sources[sentence] for sentence in sentences]),
+            method=self.method,
+            sentences=sentences,
+            time_S=np.ones(count, dtype=np.int64),
+            prompt=len(prompt),
+            newest_BT=torch.tensor([prompt] * count, device=self.model.device),
+            score_B=torch.zeros(count, device=self.model.device),
+            said_BT=np.array([prompt] * count),
+            traces=[()] * count,
+        )
+        self._step(state, others_follow=False)
+        return state
+
+    def _step(self, state: SearchState, others_follow: bool) -> None:
+        """All rows go on by a token. Places of sentences that are done fall to others, or are given up."""
+        logits_BV, hidden_BH = self.model.step(state.decoder, state.newest_BT)
+        before = Scores.of(logits_BV.clone()) if self.trace else None
+        mixed = self.method.scores(Step(logits_BV, hidden_BH, state.times, state.sources))
         tracer = None if before is None else Tracer(before, mixed.log_probs())
-        ranked = _constrain(model, state, beams, length, mixed)
-        _advance(state, beams, ranked, length, step.time, tracer)
-        newest_BT = state.prefix_BT[:, -1:]
-    return [beam.best for beam in beams], state.method
+        ranked = _constrain(self.model, state, [self.beams[sentence] for sentence in state.sentences], mixed)
+        best_SK, ranks_S = self._decide(state, ranked, tracer)
+        done = [place for place, ranks in enumerate(ranks_S) if not ranks]
+        self.method.leave([state.sentences[place] for place in done])
+        replaced = done[: self._at_hand()] if done and others_follow else []
+        kept = [place for place, ranks in enumerate(ranks_S) if ranks or place in replaced]
+        if not kept:
+            state.sentences = []
+            return
+        # Rows of places that fall to others go on anyhow, and are then forgotten.
+        size, count = self.beams[0].size, best_SK.score.shape[1]
+        rows = [place * count + rank for place in kept for rank in ranks_S[place] or range(size)]
+        chosen_B = Chosen(*(part.reshape(-1) for part in best_SK)).at(rows)
+        traces = tracer.extend(state, chosen_B.candidates()) if tracer else [()] * len(rows)
+        state.advance(chosen_B, kept, traces)
+        if replaced:
+            assert self.waiting is not None
+            newer = list(range(self.taken, self.taken + len(replaced)))
+            self.taken = newer[-1] + 1
+            state.replace([kept.index(place) for place in replaced], self.waiting, newer)
+
+    def _at_hand(self) -> int:
+        """How many wait for places; none only if all have begun."""
+        while self.groups and (self.waiting is None or self.taken == len(self.waiting.sentences)):
+            self.waiting, self.taken = self._begin(self.groups.pop(0)), 0
+        return 0 if self.waiting is None else len(self.waiting.sentences) - self.taken
+
+    def _decide(self, state: SearchState, scores: Scores, tracer: Tracer | None) -> tuple[Chosen, list[list[int]]]:
+        """The best continuations of each sentence [S, K], and the ranks of those with which it goes on, if it does."""
+        beams = [self.beams[sentence] for sentence in state.sentences]
+        best_SK = _best_continuations(state, beams[0], scores)
+
+        def finish(candidate: Candidate, score: float, truncated: bool) -> Hypothesis:
+            tokens = [*state.tokens(candidate.row), candidate.token]
+            trace = tracer.extend(state, [candidate])[0] if tracer else ()
+            return Hypothesis(tokens, score, truncated, trace)
+
+        with timed("beam/choose"):
+            lengths, times = state.length_S.tolist(), state.time_S.tolist()
+            ends_SK = np.isin(best_SK.token, beams[0].eos_ids)
+            # Ranks of those that go on where nothing happens, as long as there are so many.
+            rank_SR = ends_SK.argsort(axis=1, kind="stable")[:, : beams[0].size]
+            eventful_S = _eventful(beams, best_SK, ends_SK, rank_SR, lengths)
+            ranks_S = rank_SR.tolist()
+            for place in np.flatnonzero(eventful_S).tolist():
+                candidates = best_SK.at(place).candidates()
+                ranks_S[place] = beams[place].advance(candidates, lengths[place], times[place], finish)
+        return best_SK, ranks_S
 
 
-def _start(
-    model: Seq2SeqModel,
-    method: Method,
-    sources: Sequence[Sequence[int]],
-    source_lengths: Sequence[int],
-    max_steps: int,
-    trace: bool,
-) -> SearchState:
-    """One row a sentence: the first step fans out into beams, so sources are encoded and projected once."""
-    count = len(sources)
-    return SearchState(
-        decoder=model.encode(sources),
-        method=method.begin(source_lengths, max_steps, trace, sources),
-        prefix_BT=torch.tensor([model.prompt] * count, device=model.device),
-        score_B=torch.zeros(count, device=model.device),
-        sources=list(range(count)),
-        traces=[()] * count,
-    )
-
-
-def _constrain(
-    model: Seq2SeqModel, state: SearchState, beams: list[SentenceBeam], length: int, scores: Scores
-) -> Scores:
+def _constrain(model: Seq2SeqModel, state: SearchState, beams: list[SentenceBeam], scores: Scores) -> Scores:
     """Apply the generation config: its rules, and the forced last token where a sentence reaches its bound."""
+    lengths = state.length_S.tolist()
     if model.constraint is not None:
         # Some rules scale log-probabilities.
-        log_prob_BV = model.constraint(state.prefix_BT, scores.log_probs())
+        log_prob_BV = scores.log_probs()
+        said_BT = torch.from_numpy(state.said_BT).to(log_prob_BV.device)
+        for length in sorted(set(lengths)):  # rules want rows of one length
+            rows = state.rows_of([place for place, other in enumerate(lengths) if other == length])
+            log_prob_BV[rows] = model.constraint(said_BT[rows, :length], log_prob_BV[rows])
         scores = Scores(log_prob_BV, torch.zeros_like(scores.offset_B))
-    last = [row for row, source in enumerate(state.sources) if length >= beams[source].limit]
+    last = state.rows_of([place for place, beam in enumerate(beams) if lengths[place] >= beam.limit])
     if last and model.forced_last is not None:
         scores.logits_BV[last] = -torch.inf
         scores.logits_BV[last, model.forced_last] = -scores.offset_B[last]
     return scores
 
 
-def _advance(
-    state: SearchState, beams: list[SentenceBeam], scores: Scores, length: int, step: int, tracer: Tracer | None
-) -> None:
-    """Pick the best continuations of every sentence and let the sentences decide what goes on."""
-    open_sources = list(dict.fromkeys(state.sources))
-    best_SK = _best_continuations(state, beams, scores, len(open_sources))
-
-    def finish(candidate: Candidate, score: float, truncated: bool) -> Hypothesis:
-        tokens = [*state.tokens(candidate.row), candidate.token]
-        trace = tracer.extend(state, [candidate])[0] if tracer else ()
-        return Hypothesis(tokens, score, truncated, trace)
-
-    with timed("beam/choose"):
-        size, count = beams[0].size, best_SK.score.shape[1]
-        ends_SK = np.isin(best_SK.token, beams[0].eos_ids)
-        # Ranks of those that go on where nothing happens, as long as there are so many.
-        rank_SR = ends_SK.argsort(axis=1, kind="stable")[:, :size]
-        eventful_S = _eventful([beams[source] for source in open_sources], best_SK, ends_SK, rank_SR, length)
-        place_SR = (rank_SR + count * np.arange(len(rank_SR))[:, None]).tolist()
-        places, sources = list[int](), list[int]()
-        for place, source in enumerate(open_sources):
-            if eventful_S[place]:
-                ranks = beams[source].advance(best_SK.at(place).candidates(), length, step, finish)
-                place_SR[place] = [place * count + rank for rank in ranks]
-            places += place_SR[place]
-            sources += [source] * len(place_SR[place])
-    if places:
-        chosen_B = Chosen(*(part.reshape(-1) for part in best_SK)).at(places)
-        traces = tracer.extend(state, chosen_B.candidates()) if tracer else [()] * len(places)
-        state.advance(chosen_B, sources, traces)
-    else:
-        state.sources = []
-
-
-def _eventful(beams: list[SentenceBeam], best_SK: Chosen, ends_SK: Array, rank_SR: Array, length: int) -> Array:
+def _eventful(beams: list[SentenceBeam], best_SK: Chosen, ends_SK: Array, rank_SR: Array, lengths: list[int]) -> Array:
     """Which sentences have something to decide, [S]: a hypothesis ends, a bound is reached, nothing better can come."""
-    size, norm = beams[0].size, length ** beams[0].length_penalty
+    size = beams[0].size
+    norm_S = np.array([length ** beams[0].length_penalty for length in lengths])
     leader_S = np.take_along_axis(best_SK.score, rank_SR[:, :1], axis=1)[:, 0]
     few_S = (~ends_SK).sum(axis=1) < size
-    at_limit_S = np.array([length >= beam.limit for beam in beams])
-    beaten_S = leader_S / norm <= np.array([beam.bar for beam in beams])
+    at_limit_S = np.array([length >= beam.limit for length, beam in zip(lengths, beams, strict=True)])
+    beaten_S = leader_S / norm_S <= np.array([beam.bar for beam in beams])
     eventful_S: Array = ends_SK[:, :size].any(axis=1) | few_S | at_limit_S | beaten_S
     return eventful_S
 
 
-def _best_continuations(state: SearchState, beams: list[SentenceBeam], scores: Scores, sentences: int) -> Chosen:
+def _best_continuations(state: SearchState, beam: SentenceBeam, scores: Scores) -> Chosen:
     """Per open sentence its best, best first, [S, K]: enough that a full beam goes on even if all others end."""
     with timed("beam/top"):
-        keep = max(2, 1 + len(beams[0].eos_ids)) * beams[0].size
-        found = best_candidates(scores, state.score_B, sentences, keep)
+        keep = max(2, 1 + len(beam.eos_ids)) * beam.size
+        found = best_candidates(scores, state.score_B, len(state.sentences), keep)
         # What goes on is decided on the host: one transfer, for which the program waits. Doubles hold all exactly.
         return Chosen(*torch.stack([part_SK.double() for part_SK in found]).cpu().numpy())

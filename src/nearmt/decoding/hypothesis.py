@@ -33,6 +33,7 @@ class Hypothesis:
     truncated: bool  # ended by the length bound, not by the model
     trace: tuple[StepTrace, ...] = ()
     steps: int = 0  # of its sentence until the beam was done, which may be after this hypothesis had ended
+    searches: int = 0  # of the datastore, by its sentence
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,35 +35,74 @@ class Chosen(NamedTuple):
 
 @dataclass
 class SearchState:
-    """The running rows of a request. Rows of one sentence are neighbours, each sentence has equally many."""
+    """Running rows of a request. Rows of one sentence are neighbours, each sentence has equally many."""
 
     decoder: DecoderState
     method: MethodState
-    prefix_BT: Tensor  # prompt and tokens so far
+    sentences: list[int]  # whose rows they are, in the order of the rows
+    time_S: Array  # the step that each sentence takes next: 1 is the first
+    prompt: int  # tokens that all rows begin with
+    newest_BT: Tensor  # what the decoder has not been fed yet
     score_B: Tensor  # sum of log-probabilities
-    sources: list[int]  # the sentence of each row
+    said_BT: Array  # prompt and tokens so far, on the host; rows that have said less than others end in zeros
     traces: Sequence[tuple[StepTrace, ...]]  # how each row came about; stays empty unless asked for
-    #: Of each step, for all rows: the row that it continued, and its token. What `prefix_BT` holds, without a transfer.
-    history: list[tuple[Array, Array]] = field(default_factory=list)
+
+    @property
+    def rows_each(self) -> int:
+        return len(self.said_BT) // len(self.sentences)
+
+    @property
+    def sources(self) -> list[int]:
+        """The sentence of each row."""
+        return [sentence for sentence in self.sentences for _ in range(self.rows_each)]
+
+    @property
+    def times(self) -> list[int]:
+        """The step of each row."""
+        return [time for time in self.time_S.tolist() for _ in range(self.rows_each)]
+
+    @property
+    def length_S(self) -> Array:
+        """Tokens of a candidate of each sentence, without the start token."""
+        length_S: Array = self.time_S + (self.prompt - 1)
+        return length_S
+
+    def rows_of(self, places: list[int]) -> list[int]:
+        """The rows of the sentences in these places."""
+        return [place * self.rows_each + row for place in places for row in range(self.rows_each)]
 
     def tokens(self, row: int) -> list[int]:
         """What a row has said so far, without the prompt."""
-        tokens = []
-        for row_B, token_B in reversed(self.history):
-            tokens.append(int(token_B[row]))
-            row = int(row_B[row])
-        return tokens[::-1]
+        end = int(self.length_S[row // self.rows_each])
+        return [int(token) for token in self.said_BT[row, self.prompt : end]]
 
-    def advance(self, chosen_B: Chosen, sources: list[int], traces: Sequence[tuple[StepTrace, ...]]) -> None:
-        """Continue with these: the one place where rows move."""
+    def advance(self, chosen_B: Chosen, kept: list[int], traces: Sequence[tuple[StepTrace, ...]]) -> None:
+        """Continue with these, of the sentences in these places: the one place where rows move."""
         with timed("beam/reorder"):
             # One transfer, for which nobody waits. Doubles hold all three exactly.
-            found_3B = torch.from_numpy(np.stack(chosen_B)).to(self.prefix_BT.device, non_blocking=True)
-            row_B, token_B1 = found_3B[1].long(), found_3B[2].long()[:, None]
-            # Sentences leave, or the first step fans out: then the source side of the rows moves too.
-            self.decoder.reorder(row_B, sources_change=sources != self.sources)
+            found_3B = torch.from_numpy(np.stack(chosen_B)).to(self.score_B.device, non_blocking=True)
+            row_B = found_3B[1].long()
+            self.decoder.reorder(row_B, kept)
             self.method.reorder(row_B)
-            self.prefix_BT = torch.cat([self.prefix_BT[row_B], token_B1], dim=1)
-            self.score_B = found_3B[0].float()
-            self.history.append((chosen_B.row.astype(np.int64), chosen_B.token.astype(np.int64)))
-            self.sources, self.traces = sources, traces
+            self.newest_BT, self.score_B = found_3B[2].long()[:, None], found_3B[0].float()
+            end_S = self.length_S[kept]
+            said_BT = self.said_BT[chosen_B.row.astype(np.int64)]
+            if end_S.max() == said_BT.shape[1]:
+                said_BT = np.pad(said_BT, ((0, 0), (0, 1 + said_BT.shape[1] // 2)))
+            end_B = end_S.repeat(len(said_BT) // len(kept))
+            said_BT[np.arange(len(said_BT)), end_B] = chosen_B.token
+            self.said_BT, self.traces = said_BT, traces
+            self.sentences, self.time_S = [self.sentences[place] for place in kept], self.time_S[kept] + 1
+
+    def replace(self, places: list[int], newer: SearchState, chosen: list[int]) -> None:
+        """Sentences that are done leave their places to some of a newer search, whose rows are as many."""
+        with timed("beam/replace"):
+            self.decoder.replace(places, newer.decoder, chosen)
+            rows, newer_rows = self.rows_of(places), newer.rows_of(chosen)
+            row_R = torch.tensor(rows).to(self.score_B.device, non_blocking=True)
+            newer_R = torch.tensor(newer_rows).to(self.score_B.device, non_blocking=True)
+            self.newest_BT[row_R], self.score_B[row_R] = newer.newest_BT[newer_R], newer.score_B[newer_R]
+            self.said_BT[rows, : newer.said_BT.shape[1]] = newer.said_BT[newer_rows]
+            self.time_S[places] = newer.time_S[chosen]
+            for place, sentence in zip(places, chosen, strict=True):
+                self.sentences[place] = newer.sentences[sentence]

@@ -115,6 +115,10 @@ class ChunkMethod(RetrievingMethod):
     def shares_batch(self) -> bool:  # type: ignore[override]
         return self.config.recall == "cache" and self.config.scope == "batch"
 
+    @property
+    def by_sentence(self) -> bool:  # type: ignore[override]
+        return self.config.recall == "cache" and self.config.scope == "source"
+
     def retriever(
         self,
         store: EntrySource,

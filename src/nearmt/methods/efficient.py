@@ -36,6 +36,7 @@ class EfficientMethod(RetrievingMethod):
     """Equation 3 at every step, with neighbours of this query or of one that was much like it."""
 
     name = "efficient"
+    by_sentence = False
 
     def __init__(self, store: EntrySource, config: EfficientConfig | None = None) -> None:
         self.config = resolve(config or EfficientConfig(), store)

@@ -25,11 +25,15 @@ class PlainState:
     def reorder(self, row_B: Tensor) -> None:
         pass
 
+    def leave(self, sources: list[int]) -> None:
+        pass
+
 
 class PlainMethod:
     """p = p_NMT: the base model's translation."""
 
     shares_batch = False
+    by_sentence = True
 
     def begin(
         self, source_lengths: Sequence[int], max_steps: int, trace: bool, sources: Sequence[Sequence[int]] = ()

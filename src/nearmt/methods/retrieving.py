@@ -33,7 +33,7 @@ class RetrievingState:
 
     def scores(self, step: Step) -> Scores:
         """log p(y_t | y_<t, x) of equation 3."""
-        found = self._retriever.retrieve(self.store.query(step.hidden_BH), step.time, step.sources)
+        found = self._retriever.retrieve(self.store.query(step.hidden_BH), step.times, step.sources)
         scores = Scores.of(step.logits_BV)
         evidence = self._mixer.evidence(found, self.store, scores)
         if self._trust is not None:
@@ -46,12 +46,16 @@ class RetrievingState:
     def reorder(self, row_B: Tensor) -> None:
         self._retriever.reorder(row_B)
 
+    def leave(self, sources: list[int]) -> None:
+        self._retriever.leave(sources)
+
 
 class RetrievingMethod:
     """A store and a mixer; subclasses say how to retrieve."""
 
     name: str
     shares_batch = False
+    by_sentence = True
 
     def __init__(self, store: EntrySource, mixer: Mixer, guard: bool) -> None:
         self.store, self.mixer, self.guard = store, mixer, guard

@@ -42,7 +42,7 @@ class StepDecoder:
     def step(self, state: DecoderState, token_B: Tensor) -> tuple[Tensor, Tensor]:
         """What is projected as logits, and the key, each [B, H]."""
         parts = self._parts
-        hidden_BH = parts.embed(token_B, state.length)
+        hidden_BH = parts.embed(token_B, state.position_S.repeat_interleave(state.rows_each))
         if not state.source:
             state.source = self._look_at_source(state.encoded_SFH)
         state.begin_step()
@@ -50,6 +50,7 @@ class StepDecoder:
         step_layer = _StepLayer.norm_first if parts.norm_first else _StepLayer.norm_last
         for layer in self._layers:
             hidden_BH, thinking_BH = step_layer(layer, state, hidden_BH, biases)
+        state.end_step()
         hidden_BH = parts.finish(hidden_BH)
         return hidden_BH, hidden_BH if self._key_layer == "output" else thinking_BH
 
@@ -69,9 +70,9 @@ class StepDecoder:
         """What is added to scores: -inf for slots of others and for padding; [G, R, X] and [G, R, F]."""
         bias_SARX = _bias(state.ancestor_SRX[:, :, : state.used], dtype)[:, None].expand(-1, self._heads, -1, -1)
         if self._parts.position_bias is not None:
-            place_SXA = self._parts.position_bias(state.length - 1, state.position_SX[:, : state.used])
+            place_SXA = self._parts.position_bias(state.position_S, state.position_SX[:, : state.used])
             bias_SARX = bias_SARX + place_SXA.to(dtype).permute(0, 2, 1)[:, :, None]
-        source_S11F = _bias(state.mask_SF != 0, dtype)[:, None, None]
+        source_S11F = _bias(state.mask_SF[:, : state.width] != 0, dtype)[:, None, None]
         source_SARF = source_S11F.expand(-1, self._heads, state.rows_each, -1)
         return bias_SARX.flatten(0, 1), source_SARF.flatten(0, 1)
 
@@ -109,7 +110,7 @@ class _StepLayer:
         """Each row looks at its source."""
         parts, source = self._parts.cross, state.source[self._number]
         (query_GRD,) = _by_head(parts.query(hidden_BH), state.sentences, 1, parts.heads)
-        output_BH: Tensor = parts.output(_attend(query_GRD, source.key, source.value_GXD, bias_GRF, parts))
+        output_BH: Tensor = parts.output(_attend(query_GRD, *source.read(state.width), bias_GRF, parts))
         return output_BH
 
 

@@ -3,20 +3,21 @@
 Every token that was fed has a *slot*: its key and value in each layer. Slots belong to a sentence, not to a row:
 which of them a row looks at, its ancestors, is a mask. Continuing a row twice or dropping it changes the mask
 alone. Hypotheses of a sentence soon share most of their ancestors, so few slots are in use, and those that no row
-looks at any more are dropped when room is needed.
+looks at any more are dropped when room is needed. A sentence that is done gives its place to another one.
 
 Shapes: S sentences, R rows of each sentence, A heads, G = S * A, D of a head, X slots, F source positions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-#: Slots of a sentence there is room for at first.
+#: Slots of a sentence there is room for at first, and beside those in use whenever the others are dropped.
 _ROOM = 64
 
 
@@ -52,14 +53,28 @@ class Slots:
         """Those of some sentences."""
         return Slots(self.key.index_select(0, kept_G), self.value_GXD.index_select(0, kept_G))
 
-    def picked(self, place_GX: Tensor, room: int) -> Slots:
-        """Some slots of each sentence, with room for `room` of them."""
-        size, spare = self.value_GXD.shape[2], room - place_GX.shape[1]
-        place_GXD = place_GX[:, :, None].expand(-1, -1, size)
-        value_GXD = pad(self.value_GXD.gather(1, place_GXD), (0, 0, 0, spare))
+    def replace(self, place_G: Tensor, newer: Slots, count: int) -> None:
+        """Put the first `count` slots of others into these places; what lies behind them is not looked at."""
+        key, value_GXD = newer.read(count)
+        self.read(count)[0][place_G] = key
+        self.read(count)[1][place_G] = value_GXD
+
+    def widened(self, room: int) -> Slots:
+        """The same with room for more."""
+        spare = room - self.value_GXD.shape[1]
+        wider = (0, spare) if as_columns(self.key) else (0, 0, 0, spare)
+        return Slots(pad(self.key, wider), pad(self.value_GXD, (0, 0, 0, spare)))
+
+    def picked(self, place_GX: Tensor) -> Slots:
+        """Some slots of each sentence."""
+        heads, room, size = self.value_GXD.shape
+        shape = (heads, place_GX.shape[1], size)
+        # Whole rows are copied faster than numbers one by one.
+        row_X = (place_GX + room * torch.arange(heads, device=place_GX.device)[:, None]).flatten()
+        value_GXD = self.value_GXD.view(-1, size).index_select(0, row_X).view(shape)
         if as_columns(self.key):
-            return Slots(pad(self.key.gather(2, place_GXD.transpose(1, 2)), (0, spare)), value_GXD)
-        return Slots(pad(self.key.gather(1, place_GXD), (0, 0, 0, spare)), value_GXD)
+            return Slots(self.key.gather(2, place_GX[:, None, :].expand(-1, size, -1)), value_GXD)
+        return Slots(self.key.view(-1, size).index_select(0, row_X).view(shape), value_GXD)
 
 
 def as_columns(key: Tensor) -> bool:
@@ -73,15 +88,17 @@ class DecoderState:
 
     encoded_SFH: Tensor
     mask_SF: Tensor  # 1 for a token of the source, 0 for padding
+    #: Tokens of each source.
+    source_lengths: list[int]
     rows_each: int = 1
-    #: Tokens that each row was fed.
-    length: int = 0
     #: Slots in use.
     used: int = 0
     #: Of each layer: what was fed.
     own: list[Slots] = field(default_factory=list)
     #: Of each layer: the source, its positions in the place of slots.
     source: list[Slots] = field(default_factory=list)
+    #: The position of the next token of each sentence.
+    position_S: Tensor = field(init=False)
     #: Which slots each row looks at, [S, R, X].
     ancestor_SRX: Tensor = field(init=False)
     #: The position of the token of each slot.
@@ -89,12 +106,18 @@ class DecoderState:
 
     def __post_init__(self) -> None:
         device = self.mask_SF.device
+        self.position_S = torch.zeros(self.sentences, dtype=torch.long, device=device)
         self.ancestor_SRX = torch.zeros(self.sentences, 1, _ROOM, dtype=torch.bool, device=device)
         self.position_SX = torch.zeros(self.sentences, _ROOM, dtype=torch.long, device=device)
 
     @property
     def sentences(self) -> int:
-        return len(self.mask_SF)
+        return len(self.source_lengths)
+
+    @property
+    def width(self) -> int:
+        """Source positions that are worth looking at; there may be room for more."""
+        return max(self.source_lengths)
 
     def begin_step(self) -> None:
         """A slot for the next token of each row, which is its own ancestor."""
@@ -103,9 +126,12 @@ class DecoderState:
             self._make_room(rows)
         place = slice(self.used, self.used + rows)
         self.ancestor_SRX[:, :, place] = torch.eye(rows, dtype=torch.bool, device=self.mask_SF.device)
-        self.position_SX[:, place] = self.length
+        self.position_SX[:, place] = self.position_S[:, None]
         self.used += rows
-        self.length += 1
+
+    def end_step(self) -> None:
+        """What follows stands one position further on."""
+        self.position_S = self.position_S + 1
 
     def write(self, layer: int, key_GRD: Tensor, value_GRD: Tensor) -> tuple[Tensor, Tensor]:
         """Fill the newest slots of a layer; the keys and values of all that are in use."""
@@ -115,41 +141,80 @@ class DecoderState:
         slots.write(self.used - self.rows_each, key_GRD, value_GRD)
         return slots.read(self.used)
 
-    def reorder(self, row_B: Tensor, sources_change: bool) -> None:
-        """Row i continues as row `row_B[i]`; rows may be repeated or left out, with all rows of their sentence.
+    def reorder(self, row_B: Tensor, kept: Sequence[int] | None = None) -> None:
+        """Row i continues as row `row_B[i]`; rows may be repeated or left out.
 
-        Where sentences leave, or the first step fans out into several rows of each, the sources change.
+        `kept` are the sentences that stay, ascending, where others leave with all of their rows.
         """
-        if sources_change:
-            kept_S = torch.unique_consecutive(row_B // self.rows_each)
-            if len(kept_S) < self.sentences:
-                self._leave(kept_S)
+        if kept is not None and len(kept) < self.sentences:
+            self._leave(kept)
         room = self.ancestor_SRX.shape[2]
         ancestor_BX = self.ancestor_SRX.view(-1, room).index_select(0, row_B)
         self.rows_each = len(row_B) // self.sentences
         self.ancestor_SRX = ancestor_BX.view(self.sentences, self.rows_each, room)
 
-    def _leave(self, kept_S: Tensor) -> None:
+    def replace(self, places: Sequence[int], newer: DecoderState, chosen: Sequence[int]) -> None:
+        """Sentences leave their places to those that were chosen of a newer state, which have as many rows each."""
+        self._widen(newer.width, newer.used)
+        place_S, chosen_S = self._numbers(places), self._numbers(chosen)
+        place_G, chosen_G = self._heads_of(place_S), self._heads_of(chosen_S)
+        for mine, theirs in zip(self.source, newer.source, strict=True):
+            mine.replace(place_G, theirs.kept(chosen_G), newer.width)
+        for mine, theirs in zip(self.own, newer.own, strict=True):
+            mine.replace(place_G, theirs.kept(chosen_G), newer.used)
+        self.mask_SF[place_S] = _fitted(newer.mask_SF[chosen_S, : newer.width], self.mask_SF)
+        self.ancestor_SRX[place_S] = _fitted(newer.ancestor_SRX[chosen_S, :, : newer.used], self.ancestor_SRX)
+        self.position_SX[place_S] = _fitted(newer.position_SX[chosen_S, : newer.used], self.position_SX)
+        self.position_S[place_S] = newer.position_S[chosen_S]
+        self.used = max(self.used, newer.used)
+        for place, sentence in zip(places, chosen, strict=True):
+            self.source_lengths[place] = newer.source_lengths[sentence]
+
+    def _numbers(self, sentences: Sequence[int]) -> Tensor:
+        return torch.tensor(sentences).to(self.mask_SF.device, non_blocking=True)
+
+    def _heads_of(self, sentence_S: Tensor) -> Tensor:
+        """Where keys and values of sentences are, [S * A]."""
+        heads = len(self.source[0].key) // len(self.mask_SF)
+        return (sentence_S[:, None] * heads + torch.arange(heads, device=sentence_S.device)).flatten()
+
+    def _leave(self, kept: Sequence[int]) -> None:
         """All but these sentences leave; `ancestor_SRX` follows with the rows."""
-        heads = len(self.source[0].key) // self.sentences
-        kept_G = (kept_S[:, None] * heads + torch.arange(heads, device=kept_S.device)).flatten()
+        kept_S = self._numbers(kept)
+        kept_G = self._heads_of(kept_S)
         self.own = [slots.kept(kept_G) for slots in self.own]
         self.source = [slots.kept(kept_G) for slots in self.source]
-        self.encoded_SFH, self.mask_SF = self.encoded_SFH.index_select(0, kept_S), self.mask_SF.index_select(0, kept_S)
+        self.mask_SF = self.mask_SF.index_select(0, kept_S)
+        self.position_S = self.position_S.index_select(0, kept_S)
         self.position_SX = self.position_SX.index_select(0, kept_S)
+        self.source_lengths = [self.source_lengths[sentence] for sentence in kept]
 
     def _make_room(self, rows: int) -> None:
-        """Drop the slots that nobody looks at; where that leaves little room, make more."""
-        live_SX = self.ancestor_SRX[:, :, : self.used].any(dim=1)
+        """Drop the slots that nobody looks at, and have room for some more."""
+        live_SX = self.ancestor_SRX.any(dim=1)
         self.used = int(live_SX.sum(dim=1).max())
-        place_SX = (~live_SX).int().argsort(dim=1, stable=True)[:, : self.used]
-        room = self.ancestor_SRX.shape[2]
-        while self.used + rows > 0.75 * room:
-            room *= 2
-        if self.own:
-            place_GX = place_SX.repeat_interleave(len(self.own[0].key) // self.sentences, dim=0)
-            self.own = [slots.picked(place_GX, room) for slots in self.own]
-        spare = room - self.used
+        # Slots in use are looked at, whether they hold anything or not: no more room than for a few steps.
+        room = self.used + max(rows, _ROOM)
+        self._widen(0, room)
+        # Behind those in use stand some that nobody looks at.
+        place_SX = (~self.ancestor_SRX.any(dim=1)).int().argsort(dim=1, stable=True)[:, :room]
+        place_GX = place_SX.repeat_interleave(len(self.own[0].key) // self.sentences, dim=0) if self.own else place_SX
+        self.own = [slots.picked(place_GX) for slots in self.own]
         place_SRX = place_SX[:, None, :].expand(-1, self.ancestor_SRX.shape[1], -1)
-        self.ancestor_SRX = pad(self.ancestor_SRX.gather(2, place_SRX), (0, spare))
-        self.position_SX = pad(self.position_SX.gather(1, place_SX), (0, spare))
+        self.ancestor_SRX = self.ancestor_SRX.gather(2, place_SRX)
+        self.position_SX = self.position_SX.gather(1, place_SX)
+
+    def _widen(self, width: int, used: int) -> None:
+        """Room for sources of `width` tokens and for so many slots."""
+        if width > self.mask_SF.shape[1]:
+            self.mask_SF = pad(self.mask_SF, (0, width - self.mask_SF.shape[1]))
+            self.source = [slots.widened(width) for slots in self.source]
+        spare = used - self.ancestor_SRX.shape[2]
+        if spare > 0:
+            self.ancestor_SRX, self.position_SX = pad(self.ancestor_SRX, (0, spare)), pad(self.position_SX, (0, spare))
+            self.own = [slots.widened(used) for slots in self.own]
+
+
+def _fitted(part: Tensor, whole: Tensor) -> Tensor:
+    """Filled up with zeros to the last size of the whole."""
+    return pad(part, (0, whole.shape[-1] - part.shape[-1]))

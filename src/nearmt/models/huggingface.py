@@ -81,7 +81,7 @@ class Seq2SeqModel:
         with timed("model/encode"):
             token_BS, mask_BS = self.padded(sources)
             encoded = self._model.get_encoder()(input_ids=token_BS, attention_mask=mask_BS)
-            return DecoderState(encoded.last_hidden_state, mask_BS)
+            return DecoderState(encoded.last_hidden_state, mask_BS, [len(source) for source in sources])
 
     @torch.inference_mode()
     def step(self, state: DecoderState, token_BT: Tensor) -> tuple[Tensor, Tensor]:

@@ -44,8 +44,8 @@ class LayerParts:
 class DecoderParts:
     """A decoder from token to logits."""
 
-    #: Tokens [B] at a position (the same for all) as inputs of the first layer [B, H].
-    embed: Callable[[Tensor, int], Tensor]
+    #: Tokens [B] at their positions [B] as inputs of the first layer [B, H].
+    embed: Callable[[Tensor, Tensor], Tensor]
     layers: list[LayerParts]
     #: Norms stand before the blocks, not behind them.
     norm_first: bool
@@ -53,16 +53,16 @@ class DecoderParts:
     finish: Callable[[Tensor], Tensor]
     #: What is projected as logits.
     project: Callable[[Tensor], Tensor]
-    #: What is added to the scores of a query at a position that looks at tokens at these positions: [..., A] of [...].
-    position_bias: Callable[[int, Tensor], Tensor] | None = None
+    #: What is added to scores where a query at a position [S] looks at tokens at others [S, X]: [S, X, A].
+    position_bias: Callable[[Tensor, Tensor], Tensor] | None = None
 
 
 def marian_parts(model: Any) -> DecoderParts:
     decoder = model.get_decoder()
 
-    def embed(token_B: Tensor, position: int) -> Tensor:
+    def embed(token_B: Tensor, position_B: Tensor) -> Tensor:
         hidden_BH: Tensor = (
-            decoder.embed_tokens(token_B) * decoder.embed_scale + decoder.embed_positions.weight[position]
+            decoder.embed_tokens(token_B) * decoder.embed_scale + decoder.embed_positions.weight[position_B]
         )
         return hidden_BH
 
@@ -72,10 +72,10 @@ def marian_parts(model: Any) -> DecoderParts:
 def mbart_parts(model: Any) -> DecoderParts:
     decoder = model.get_decoder()
 
-    def embed(token_B: Tensor, position: int) -> Tensor:
+    def embed(token_B: Tensor, position_B: Tensor) -> Tensor:
         place = decoder.embed_positions
         hidden_BH: Tensor = decoder.layernorm_embedding(
-            decoder.embed_tokens(token_B) + place.weight[position + place.offset]
+            decoder.embed_tokens(token_B) + place.weight[position_B + place.offset]
         )
         return hidden_BH
 
@@ -86,9 +86,9 @@ def mbart_parts(model: Any) -> DecoderParts:
 def m2m_100_parts(model: Any) -> DecoderParts:
     decoder = model.get_decoder()
 
-    def embed(token_B: Tensor, position: int) -> Tensor:
+    def embed(token_B: Tensor, position_B: Tensor) -> Tensor:
         table = decoder.embed_positions.weights
-        hidden_BH: Tensor = decoder.embed_tokens(token_B) + _counted(table, token_B, position, decoder.padding_idx)
+        hidden_BH: Tensor = decoder.embed_tokens(token_B) + _counted(table, token_B, position_B, decoder.padding_idx)
         return hidden_BH
 
     return DecoderParts(embed, _layers(decoder), True, decoder.layer_norm, model.lm_head)
@@ -97,8 +97,8 @@ def m2m_100_parts(model: Any) -> DecoderParts:
 def fsmt_parts(model: Any) -> DecoderParts:
     decoder = model.model.decoder
 
-    def embed(token_B: Tensor, position: int) -> Tensor:
-        place_BH = _counted(decoder.embed_positions.weight, token_B, position, decoder.padding_idx)
+    def embed(token_B: Tensor, position_B: Tensor) -> Tensor:
+        place_BH = _counted(decoder.embed_positions.weight, token_B, position_B, decoder.padding_idx)
         hidden_BH: Tensor = decoder.embed_tokens(token_B) * decoder.embed_scale + place_BH
         return hidden_BH
 
@@ -115,22 +115,22 @@ def t5_parts(model: Any) -> DecoderParts:
         finished_BH: Tensor = decoder.final_layer_norm(hidden_BH) * scale
         return finished_BH
 
-    def embed(token_B: Tensor, position: int) -> Tensor:
+    def embed(token_B: Tensor, position_B: Tensor) -> Tensor:
         hidden_BH: Tensor = decoder.embed_tokens(token_B)
         return hidden_BH
 
     # All layers share the biases of the first.
     first = decoder.block[0].layer[0].SelfAttention
 
-    def position_bias(position: int, seen: Tensor) -> Tensor:
+    def position_bias(position_S: Tensor, seen_SX: Tensor) -> Tensor:
         bucket = first._relative_position_bucket(
-            seen - position,
+            seen_SX - position_S[:, None],
             bidirectional=False,
             num_buckets=first.relative_attention_num_buckets,
             max_distance=first.relative_attention_max_distance,
         )
-        bias: Tensor = first.relative_attention_bias(bucket)
-        return bias
+        bias_SXA: Tensor = first.relative_attention_bias(bucket)
+        return bias_SXA
 
     layers = [_t5_layer(block) for block in decoder.block]
     return DecoderParts(embed, layers, True, finish, model.lm_head, position_bias)
@@ -177,6 +177,6 @@ def _with_bias(projection: nn.Module, bias_1V: Tensor) -> Callable[[Tensor], Ten
     return lambda hidden_BH: projection(hidden_BH) + bias_1V
 
 
-def _counted(table_PH: Tensor, token_B: Tensor, position: int, padding: int) -> Tensor:
+def _counted(table_PH: Tensor, token_B: Tensor, position_B: Tensor, padding: int) -> Tensor:
     """Places count from behind the padding's, and the padding has none of its own."""
-    return table_PH[torch.where(token_B == padding, padding, position + padding + 1)]
+    return table_PH[torch.where(token_B == padding, padding, position_B + padding + 1)]

@@ -49,29 +49,30 @@ class Chunked:
         max_steps: int,
         sources: Sequence[Sequence[int]] = (),
     ) -> None:
-        self._store, self._plan, self._sentences = store, plan, len(source_lengths)
-        self._sources = sources
+        self._store, self._plan, self._sources = store, plan, sources
         #: Of each sentence: the steps at which it searches, and the interval after each.
         self._due = [search_steps(plan.schedule, length, max_steps) for length in source_lengths]
         longest = max((interval for steps in self._due for interval in steps.values()), default=1)
         self._chunk = longest if plan.varying_chunk else plan.chunk
         self._cache: NeighbourCache | None = None
+        self._seeded = set[int]()
         self._reader: ChunkReader | None = None
         self.searches = [0] * len(source_lengths)
 
-    def retrieve(self, query_BD: Tensor, time: int, sources: list[int]) -> Retrieved:
+    def retrieve(self, query_BD: Tensor, times: list[int], sources: list[int]) -> Retrieved:
         """Sentences that are due search and fill their caches; then the others recall from theirs."""
         found = Retrieved.nothing(len(sources), max(self._plan.k, self._plan.cache_k), query_BD.device)
-        due = [row for row, source in enumerate(sources) if time in self._due[source]]
-        rest = [row for row, source in enumerate(sources) if time not in self._due[source]]
+        is_due = [time in self._due[source] for time, source in zip(times, sources, strict=True)]
+        due = [row for row, now in enumerate(is_due) if now]
+        rest = [row for row, now in enumerate(is_due) if not now]
         if due:
-            self._search(found, query_BD, due, time, sources)
+            self._search(found, query_BD, due, times, sources)
         if rest:
             recalled = self._recall(query_BD, rest, sources)
             found.put(chosen(rest, len(sources), query_BD.device), Origin.CACHE, recalled)
             far = self._far(recalled, rest)
             if far:
-                self._search(found, query_BD, far, time, sources)
+                self._search(found, query_BD, far, times, sources)
         return found
 
     def reorder(self, row_B: Tensor) -> None:
@@ -79,10 +80,16 @@ class Chunked:
             if part is not None:
                 part.reorder(row_B)
 
-    def _search(self, found: Retrieved, query_BD: Tensor, rows: list[int], time: int, sources: list[int]) -> None:
+    def leave(self, sources: list[int]) -> None:
+        if self._cache is not None:
+            self._cache.leave(sources)
+
+    def _search(
+        self, found: Retrieved, query_BD: Tensor, rows: list[int], times: list[int], sources: list[int]
+    ) -> None:
         """Search for some rows: the k nearest are found, the chunks are kept for later steps."""
         plan, device = self._plan, query_BD.device
-        own = [sources[row] for row in rows]
+        own, own_times = [sources[row] for row in rows], [times[row] for row in rows]
         for source in set(own):
             self.searches[source] += 1
         row_R = chosen(rows, len(sources), device)
@@ -92,30 +99,34 @@ class Chunked:
         if plan.in_order:
             if self._reader is None:
                 self._reader = ChunkReader.blank(len(sources), plan.k, self._chunk, device)
-            self._reader.replace(row_R, self._chunks(nearest.entry_BK, time, own), nearest.distance_BK)
+            self._reader.replace(row_R, self._chunks(nearest.entry_BK, own_times, own), nearest.distance_BK)
         else:
             if self._cache is None:
-                self._cache = self._seeded_cache(device)
-            entry_RGC = self._chunks(wide.entry_BK[:, : plan.gather], time, own)
+                self._cache = NeighbourCache(self._store, plan.cache, len(self._due), device)
+            self._seed(self._cache, rows, own, device)
+            entry_RGC = self._chunks(wide.entry_BK[:, : plan.gather], own_times, own)
             with timed("cache/fill"):
                 self._cache.remember(rows, own, entry_RGC.flatten(1))
 
-    def _seeded_cache(self, device: torch.device) -> NeighbourCache:
-        """A cache that holds, from the start, the translations of similar sources."""
-        cache = NeighbourCache(self._store, self._plan.cache, self._sentences, device)
-        if self._plan.seeds and self._sources:
-            found = [self._store.similar(source, self._plan.seeds) for source in self._sources]
+    def _seed(self, cache: NeighbourCache, rows: list[int], own: list[int], device: torch.device) -> None:
+        """Sentences that search for the first time hold the translations of similar sources from now on."""
+        if not (self._plan.seeds and self._sources):
+            return
+        first = {source: row for row, source in zip(rows, own, strict=True) if source not in self._seeded}
+        if first:
+            found = [self._store.similar(self._sources[source], self._plan.seeds) for source in first]
             entry_RX = torch.nn.utils.rnn.pad_sequence(found, batch_first=True, padding_value=-1).to(device)
-            cache.seed(entry_RX)
-        return cache
+            cache.seed(list(first.values()), list(first), entry_RX)
+            self._seeded.update(first)
 
-    def _chunks(self, entry_RG: Tensor, time: int, own: list[int]) -> Tensor:
+    def _chunks(self, entry_RG: Tensor, times: list[int], own: list[int]) -> Tensor:
         """The entries of the retrieved chunks [R, G, C]; where sizes vary, each as long as its interval."""
         entry_RGC = self._store.chunks(entry_RG, self._chunk)
         if not self._plan.varying_chunk:
             return entry_RGC
         place_C = torch.arange(self._chunk, device=entry_RGC.device)
-        size_R = on_device([self._due[source][time] for source in own], entry_RGC.device)
+        sizes = [self._due[source][time] for time, source in zip(times, own, strict=True)]
+        size_R = on_device(sizes, entry_RGC.device)
         return torch.where(place_C < size_R[:, None, None], entry_RGC, -1)
 
     def _recall(self, query_BD: Tensor, rows: list[int], sources: list[int]) -> Neighbours:

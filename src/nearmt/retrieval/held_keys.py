@@ -42,6 +42,13 @@ class HeldKeys:
     def room(self) -> int:
         return self._key_UMN.shape[1]
 
+    def add(self, holders: int) -> None:
+        """Some more holders, who have nothing yet."""
+        pad = torch.nn.functional.pad
+        self._key_UMN = pad(self._key_UMN, (0, 0, 0, 0, 0, holders))
+        self._norm_UM = pad(self._norm_UM, (0, 0, 0, holders), value=self._nowhere)
+        self._unit, self._end = [*self._unit, *[0.0] * holders], [*self._end, *[0] * holders]
+
     def grow(self, width: int) -> None:
         """Make room for so many places, and some more."""
         more = -(-width // _ROOM) * _ROOM - self.room
@@ -79,6 +86,8 @@ class HeldKeys:
     def cut(self, holder: int, end: int) -> None:
         """Forget the places from `end` on."""
         self._norm_UM[holder, end:] = self._nowhere
+        if not end and not self.whole:
+            self._unit[holder], self._end[holder] = 0.0, 0
 
     def select(self, holder_U: Tensor) -> None:
         """Holder i continues as what was holder `holder_U[i]`."""

@@ -21,7 +21,7 @@ from torch import Tensor
 from nearmt.contracts import Neighbours
 from nearmt.index.distances import squared_l2
 from nearmt.retrieval.held_keys import HeldKeys
-from nearmt.retrieval.rows import chosen
+from nearmt.retrieval.rows import on_device
 from nearmt.retrieval.source import EntrySource
 
 SCOPES = ("hypothesis", "source", "batch")
@@ -45,39 +45,54 @@ class CacheConfig:
 
 
 class NeighbourCache:
-    """The caches of one request of `sentences` sentences."""
+    """The caches of one request. Sentences get theirs when they need it, and give it back when they are done."""
 
     def __init__(self, store: EntrySource, config: CacheConfig, sentences: int, device: torch.device) -> None:
         self._store, self._config = store, config
         # Hypotheses begin as one row a sentence; `reorder` lets them multiply.
-        self._held_UM = torch.full((sentences, 0), -1, device=device)
-        self._keys = HeldKeys(sentences, config.columns, device)
+        holders = sentences if config.scope == "hypothesis" else 0
+        self._held_UM = torch.full((holders, 0), -1, device=device)
+        self._keys = HeldKeys(holders, config.columns, device)
         #: How many entries each holder has, and how many of them for good.
-        self._count, self._seeds = [0] * sentences, [0] * sentences
+        self._count, self._seeds = [0] * holders, [0] * holders
+        #: Which holder a sentence is, and those that are nobody.
+        self._holder_of: dict[int, int] = {}
+        self._free: list[int] = []
         self._joined: tuple[Tensor, HeldKeys] | None = None
 
-    def seed(self, entry_UX: Tensor) -> None:
-        """Entries that every sentence holds from the start, whatever is retrieved (-1: none)."""
-        self._add(list(range(len(self._count))), entry_UX)
-        self._seeds = list(self._count)
+    def seed(self, rows: list[int], sources: list[int], entry_RX: Tensor) -> None:
+        """Entries that these rows, one a sentence, hold from the start, whatever is retrieved (-1: none)."""
+        holders = self._holders(rows, sources)
+        self._add(holders, entry_RX)
+        for holder in holders:
+            self._seeds[holder] = self._count[holder]
 
     def remember(self, rows: list[int], sources: list[int], entry_RX: Tensor) -> None:
         """Take in the chunk entries that these rows retrieved (-1: none)."""
         holders, new_GX = _by_holder(self._holders(rows, sources), entry_RX)
         if self._config.retention == "last":
             for holder in holders:
-                self._count[holder] = self._seeds[holder]
-                self._held_UM[holder, self._seeds[holder] :] = -1
-                self._keys.cut(holder, self._seeds[holder])
+                self._cut(holder, self._seeds[holder])
         self._add(holders, new_GX)
+
+    def leave(self, sources: list[int]) -> None:
+        """These sentences are done. What a batch shares stays."""
+        if self._config.scope != "source":
+            return
+        for source in sources:
+            holder = self._holder_of.pop(source, None)
+            if holder is not None:
+                self._seeds[holder] = 0
+                self._cut(holder, 0)
+                self._free.append(holder)
 
     def recall(self, rows: list[int], sources: list[int], query_XE: Tensor, k: int) -> Neighbours:
         """The k nearest cached entries of each of these rows, with their L2 distances (not squared)."""
-        holders, entry_GM, keys = self._caches(rows, sources)
+        holders, entry_UM, width, keys = self._caches(rows, sources)
         query_GRE = query_XE.view(len(holders), -1, query_XE.shape[1])
         # Nominate by the expanded square, then measure by differences, which is exact also where a distance is small.
-        place_GRX = keys.nominate(holders, query_GRE[:, :, : keys.columns], entry_GM.shape[1], _nominees(k))
-        entry_GRX = entry_GM[:, None, :].expand(-1, place_GRX.shape[1], -1).gather(2, place_GRX)
+        place_GRX = keys.nominate(holders, query_GRE[:, :, : keys.columns], width, _nominees(k))
+        entry_GRX = entry_UM[on_device(holders, place_GRX.device)[:, None, None], place_GRX]
         # In corpus order, so that equal distances are always ordered alike.
         ordered = entry_GRX.flatten(0, 1).sort(dim=1)
         entry_RX, columns = ordered.values, self._config.columns
@@ -102,16 +117,34 @@ class NeighbourCache:
 
     def _holders(self, rows: list[int], sources: list[int]) -> list[int]:
         """Who holds what each row retrieves. Rows of one holder stand together; those that read are equally many."""
-        return rows if self._config.scope == "hypothesis" else sources
+        if self._config.scope == "hypothesis":
+            return rows
+        new = [source for source in dict.fromkeys(sources) if source not in self._holder_of]
+        if len(new) > len(self._free):
+            self._add_holders(len(new) - len(self._free))
+        for source in new:
+            self._holder_of[source] = self._free.pop(0)
+        return [self._holder_of[source] for source in sources]
 
-    def _caches(self, rows: list[int], sources: list[int]) -> tuple[list[int], Tensor, HeldKeys]:
-        """The caches that these rows read, in the order of the rows: holders, entries [G, M] and their keys."""
+    def _add_holders(self, count: int) -> None:
+        self._free += range(len(self._count), len(self._count) + count)
+        self._count, self._seeds = self._count + [0] * count, self._seeds + [0] * count
+        self._held_UM = torch.nn.functional.pad(self._held_UM, (0, 0, 0, count), value=-1)
+        self._keys.add(count)
+
+    def _caches(self, rows: list[int], sources: list[int]) -> tuple[list[int], Tensor, int, HeldKeys]:
+        """The caches that these rows read, in their order: the holders, all entries [U, M], how many to read, keys."""
         if self._config.scope == "batch":
-            return [0], *self._batch_cache()
+            entry_1M, keys = self._batch_cache()
+            return [0], entry_1M, entry_1M.shape[1], keys
         holders = list(dict.fromkeys(self._holders(rows, sources)))
-        width = max(self._count[holder] for holder in holders)
-        read = chosen(holders, len(self._count), self._held_UM.device)
-        return holders, self._held_UM[read, :width], self._keys
+        return holders, self._held_UM, max(self._count[holder] for holder in holders), self._keys
+
+    def _cut(self, holder: int, end: int) -> None:
+        """Forget what a holder has from there on."""
+        self._count[holder] = end
+        self._held_UM[holder, end:] = -1
+        self._keys.cut(holder, end)
 
     def _batch_cache(self) -> tuple[Tensor, HeldKeys]:
         """What all sentences hold, as one cache."""

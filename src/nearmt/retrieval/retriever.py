@@ -49,11 +49,14 @@ class Retriever(Protocol):
     #: How often the datastore was searched for each sentence.
     searches: list[int]
 
-    def retrieve(self, query_BD: Tensor, time: int, sources: list[int]) -> Retrieved:
-        """The neighbours at step `time` (1 is the first) of rows that translate these sentences."""
+    def retrieve(self, query_BD: Tensor, times: list[int], sources: list[int]) -> Retrieved:
+        """The neighbours of rows that are at these steps (1 is the first) of these sentences."""
 
     def reorder(self, row_B: Tensor) -> None:
         """Row i continues as what was row `row_B[i]`."""
+
+    def leave(self, sources: list[int]) -> None:
+        """These sentences are done."""
 
 
 class EveryStep:
@@ -63,7 +66,7 @@ class EveryStep:
         self._store, self._k = store, k
         self.searches = [0] * sentences
 
-    def retrieve(self, query_BD: Tensor, time: int, sources: list[int]) -> Retrieved:
+    def retrieve(self, query_BD: Tensor, times: list[int], sources: list[int]) -> Retrieved:
         for source in set(sources):
             self.searches[source] += 1
         found = Retrieved.nothing(len(sources), self._k, query_BD.device)
@@ -71,4 +74,7 @@ class EveryStep:
         return found
 
     def reorder(self, row_B: Tensor) -> None:
+        pass
+
+    def leave(self, sources: list[int]) -> None:
         pass

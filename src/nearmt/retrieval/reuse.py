@@ -26,7 +26,7 @@ class Reusing:
         self._owner_M = torch.zeros(0, dtype=torch.long)
         self._found = Neighbours(torch.zeros(0), torch.zeros(0))
 
-    def retrieve(self, query_BD: Tensor, time: int, sources: list[int]) -> Retrieved:
+    def retrieve(self, query_BD: Tensor, times: list[int], sources: list[int]) -> Retrieved:
         device = query_BD.device
         owner_B = on_device([0 if self._whole_batch else source for source in sources], device)
         found = Retrieved.nothing(len(sources), self._k, device)
@@ -46,6 +46,9 @@ class Reusing:
 
     def reorder(self, row_B: Tensor) -> None:
         pass  # queries belong to sentences or to the batch, never to a row
+
+    def leave(self, sources: list[int]) -> None:
+        pass
 
     def _nearest(self, query_BD: Tensor, owner_B: Tensor) -> tuple[Tensor, Tensor]:
         """Whether an earlier query is near enough, and the nearest one, for each row."""

@@ -83,7 +83,7 @@ def _walk(
             going = [going[row] for row in rows]
         hidden_BH = torch.stack([taught[sentence][0][place] for sentence in going])
         log_prob_BV = torch.stack([taught[sentence][1][place] for sentence in going])
-        found = retriever.retrieve(method.store.query(hidden_BH), place + 1, going)
+        found = retriever.retrieve(method.store.query(hidden_BH), [place + 1] * len(going), going)
         token_BK = method.store.tokens(found.entry_BK)
         gold_B = torch.tensor([targets[sentence][place] for sentence in going], device=hidden_BH.device)
         count_BK = multiplicity(found, method.store)

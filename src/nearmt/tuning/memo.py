@@ -32,8 +32,8 @@ class MemoEncoder:
                 return known
             self._room -= size
             self._states[batch] = known
-        # Reordering replaces the tensors of a state and never writes into them.
-        return DecoderState(known.encoded_SFH, known.mask_SF)
+        # What a search makes of a state, it makes of copies.
+        return DecoderState(known.encoded_SFH, known.mask_SF.clone(), list(known.source_lengths))
 
 
 class MemoCodec:
