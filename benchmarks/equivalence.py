@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,8 @@ from nearmt.models import ModelConfig, TranslationModel, load_model
 from nearmt.models.embedded import load_embedded
 
 BATCH = 8
+#: Batches whose sentences follow each other in one search.
+BATCHES = 8
 #: Scores this near to each other, per token, are a tie.
 TIE = 1e-4
 
@@ -35,8 +36,8 @@ def sources_of(paths: list[Path], limit: int, model: TranslationModel) -> list[l
     return sorted((ids for ids in found if len(ids) < model.seq2seq.positions), key=len, reverse=True)
 
 
-def batches(sources: list[list[int]]) -> Iterator[list[list[int]]]:
-    return (sources[start : start + BATCH] for start in range(0, len(sources), BATCH))
+def parts(sources: list[list[int]], size: int) -> list[list[list[int]]]:
+    return [sources[start : start + size] for start in range(0, len(sources), size)]
 
 
 def score(model: TranslationModel, source: list[int], target: list[int]) -> float:
@@ -48,10 +49,13 @@ def compare(model: TranslationModel, weights: Any, sources: list[list[int]], bea
     search, seq2seq, method = SearchConfig(beams=beams), model.seq2seq, make_method("plain", None, {})
     decode = generate.decoder(weights, seq2seq, search)
     equal, tied, others = 0, 0, []
-    for batch in batches(sources):
-        limit = max(search.limit(seq2seq, len(source)) for source in batch)
-        ours = beam_search(seq2seq, method, batch, [len(batch[0])] * len(batch), search)[0]
-        for source, mine, theirs in zip(batch, ours, decode([(batch, limit)]), strict=True):
+    for run in parts(sources, BATCH * BATCHES):
+        # One bound for all, as `generate` has it.
+        limit = search.limit(seq2seq, len(run[0]))
+        ours = beam_search(seq2seq, method, run, [len(run[0])] * len(run), search, together=BATCH)[0]
+        for source, mine, theirs in zip(
+            run, ours, decode([(batch, limit) for batch in parts(run, BATCH)]), strict=True
+        ):
             if mine.tokens == theirs:
                 equal += 1
                 continue

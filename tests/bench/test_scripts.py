@@ -1,4 +1,4 @@
-"""The benchmarks of building and growth run, and their stores are what they say."""
+"""The benchmarks of building, growth and precision run, and their stores are what they say."""
 
 from __future__ import annotations
 
@@ -49,6 +49,17 @@ def test_building(
     assert cells["fp32"]["tokens"] == cells["int8"]["tokens"] == tokens
     assert cells["fp32"]["transformers"] > 0 and "transformers" not in cells["int8"]
     assert "model/force_decode" in cells["fp32"]["build_seconds"] and "| fp32 |" in capsys.readouterr().out
+
+
+def test_precision(
+    monkeypatch: pytest.MonkeyPatch, data: Path, tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "precision.json"
+    run(monkeypatch, "precision.py", data, "--out", out, "--model", tiny_folder, "--device", "cpu", "--limit", 3)
+    (cell,) = report_of(out)["cells"]
+    assert cell["lines"] == 3 and cell["precision"] == "int8" and 0 <= cell["same_texts"] <= 3
+    assert cell["log_likelihood"] != cell["fp32_log_likelihood"] and cell["log_likelihood"] < 0
+    assert 0 <= cell["p_value"] <= 1 and "| int8 | 3 |" in capsys.readouterr().out
 
 
 def test_growth(

@@ -1,4 +1,4 @@
-"""Tables of benchmarks, from their reports alone: speed, building, growth."""
+"""Tables of benchmarks, from their reports alone: speed, building, growth, precision."""
 
 from __future__ import annotations
 
@@ -81,11 +81,31 @@ def growth_rows(report: dict[str, Any]) -> list[list[str]]:
     return _without_empty(rows)
 
 
+def precision_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Headings, then a row for every file and number format."""
+    rows = []
+    for cell in report["cells"]:
+        lost = 1 - cell["fp32_log_likelihood"] / cell["log_likelihood"]
+        rows.append(
+            {
+                "data": cell["data"],
+                "precision": cell["precision"],
+                "lines": f"{cell['lines']:,}",
+                "BLEU fp32": f"{cell['fp32_bleu']:.2f}",
+                "BLEU": f"{cell['bleu']:.2f}",
+                "p": f"{cell['p_value']:.3f}",
+                "log-likelihood lost, percent": f"{100 * lost:.2f}",
+            }
+        )
+    return _without_empty(rows)
+
+
 #: By what a report says it is: caption of the table, and how its rows are made.
 TABLES = {
     "speed": {"Speed": speed_rows, "Where the time goes, in percent": share_rows},
     "building": {"Building": building_rows},
     "growth": {"Growth": growth_rows},
+    "precision": {"Precision": precision_rows},
 }
 
 
