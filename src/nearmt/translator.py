@@ -142,20 +142,20 @@ class Translator:
             yield Piece(number, ids, codec.source_length(ids))
 
     def _runs(self, pieces: list[Piece], explain: bool) -> list[list[int]]:
-        """Places of pieces that one search takes, in its order: the longest first, unless the batch matters.
+        """Places of pieces that one search takes, in its order: batches of similar length, unless the batch matters.
 
-        A run is several batches where the sentences that are done can be followed by others, and all runs are alike.
+        Where sentences that are done can be followed by others, a run is several batches, and runs are much alike.
         """
         order, size = list(range(len(pieces))), self.batch_size
-        batches = -(-len(order) // size)
         if not self.method.shares_batch:
             order.sort(key=lambda place: pieces[place].length, reverse=True)
+        batches = [order[start : start + size] for start in range(0, len(order), size)]
         if explain or not self.method.by_sentence:
-            return [order[start : start + size] for start in range(0, len(order), size)]
+            return batches
         at_a_time = workers() if self._on_cpu else 1
-        rounds = -(-batches // (BATCHES * at_a_time))
-        count = min(rounds * at_a_time, batches)
-        return [order[start::count] for start in range(count)]
+        rounds = -(-len(batches) // (BATCHES * at_a_time))
+        count = min(rounds * at_a_time, len(batches))
+        return [[place for batch in batches[start::count] for place in batch] for start in range(count)]
 
     @property
     def _on_cpu(self) -> bool:
