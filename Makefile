@@ -24,7 +24,7 @@ docs: $(VENV)/.installed-dev
 	$(BIN)/python tools/command_pages.py --write
 	$(BIN)/mkdocs build --strict --quiet
 
-# Speed, building and growth on this machine, into benchmarks/results: some hours, with nothing else running.
+# Speed, building, growth and precision on this machine, into benchmarks/results: some hours, with nothing else running.
 # BENCH_DATA has train.tsv(.xz) and test.tsv; BENCH_STORE is the datastore of all of train.
 BENCH_DATA ?= data/koran
 BENCH_STORE ?= $(BENCH_DATA)/store
@@ -42,6 +42,7 @@ bench: $(VENV)/.installed-dev
 		--out $(BENCH_RESULTS)/bench-building.json
 	$(BIN)/python benchmarks/growth.py --data $(BENCH_DATA)/test.tsv --datastore $(BENCH_STORE) \
 		--threads $(BENCH_THREADS) --sizes $(BENCH_SIZES) --out $(BENCH_RESULTS)/bench-growth.json
+	$(BIN)/python benchmarks/precision.py $(BENCH_DATA)/test.tsv --device cpu --out $(BENCH_RESULTS)/bench-precision.json
 
 $(BIN)/pip:
 	$(PYTHON) -c 'import sys; sys.exit("nearmt needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'

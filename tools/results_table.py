@@ -6,8 +6,8 @@ python tools/results_table.py --take OUT  does so after taking over the reports 
 
 A file is the report of an experiment (`nearmt experiment NAME` writes OUT/NAME.json); its name may say more than the
 experiment's. Between `<!-- results NAME: begin -->` and `end` stand the tables of all reports of that experiment.
-Between `<!-- results bench-NAME: begin -->` and `end` stand those of a benchmark: speed (`nearmt bench`), building or
-growth (scripts in benchmarks).
+Between `<!-- results bench-NAME: begin -->` and `end` stand those of a benchmark: speed (`nearmt bench`), building,
+growth or precision (scripts in benchmarks).
 """
 
 from __future__ import annotations

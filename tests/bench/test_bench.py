@@ -339,6 +339,9 @@ def test_report(workbench: Workbench, tiny_pairs: list[Pair]) -> None:
     text = markdown(report)
     assert "| knn fp32 | 3 | 3 |" in text and "× transformers fp32" in text and "decoder layers" in text
     assert markdown(report, short=True) in text and "decoder layers" not in markdown(report, short=True)
+    typical = {**knn, "batch_size": 8, "beams": 5}
+    shown = markdown({**report, "cells": [*report["cells"], typical]}, short=True)
+    assert "| knn fp32 | 8 | 5 |" in shown and "| knn fp32 | 3 | 3 |" not in shown
 
 
 def test_what_cannot_run_is_named(tiny_folder: Path, tiny_pairs: list[Pair]) -> None:

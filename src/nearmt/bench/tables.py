@@ -109,9 +109,17 @@ TABLES = {
 }
 
 
+#: Of which batch size and beam the short table of speeds is.
+_TYPICAL = {"batch_size": 8, "beams": 5}
+
+
 def markdown(report: dict[str, Any], short: bool = False) -> str:
-    """All tables of a report below a line that says what was measured where; `short`: only the first."""
+    """All tables of a report below a line that says what was measured where; `short`: only the first, of what is
+    typical."""
     parts = [caption(report)]
+    typical = [cell for cell in report["cells"] if _TYPICAL.items() <= cell.items()]
+    if short and typical:
+        report = {**report, "cells": typical}
     for title, rows in TABLES[report["benchmark"]].items():
         found = rows(report)
         if len(found) > 1:
