@@ -44,7 +44,7 @@ class SearchState:
     prompt: int  # tokens that all rows begin with
     newest_BT: Tensor  # what the decoder has not been fed yet
     score_B: Tensor  # sum of log-probabilities
-    said_BT: Array  # prompt and tokens so far, on the host; rows that have said less than others end in zeros
+    said_BT: Array  # prompt and tokens so far, on the host; what lies behind a row's length means nothing
     traces: Sequence[tuple[StepTrace, ...]]  # how each row came about; stays empty unless asked for
 
     @property
