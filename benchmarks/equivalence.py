@@ -3,7 +3,8 @@
     python benchmarks/equivalence.py TSV [TSV ...] --limit 125 --out benchmarks/results/equivalence.json
 
 Where the two differ, both translations are scored by one forced decoding: they may differ only where the scores, per
-token, are within 1e-4 of each other. Exits with 1 if any other sentence differs.
+token, are within 1e-4 of each other. Greedy search decides token by token: there it is the two first tokens that differ
+whose scores must be. Exits with 1 if any other sentence differs.
 """
 
 from __future__ import annotations
@@ -40,8 +41,13 @@ def parts(sources: list[list[int]], size: int) -> list[list[list[int]]]:
     return [sources[start : start + size] for start in range(0, len(sources), size)]
 
 
-def score(model: TranslationModel, source: list[int], target: list[int]) -> float:
-    return float(model.seq2seq.score([source], [target])[0].mean())
+def difference(model: TranslationModel, source: list[int], mine: list[int], theirs: list[int], greedy: bool) -> float:
+    """What one score has more than the other: of the first tokens that differ, or of all, per token."""
+    first, second = (model.seq2seq.score([source], [target])[0] for target in (mine, theirs))
+    if greedy:
+        place = next(place for place, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b)
+        return float(first[place] - second[place])
+    return float(first.mean() - second.mean())
 
 
 def compare(model: TranslationModel, weights: Any, sources: list[list[int]], beams: int) -> dict[str, Any]:
@@ -59,11 +65,11 @@ def compare(model: TranslationModel, weights: Any, sources: list[list[int]], bea
             if mine.tokens == theirs:
                 equal += 1
                 continue
-            difference = score(model, source, mine.tokens) - score(model, source, theirs)
-            if abs(difference) <= TIE:
+            apart = difference(model, source, mine.tokens, theirs, greedy=beams == 1)
+            if abs(apart) <= TIE:
                 tied += 1
             else:
-                others.append(difference)
+                others.append(apart)
     return {"beams": beams, "sentences": len(sources), "equal": equal, "tied": tied, "others": others}
 
 
