@@ -378,7 +378,11 @@ def test_tables_of_other_benchmarks() -> None:
     assert "busy" not in text
     text = markdown({"benchmark": "growth", **common, "cells": [{**growth, "others": 0.72}]})
     assert "commit c; other programs kept up to 0.7 CPUs busy\n" in text
-    assert set(TABLES) == {"speed", "building", "growth"}
+    precision = {"data": "a/test.tsv", "precision": "int8", "lines": 1000, "fp32_bleu": 32.0, "bleu": 31.5}
+    precision |= {"p_value": 0.05, "fp32_log_likelihood": -2.0, "log_likelihood": -2.5}
+    text = markdown({"benchmark": "precision", **common, "cells": [precision]})
+    assert "| a/test.tsv | int8 | 1,000 | 32.00 | 31.50 | 0.050 | 25.00 |" in text
+    assert set(TABLES) == {"speed", "building", "growth", "precision"}
 
 
 def test_pages_show_benchmarks_apart_from_experiments(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def precision_rows(report: dict[str, Any]) -> list[list[str]]:
     """Headings, then a row for every file and number format."""
     rows = []
     for cell in report["cells"]:
-        lost = 1 - cell["fp32_log_likelihood"] / cell["log_likelihood"]
+        lost = cell["log_likelihood"] / cell["fp32_log_likelihood"] - 1
         rows.append(
             {
                 "data": cell["data"],
