@@ -22,10 +22,9 @@ from nearmt.experiments.machine import describe_commit, describe_machine
 from nearmt.methods import make_method
 from nearmt.models import ModelConfig, TranslationModel, load_model
 from nearmt.models.embedded import load_embedded
+from nearmt.translator import BATCHES
 
 BATCH = 8
-#: Batches whose sentences follow each other in one search.
-BATCHES = 8
 #: Scores this near to each other, per token, are a tie.
 TIE = 1e-4
 
