@@ -24,11 +24,12 @@ class Run:
         self.state = model.encode(sources)
         self.prefixes = [list(model.prompt) for _ in sources]
         self.owner = list(range(len(sources)))
+        self.is_new = True
 
     def step(self) -> Tensor:
         """Feed what is new; the logits of all rows."""
-        fed = self.state.position_S.repeat_interleave(self.state.rows_each).tolist()
-        newest = torch.tensor([prefix[start:] for prefix, start in zip(self.prefixes, fed, strict=True)])
+        newest = torch.tensor(self.prefixes if self.is_new else [prefix[-1:] for prefix in self.prefixes])
+        self.is_new = False
         return self.model.step(self.state, newest)[0]
 
     def choose(self, open_sentences: list[int], rows_each: int) -> None:

@@ -7,7 +7,7 @@ a sentence however many hypotheses it has. Hypotheses of a sentence are compared
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,9 @@ from torch import Tensor, nn
 from nearmt.models.decoder_state import DecoderState, Slots, as_columns
 from nearmt.models.parts import AttentionParts, DecoderParts, LayerParts
 from nearmt.threads import scripted
+
+if TYPE_CHECKING:
+    from nearmt.models.graphs import Stage
 
 #: Of a row's own slots and of its source.
 Biases = tuple[Tensor, Tensor]
@@ -39,11 +42,11 @@ class StepDecoder:
         self._layers = [_StepLayer(number, layer, own) for number, (layer, own) in enumerate(layers)]
         self._heads = parts.layers[0].own.heads
 
-    def step(self, state: DecoderState, token_B: Tensor) -> tuple[Tensor, Tensor]:
+    def step(self, state: DecoderState | Stage, token_B: Tensor) -> tuple[Tensor, Tensor]:
         """What is projected as logits, and the key, each [B, H]."""
         parts = self._parts
         hidden_BH = parts.embed(token_B, state.position_S.repeat_interleave(state.rows_each))
-        if not state.source:
+        if isinstance(state, DecoderState) and not state.source:
             state.source = self._look_at_source(state.encoded_SFH)
         state.begin_step()
         biases = self._biases(state, hidden_BH.dtype)
@@ -66,7 +69,7 @@ class StepDecoder:
             return [Slots(key_GFD, value_GFD) for key_GFD, value_GFD in found_LPGFD]
         return [Slots(key_GFD.transpose(1, 2).contiguous(), value_GFD) for key_GFD, value_GFD in found_LPGFD]
 
-    def _biases(self, state: DecoderState, dtype: torch.dtype) -> Biases:
+    def _biases(self, state: DecoderState | Stage, dtype: torch.dtype) -> Biases:
         """What is added to scores: -inf for slots of others and for padding; [G, R, X] and [G, R, F]."""
         bias_SARX = _bias(state.ancestor_SRX[:, :, : state.used], dtype)[:, None].expand(-1, self._heads, -1, -1)
         if self._parts.position_bias is not None:
@@ -83,7 +86,7 @@ class _StepLayer:
     def __init__(self, number: int, parts: LayerParts, own_linear: nn.Module) -> None:
         self._number, self._parts, self._own_linear = number, parts, own_linear
 
-    def norm_first(self, state: DecoderState, hidden_BH: Tensor, biases: Biases) -> tuple[Tensor, Tensor]:
+    def norm_first(self, state: DecoderState | Stage, hidden_BH: Tensor, biases: Biases) -> tuple[Tensor, Tensor]:
         """What goes on to the next layer, and what the feed-forward block was given, each [B, H]."""
         parts = self._parts
         hidden_BH = hidden_BH + self._own(state, parts.own.norm(hidden_BH), biases[0])
@@ -91,14 +94,14 @@ class _StepLayer:
         thinking_BH = parts.feed_forward_norm(hidden_BH)
         return hidden_BH + parts.feed_forward(thinking_BH), thinking_BH
 
-    def norm_last(self, state: DecoderState, hidden_BH: Tensor, biases: Biases) -> tuple[Tensor, Tensor]:
+    def norm_last(self, state: DecoderState | Stage, hidden_BH: Tensor, biases: Biases) -> tuple[Tensor, Tensor]:
         """The same for layers whose norms stand behind the blocks."""
         parts = self._parts
         hidden_BH = parts.own.norm(hidden_BH + self._own(state, hidden_BH, biases[0]))
         thinking_BH = parts.cross.norm(hidden_BH + self._cross(state, hidden_BH, biases[1]))
         return parts.feed_forward_norm(thinking_BH + parts.feed_forward(thinking_BH)), thinking_BH
 
-    def _own(self, state: DecoderState, hidden_BH: Tensor, bias_GRX: Tensor) -> Tensor:
+    def _own(self, state: DecoderState | Stage, hidden_BH: Tensor, bias_GRX: Tensor) -> Tensor:
         """Each row looks at its ancestors and itself."""
         parts = self._parts.own
         query_GRD, key_GRD, value_GRD = _by_head(self._own_linear(hidden_BH), state.sentences, 3, parts.heads)
@@ -106,7 +109,7 @@ class _StepLayer:
         output_BH: Tensor = parts.output(_attend(query_GRD, key, value_GXD, bias_GRX, parts))
         return output_BH
 
-    def _cross(self, state: DecoderState, hidden_BH: Tensor, bias_GRF: Tensor) -> Tensor:
+    def _cross(self, state: DecoderState | Stage, hidden_BH: Tensor, bias_GRF: Tensor) -> Tensor:
         """Each row looks at its source."""
         parts, source = self._parts.cross, state.source[self._number]
         (query_GRD,) = _by_head(parts.query(hidden_BH), state.sentences, 1, parts.heads)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -44,10 +45,22 @@ class Slots:
             self.key.narrow(1, start, rows).copy_(key_GRD)
         self.value_GXD.narrow(1, start, rows).copy_(value_GRD)
 
+    def write_at(self, place_R: Tensor, key_GRD: Tensor, value_GRD: Tensor) -> None:
+        """Put keys and values into slots whose places only the device knows."""
+        if as_columns(key_GRD):
+            self.key.index_copy_(2, place_R, key_GRD.transpose(1, 2))
+        else:
+            self.key.index_copy_(1, place_R, key_GRD)
+        self.value_GXD.index_copy_(1, place_R, value_GRD)
+
     def read(self, count: int) -> tuple[Tensor, Tensor]:
         """Keys and values of the first `count` slots."""
         key = self.key.narrow(2 if as_columns(self.key) else 1, 0, count)
         return key, self.value_GXD.narrow(1, 0, count)
+
+    def first(self, count: int) -> Slots:
+        """Those of the first sentences, where they are."""
+        return Slots(self.key[:count], self.value_GXD[:count])
 
     def kept(self, kept_G: Tensor) -> Slots:
         """Those of some sentences."""
@@ -123,7 +136,7 @@ class DecoderState:
         """A slot for the next token of each row, which is its own ancestor."""
         rows = self.rows_each
         if self.used + rows > self.ancestor_SRX.shape[2]:
-            self._make_room(rows)
+            self.make_room()
         place = slice(self.used, self.used + rows)
         self.ancestor_SRX[:, :, place] = torch.eye(rows, dtype=torch.bool, device=self.mask_SF.device)
         self.position_SX[:, place] = self.position_S[:, None]
@@ -156,32 +169,18 @@ class DecoderState:
     def replace(self, places: Sequence[int], newer: DecoderState, chosen: Sequence[int]) -> None:
         """Sentences leave their places to those that were chosen of a newer state, which have as many rows each."""
         self._widen(newer.width, newer.used)
-        place_S, chosen_S = self._numbers(places), self._numbers(chosen)
-        place_G, chosen_G = self._heads_of(place_S), self._heads_of(chosen_S)
-        for mine, theirs in zip(self.source, newer.source, strict=True):
-            mine.replace(place_G, theirs.kept(chosen_G), newer.width)
-        for mine, theirs in zip(self.own, newer.own, strict=True):
-            mine.replace(place_G, theirs.kept(chosen_G), newer.used)
-        self.mask_SF[place_S] = _fitted(newer.mask_SF[chosen_S, : newer.width], self.mask_SF)
-        self.ancestor_SRX[place_S] = _fitted(newer.ancestor_SRX[chosen_S, :, : newer.used], self.ancestor_SRX)
-        self.position_SX[place_S] = _fitted(newer.position_SX[chosen_S, : newer.used], self.position_SX)
-        self.position_S[place_S] = newer.position_S[chosen_S]
+        replace_sentences(self, places, newer, chosen)
+        self._follow(places, newer, chosen)
+
+    def _follow(self, places: Sequence[int], newer: DecoderState, chosen: Sequence[int]) -> None:
+        """What is known of those places on the host."""
         self.used = max(self.used, newer.used)
         for place, sentence in zip(places, chosen, strict=True):
             self.source_lengths[place] = newer.source_lengths[sentence]
 
-    def _numbers(self, sentences: Sequence[int]) -> Tensor:
-        return torch.tensor(sentences).to(self.mask_SF.device, non_blocking=True)
-
-    def _heads_of(self, sentence_S: Tensor) -> Tensor:
-        """Where keys and values of sentences are, [S * A]."""
-        heads = len(self.source[0].key) // len(self.mask_SF)
-        return (sentence_S[:, None] * heads + torch.arange(heads, device=sentence_S.device)).flatten()
-
     def _leave(self, kept: Sequence[int]) -> None:
         """All but these sentences leave; `ancestor_SRX` follows with the rows."""
-        kept_S = self._numbers(kept)
-        kept_G = self._heads_of(kept_S)
+        kept_S, kept_G = _numbers(self, kept)
         self.own = [slots.kept(kept_G) for slots in self.own]
         self.source = [slots.kept(kept_G) for slots in self.source]
         self.mask_SF = self.mask_SF.index_select(0, kept_S)
@@ -189,12 +188,12 @@ class DecoderState:
         self.position_SX = self.position_SX.index_select(0, kept_S)
         self.source_lengths = [self.source_lengths[sentence] for sentence in kept]
 
-    def _make_room(self, rows: int) -> None:
+    def make_room(self) -> None:
         """Drop the slots that nobody looks at, and have room for some more."""
         live_SX = self.ancestor_SRX.any(dim=1)
         self.used = int(live_SX.sum(dim=1).max())
         # Slots in use are looked at, whether they hold anything or not: no more room than for a few steps.
-        room = self.used + max(rows, _ROOM)
+        room = self.used + max(self.rows_each, _ROOM)
         self._widen(0, room)
         # Behind those in use stand some that nobody looks at.
         place_SX = (~self.ancestor_SRX.any(dim=1)).int().argsort(dim=1, stable=True)[:, :room]
@@ -213,6 +212,37 @@ class DecoderState:
         if spare > 0:
             self.ancestor_SRX, self.position_SX = pad(self.ancestor_SRX, (0, spare)), pad(self.position_SX, (0, spare))
             self.own = [slots.widened(used) for slots in self.own]
+
+
+class Seats(Protocol):
+    """Where sentences are: a state, or a stage of fixed shape on which a state is."""
+
+    mask_SF: Tensor
+    source: list[Slots]
+    own: list[Slots]
+    ancestor_SRX: Tensor
+    position_SX: Tensor
+    position_S: Tensor
+
+
+def replace_sentences(seats: Seats, places: Sequence[int], newer: DecoderState, chosen: Sequence[int]) -> None:
+    """Sentences of a newer state, for which there is room, take some places; what was there is not looked at."""
+    (place_S, place_G), (chosen_S, chosen_G) = _numbers(seats, places), _numbers(newer, chosen)
+    for mine, theirs in zip(seats.source, newer.source, strict=True):
+        mine.replace(place_G, theirs.kept(chosen_G), newer.width)
+    for mine, theirs in zip(seats.own, newer.own, strict=True):
+        mine.replace(place_G, theirs.kept(chosen_G), newer.used)
+    seats.mask_SF[place_S] = _fitted(newer.mask_SF[chosen_S, : newer.width], seats.mask_SF)
+    seats.ancestor_SRX[place_S] = _fitted(newer.ancestor_SRX[chosen_S, :, : newer.used], seats.ancestor_SRX)
+    seats.position_SX[place_S] = _fitted(newer.position_SX[chosen_S, : newer.used], seats.position_SX)
+    seats.position_S[place_S] = newer.position_S[chosen_S]
+
+
+def _numbers(seats: Seats, sentences: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Places of sentences [S], and of their keys and values [S * A]."""
+    device, heads = seats.mask_SF.device, len(seats.source[0].key) // len(seats.mask_SF)
+    sentence_S = torch.tensor(sentences).to(device, non_blocking=True)
+    return sentence_S, (sentence_S[:, None] * heads + torch.arange(heads, device=device)).flatten()
 
 
 def _fitted(part: Tensor, whole: Tensor) -> Tensor:

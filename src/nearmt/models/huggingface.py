@@ -17,6 +17,7 @@ from nearmt.models.constraints import Constraint, constraint_of
 from nearmt.models.decoder import JoinedLinears, StepDecoder
 from nearmt.models.decoder_state import DecoderState
 from nearmt.models.families import family_of
+from nearmt.models.graphs import GraphedDecoder, GraphedState
 from nearmt.models.precision import apply_precision
 from nearmt.models.probe import KeyProbe
 from nearmt.timing import timed
@@ -44,7 +45,7 @@ class Seq2SeqModel:
         for part in (model, joined):
             apply_precision(part, precision, self.device)
         self._model = model.to(self.device)  # type: ignore[arg-type]
-        self._decoder = StepDecoder(self.family.decoder(model), joined.to(self.device), key_layer)
+        self._set_decoder(joined.to(self.device))
         self._read_generation_config(model)
         at_output = key_layer == "output"
         locate = self.family.output_projection if at_output else self.family.last_feed_forward
@@ -53,8 +54,12 @@ class Seq2SeqModel:
     def follow_weights(self) -> None:
         """Take over weights that were trained since: some are held joined, as copies."""
         assert self.precision != "int8"  # nobody trains those
-        parts = self.family.decoder(self._model)
-        self._decoder = StepDecoder(parts, JoinedLinears(parts.layers), self.key_layer)
+        self._set_decoder(JoinedLinears(self.family.decoder(self._model).layers))
+
+    def _set_decoder(self, joined: JoinedLinears) -> None:
+        self._decoder = StepDecoder(self.family.decoder(self._model), joined, self.key_layer)
+        # A CPU is not kept waiting by launches, and looks at no more slots than are in use.
+        self._graphed = GraphedDecoder(self._decoder) if self.device.type == "cuda" else None
 
     def _read_generation_config(self, model: PreTrainedModel) -> None:
         config, settings = model.config, model.generation_config
@@ -81,11 +86,17 @@ class Seq2SeqModel:
         with timed("model/encode"):
             token_BS, mask_BS = self.padded(sources)
             encoded = self._model.get_encoder()(input_ids=token_BS, attention_mask=mask_BS)
-            return DecoderState(encoded.last_hidden_state, mask_BS, [len(source) for source in sources])
+            state = DecoderState if self._graphed is None else GraphedState
+            return state(encoded.last_hidden_state, mask_BS, [len(source) for source in sources])
 
     @torch.inference_mode()
     def step(self, state: DecoderState, token_BT: Tensor) -> tuple[Tensor, Tensor]:
         """Feed the newest tokens of every row: logits of what comes next [B, V] and the key [B, H]."""
+        if self._graphed is not None and isinstance(state, GraphedState) and token_BT.shape[1] == 1:
+            with timed("model/step"):
+                output = self._graphed.step(state, token_BT[:, 0])
+            if output is not None:
+                return output
         with timed("model/layers"):
             for token_B in token_BT.unbind(dim=1):
                 hidden_BH, key_BH = self._decoder.step(state, token_B)

@@ -33,7 +33,7 @@ class MemoEncoder:
             self._room -= size
             self._states[batch] = known
         # What a search makes of a state, it makes of copies.
-        return DecoderState(known.encoded_SFH, known.mask_SF.clone(), list(known.source_lengths))
+        return type(known)(known.encoded_SFH, known.mask_SF.clone(), list(known.source_lengths))
 
 
 class MemoCodec:
