@@ -20,8 +20,9 @@ from nearmt.provenance import explain_hypothesis
 from nearmt.store import Datastore, Memory
 from nearmt.threads import side_by_side, workers
 
-#: Batches that one search takes: as long as others follow those that are done, no place is empty.
-BATCHES = 8
+#: Batches that one search takes: as long as others follow those that are done, no place is empty. On a CPU so many
+#: are enough, and there is more to tell of progress; a GPU does not care how few rows are left, and loses more.
+BATCHES, BATCHES_ON_GPU = 8, 64
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ class Translator:
         if explain or not self.method.by_sentence:
             return batches
         at_a_time = workers() if self._on_cpu else 1
-        rounds = -(-len(batches) // (BATCHES * at_a_time))
+        rounds = -(-len(batches) // ((BATCHES if self._on_cpu else BATCHES_ON_GPU) * at_a_time))
         count = min(rounds * at_a_time, len(batches))
         return [[place for batch in batches[start::count] for place in batch] for start in range(count)]
 

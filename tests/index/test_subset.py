@@ -114,7 +114,7 @@ def clustered(cells: int, each: int) -> tuple[torch.Tensor, np.ndarray]:
 
 
 def test_every_key_goes_to_its_nearest_centre(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearmt.index.cells.BLOCK", 7)
+    monkeypatch.setattr("nearmt.index.cells._NEAR", {"cpu": 5 * 7})
     key, _ = clustered(5, 20)
     centre = find_centres(key, 5)
     expected = torch.cdist(key.double(), centre.double()).argmin(dim=1)

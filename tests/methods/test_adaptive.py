@@ -83,7 +83,7 @@ def found(rows: list[list[tuple[int, float]]], k: int, origin: Origin = Origin.S
     """Entries and distances of every row."""
     retrieved = Retrieved.nothing(len(rows), k, torch.device("cpu"))
     for row, neighbours in enumerate(rows):
-        retrieved.origin_B[row] = int(origin if neighbours else Origin.MODEL)
+        retrieved.asked_B[row] = int(origin if neighbours else Origin.MODEL)
         for place, (entry, distance) in enumerate(neighbours):
             retrieved.entry_BK[row, place], retrieved.distance_BK[row, place] = entry, distance
     return retrieved
@@ -220,7 +220,7 @@ def test_each_origin_has_its_head() -> None:
     heads = {"search": made_head(2, seed=1), "cache": made_head(2, scale=0.5, temperature=0.3, seed=2)}
     rows: list[list[tuple[int, float]]] = [[(0, 1.0), (1, 2.0)]] * 2
     retrieved = found(rows, 2)
-    retrieved.origin_B[1] = int(Origin.CACHE)
+    retrieved.asked_B[1] = int(Origin.CACHE)
     log_prob_BV = random_log_probs(1, 0).expand(2, -1)
     evidence = AdaptiveMixer(heads, ORIGIN).evidence(retrieved, store_of([3, 4]), scores_of(log_prob_BV))
     mixed_BV = mix(log_prob_BV, evidence).exp()

@@ -114,3 +114,15 @@ def test_translations_are_the_same(family: str, together: int) -> None:
         return [hypothesis.tokens for hypothesis in found]
 
     assert tokens(staged(Seq2SeqModel(restless_model(family)))) == tokens(Seq2SeqModel(restless_model(family)))
+
+
+@every_family
+def test_seats_that_nobody_takes_do_not_leave_the_positions(family: str) -> None:
+    """Five of six seats are taken; as others follow, there are more steps than the model has positions."""
+    sources = random_sources(5, count=120)
+    model = staged(Seq2SeqModel(restless_model(family)))
+    lengths = [len(source) for source in sources]
+    found, _ = beam_search(model, PlainMethod(), sources, lengths, SearchConfig(max_new_tokens=30), together=5)
+    assert sum(hypothesis.steps for hypothesis in found) > 5 * model.positions
+    assert model._graphed is not None
+    assert any(shape.sentences == 6 for shape in model._graphed._stages)

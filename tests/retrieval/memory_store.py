@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
+from nearmt.index.gathered import GatheredEntries
 from nearmt.retrieval.source import EntrySource
 
 
@@ -71,8 +72,14 @@ class MemoryStore:
         last = min(first + count, len(self.ends))
         return torch.arange(start, self.ends[last - 1] if last > first else start)
 
-    def trust(self, source: Sequence[int], trusted: tuple[float, float] = (0.8, 1.0)) -> float:
-        return 1.0
+    def similar_each(self, sources: Sequence[Sequence[int]], count: int) -> Tensor:
+        found = [self.similar(source, count) for source in sources]
+        return torch.nn.utils.rnn.pad_sequence(found, batch_first=True, padding_value=-1)
+
+    def trust_each(self, sources: Sequence[Sequence[int]], trusted: tuple[float, float] = (0.8, 1.0)) -> list[float]:
+        return [1.0] * len(sources)
+
+    gathered: GatheredEntries | None = None
 
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
         entry_BKC = torch.full((*entry_BK.shape, size), -1)

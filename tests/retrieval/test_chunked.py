@@ -13,6 +13,7 @@ import torch
 from nearmt.contracts import Origin
 from nearmt.errors import ConfigError
 from nearmt.methods import ChunkConfig, ChunkMethod
+from nearmt.recording import Pool
 from nearmt.retrieval.chunked import Chunked, ChunkPlan
 from nearmt.retrieval.neighbour_cache import DUPLICATES, RETENTIONS, SCOPES, CacheConfig
 from nearmt.retrieval.retriever import EveryStep, Retrieved
@@ -293,7 +294,7 @@ def test_an_empty_store_is_far_from_everything() -> None:
 def test_beyond_0_finds_what_a_search_at_every_step_finds(scope: str, retention: str) -> None:
     store = random_store(5, sentences=12, columns=4, vocabulary=9)
     made = replace(plan(scope, retention, steps=7, columns=4), k=3, cache_k=3, gather=5, search_beyond=0.0, chunk=3)
-    retriever, every = Chunked(store, made, [5, 5], 20, [[1], [4]]), EveryStep(store, 3, 2)
+    retriever, every = Chunked(store, made, [5, 5], 20, [[1], [4]]), EveryStep(store, 3, 2, Pool())
     generator = torch.Generator().manual_seed(1)
     for time in range(1, 13):
         query_BD = torch.randn(2 if time == 1 else 6, 4, generator=generator)

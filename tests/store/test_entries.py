@@ -84,7 +84,7 @@ def test_pair_of_every_entry(store: Datastore, targets: list[list[int]]) -> None
 @pytest.mark.parametrize("numbers", [[], [0], [23, 0, 5, 6, 5], list(range(24))])
 def test_entries_of_pairs_one_after_the_other(numbers: list[int], store: Datastore, targets: list[list[int]]) -> None:
     entries = store.snapshot().entries
-    found = entries.of_pairs(numbers)
+    found = entries.of_pairs_each(torch.tensor([numbers], dtype=torch.long))[0]
     assert entries.tokens(found).tolist() == [token for number in numbers for token in targets[number]]
     assert entries.pair_numbers(found).tolist() == [number for number in numbers for _ in targets[number]]
 

@@ -129,7 +129,8 @@ class _Search:
         best_SK, ranks_S = self._decide(state, ranked, tracer)
         done = [place for place, ranks in enumerate(ranks_S) if not ranks]
         self.method.leave([state.sentences[place] for place in done])
-        replaced = done[: self._at_hand()] if done and others_follow else []
+        newcomers = self._newcomers(done) if others_follow else []
+        replaced = [place for places, _, _ in newcomers for place in places]
         kept = [place for place, ranks in enumerate(ranks_S) if ranks or place in replaced]
         if not kept:
             state.sentences = []
@@ -140,17 +141,23 @@ class _Search:
         chosen_B = Chosen(*(part.reshape(-1) for part in best_SK)).at(rows)
         traces = tracer.extend(state, chosen_B.candidates()) if tracer else [()] * len(rows)
         state.advance(chosen_B, kept, traces)
-        if replaced:
-            assert self.waiting is not None
-            newer = list(range(self.taken, self.taken + len(replaced)))
-            self.taken = newer[-1] + 1
-            state.replace([kept.index(place) for place in replaced], self.waiting, newer)
+        for places, waiting, newer in newcomers:
+            state.replace([kept.index(place) for place in places], waiting, newer)
 
-    def _at_hand(self) -> int:
-        """How many wait for places; none only if all have begun."""
+    def _newcomers(self, free: list[int]) -> list[tuple[list[int], SearchState, list[int]]]:
+        """Who takes places that are free, as long as there is somebody: the places, a group, and whom of it."""
+        newcomers = []
+        while free and (waiting := self._at_hand()) is not None:
+            newer = list(range(self.taken, len(waiting.sentences)))[: len(free)]
+            newcomers.append((free[: len(newer)], waiting, newer))
+            free, self.taken = free[len(newer) :], self.taken + len(newer)
+        return newcomers
+
+    def _at_hand(self) -> SearchState | None:
+        """The group that waits for places; none only if all have places."""
         while self.groups and (self.waiting is None or self.taken == len(self.waiting.sentences)):
             self.waiting, self.taken = self._begin(self.groups.pop(0)), 0
-        return 0 if self.waiting is None else len(self.waiting.sentences) - self.taken
+        return None if self.waiting is None or self.taken == len(self.waiting.sentences) else self.waiting
 
     def _decide(self, state: SearchState, scores: Scores, tracer: Tracer | None) -> tuple[Chosen, list[list[int]]]:
         """The best continuations of each sentence [S, K], and the ranks of those with which it goes on, if it does."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-#: Keys whose distances to all centres are held at a time.
-BLOCK = 16_384
-_NEAR = 1 << 20
+#: Distances that are held at a time: on a CPU they should stay in its cache.
+_NEAR = {"cpu": 1 << 20, "cuda": 1 << 28}
 _ROUNDS = 8
 
 
@@ -30,8 +29,7 @@ def find_centres(key_SD: Tensor, cells: int, seed: int = 0) -> Tensor:
 def nearest_centre(key_XD: Tensor, centre_CD: Tensor) -> Tensor:
     """The cell of each key, [X]."""
     squared_C = centre_CD.square().sum(dim=1)
-    # On a CPU a block of distances should stay in the cache.
-    block = BLOCK if key_XD.is_cuda else max(1, _NEAR // len(centre_CD))
+    block = max(1, _NEAR.get(key_XD.device.type, _NEAR["cpu"]) // len(centre_CD))
     parts = (torch.addmm(squared_C, part, centre_CD.T, alpha=-2.0) for part in key_XD.split(block))
     return torch.cat([_place_of_least(distance_XC) for distance_XC in parts])
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 from torch import Tensor
 
+from nearmt.index.products import fast_products
 from nearmt.index.topk import RunningTop
 
 # Entries converted to fp32 at a time: small on a CPU, where the block should stay in the cache.
@@ -37,7 +35,7 @@ class TorchIndex:
             block_ND = self._keys(start)
             if start not in self._norms:
                 self._norms[start] = block_ND.square().sum(dim=1)
-            with _fast_products(device):
+            with fast_products(device):
                 squared_BN = torch.addmm(self._norms[start][None, :], query, block_ND.T, alpha=-2.0)
             if allowed_N is not None:
                 squared_BN.masked_fill_(~allowed_N[start : start + self._block].to(device), torch.inf)
@@ -51,17 +49,3 @@ class TorchIndex:
         if self._whole_ND is None:
             self._whole_ND = self._key_ND.float()
         return self._whole_ND[start : start + self._block]
-
-
-@contextmanager
-def _fast_products(device: torch.device) -> Iterator[None]:
-    """TF32 on a GPU: keys are fp16 and survive it unchanged, queries lose what the stored keys lost before."""
-    if device.type != "cuda":
-        yield
-        return
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = True
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before

@@ -13,7 +13,10 @@ from nearmt.methods.adaptive import load_adaptive
 from nearmt.methods.knn import KnnConfig, resolve, settings_signature
 from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.methods.retrieving import RetrievingMethod
+from nearmt.recording import Pool
 from nearmt.retrieval.chunked import Chunked, ChunkPlan
+from nearmt.retrieval.entry_cache import EntryCache
+from nearmt.retrieval.kernel_chunked import KernelChunked
 from nearmt.retrieval.neighbour_cache import DUPLICATES, RETENTIONS, SCOPES, CacheConfig
 from nearmt.retrieval.retriever import Retriever
 from nearmt.retrieval.schedule import parse_schedule
@@ -110,6 +113,8 @@ class ChunkMethod(RetrievingMethod):
         self.config = resolve_cache(resolve(config or ChunkConfig(), store), store)
         super().__init__(store, _mixer(self.config), self.config.guard)
         self._plan = _plan(self.config, store)
+        #: What requests on a GPU leave to those that follow.
+        self._caches = Pool[EntryCache]()
 
     @property
     def shares_batch(self) -> bool:  # type: ignore[override]
@@ -126,6 +131,8 @@ class ChunkMethod(RetrievingMethod):
         max_steps: int,
         sources: Sequence[Sequence[int]] = (),
     ) -> Retriever:
+        if KernelChunked.serves(store, self._plan):
+            return KernelChunked(store, self._plan, source_lengths, max_steps, sources, self._caches)
         return Chunked(store, self._plan, source_lengths, max_steps, sources)
 
     def settings(self) -> str:

@@ -12,6 +12,7 @@ from nearmt.errors import ConfigError
 from nearmt.methods.adaptive import AdaptiveMixer, load_adaptive
 from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.methods.retrieving import RetrievingMethod
+from nearmt.recording import Pool, Recorder
 from nearmt.retrieval.retriever import EveryStep, Retriever
 from nearmt.retrieval.source import EntrySource
 from nearmt.store.calibrate import TEMPERATURE_SHARE
@@ -90,6 +91,8 @@ class KnnMethod(RetrievingMethod):
     def __init__(self, store: EntrySource, config: KnnConfig | None = None) -> None:
         self.config = resolve(config or KnnConfig(), store)
         super().__init__(store, search_mixer(self.config), self.config.guard)
+        #: What requests on a GPU leave to those that follow.
+        self._recorders = Pool[Recorder]()
 
     def retriever(
         self,
@@ -98,7 +101,7 @@ class KnnMethod(RetrievingMethod):
         max_steps: int,
         sources: Sequence[Sequence[int]] = (),
     ) -> Retriever:
-        return EveryStep(store, self.config.k, len(source_lengths))
+        return EveryStep(store, self.config.k, len(source_lengths), self._recorders)
 
     def settings(self) -> str:
         return settings_signature(self.config, self.mixer)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from nearmt.contracts import Evidence, Scores, Step
-from nearmt.methods.mixing import Mixer
+from nearmt.index.gathered import GatheredEntries
+from nearmt.methods.fused import mix_found
+from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.retrieval.distribution import mix
 from nearmt.retrieval.retriever import Retriever
 from nearmt.retrieval.source import EntrySource
@@ -25,6 +28,7 @@ class RetrievingState:
         self._retriever, self._mixer = retriever, mixer
         #: Of each sentence: how much of their share its neighbours get; None for all of it.
         self._trust = trust
+        self._latest: tuple[list[int], Tensor] | None = None
         self.evidence: list[Evidence] | None = [] if trace else None
 
     @property
@@ -34,14 +38,35 @@ class RetrievingState:
     def scores(self, step: Step) -> Scores:
         """log p(y_t | y_<t, x) of equation 3."""
         found = self._retriever.retrieve(self.store.query(step.hidden_BH), step.times, step.sources)
+        gathered = self._fused(step)
+        if gathered is not None and isinstance(self._mixer, FixedMixer):
+            return mix_found(step.logits_BV, found, gathered, self._mixer, self._trust_of(step))
         scores = Scores.of(step.logits_BV)
         evidence = self._mixer.evidence(found, self.store, scores)
-        if self._trust is not None:
-            trust_B = torch.tensor([self._trust[source] for source in step.sources])
-            evidence.share_B *= trust_B.to(evidence.share_B.device, non_blocking=True)
+        trust_B = self._trust_of(step)
+        if trust_B is not None:
+            evidence.share_B *= trust_B
         if self.evidence is not None:
-            self.evidence.append(evidence)
+            # What was retrieved may lie where the next step writes.
+            self.evidence.append(replace(evidence, entry_BK=evidence.entry_BK.clone()))
         return mix(scores, evidence)
+
+    def _fused(self, step: Step) -> GatheredEntries | None:
+        """What kernels need, where they can do the mixing; they keep no evidence."""
+        gathered = self.store.gathered
+        if gathered is None or self.evidence is not None or gathered.token_N.device != step.logits_BV.device:
+            return None
+        return gathered
+
+    def _trust_of(self, step: Step) -> Tensor | None:
+        """How much of their share the neighbours of each row get, [B]; None for all of it."""
+        if self._trust is None:
+            return None
+        # Sentences come and go seldom.
+        if self._latest is None or self._latest[0] != step.sources:
+            trust_B = torch.tensor([self._trust[source] for source in step.sources])
+            self._latest = step.sources, trust_B.to(step.logits_BV.device, non_blocking=True)
+        return self._latest[1]
 
     def reorder(self, row_B: Tensor) -> None:
         self._retriever.reorder(row_B)
@@ -80,7 +105,7 @@ class RetrievingMethod:
         # Whatever is added meanwhile, a request sees one state of the store.
         store = self.store.snapshot()
         retriever = self.retriever(store, source_lengths, max_steps, sources)
-        trust = [store.trust(source, self.mixer.trusted) for source in sources] if self.guard and sources else None
+        trust = store.trust_each(sources, self.mixer.trusted) if self.guard and sources else None
         if trust is not None and all(share == 1.0 for share in trust):
             trust = None
         return RetrievingState(store, retriever, self.mixer, trust, trace)

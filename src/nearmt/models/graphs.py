@@ -22,6 +22,7 @@ from torch import Tensor
 
 from nearmt.models.decoder import StepDecoder
 from nearmt.models.decoder_state import DecoderState, Slots, replace_sentences
+from nearmt.recording import Recording
 
 #: Slots of a sentence, and its source positions, come in multiples of these.
 _SLOTS, _POSITIONS = 128, 16
@@ -71,6 +72,8 @@ class Stage:
         self.ancestor_SRX = torch.zeros(*shape[:3], dtype=torch.bool, device=device)
         self.position_SX = torch.zeros(shape.sentences, shape.slots, dtype=torch.long, device=device)
         self.position_S = torch.zeros(shape.sentences, dtype=torch.long, device=device)
+        #: 1 for a seat that is taken. Others do not move on: they would leave the model's positions.
+        self._taken_S = torch.zeros_like(self.position_S)
         self._start = torch.zeros(1, dtype=torch.long, device=device)
         #: Tokens to be fed, and the rows that they continue.
         self.token_B = torch.zeros(self.sentences * self.rows_each, dtype=torch.long, device=device)
@@ -94,7 +97,7 @@ class Stage:
 
     def end_step(self) -> None:
         """What follows stands one position further on."""
-        self.position_S += 1
+        self.position_S += self._taken_S
 
     def write(self, layer: int, key_GRD: Tensor, value_GRD: Tensor) -> tuple[Tensor, Tensor]:
         """Fill the newest slots of a layer; the keys and values of all."""
@@ -106,6 +109,9 @@ class Stage:
         self.mask_SF.fill_(1)
         self.mask_SF[: state.sentences] = 0
         self.ancestor_SRX.zero_()
+        self.position_S.zero_()
+        self._taken_S.zero_()
+        self._taken_S[: state.sentences] = 1
         for mine, theirs in zip(_tensors(self), _tensors(state), strict=True):
             # Room that the state has beyond its slots holds nothing.
             both = [slice(0, min(sizes)) for sizes in zip(mine.shape, theirs.shape, strict=True)]
@@ -211,7 +217,7 @@ class GraphedDecoder:
         self._decoder = decoder
         self._stages: OrderedDict[Shape, Stage] = OrderedDict()
         self._lock = threading.Lock()
-        self._pool: Any = None  # memory that all recordings share
+        self._memory: Any = None  # that all recordings share
 
     def step(self, state: GraphedState, token_B: Tensor) -> Output | None:
         """Logits and keys, in memory that the next step overwrites; None if there is no stage for this state now."""
@@ -245,33 +251,31 @@ class GraphedDecoder:
 
     def _set_up(self, shape: Shape, like: DecoderState) -> Stage:
         stage = Stage(shape, like)
-        stage.replay = self._record(stage) if like.mask_SF.is_cuda else lambda: self._once(stage)
+        stage.replay = self._record(stage) if like.mask_SF.is_cuda else lambda: _as_floats(self._step(stage))
         self._stages[shape] = stage
         self._forget(like.mask_SF.device)
         return stage
 
-    def _once(self, stage: Stage) -> Output:
+    def _step(self, stage: Stage) -> Output:
         hidden_BH, key_BH = self._decoder.step(stage, stage.token_B)
-        return self._decoder.logits(hidden_BH).float(), key_BH.float()
+        return self._decoder.logits(hidden_BH), key_BH
 
     def _record(self, stage: Stage) -> Callable[[], Output]:
         """Record a step. Nobody is on the stage yet, so it does not matter what is computed meanwhile."""
-        if self._pool is None:
-            self._pool = torch.cuda.graph_pool_handle()
+        if self._memory is None:
+            self._memory = torch.cuda.graph_pool_handle()
         stage.mask_SF.fill_(1)
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):  # libraries prepare themselves at the first calls, which cannot be recorded
+        with torch.cuda.stream(side):
             for _ in range(_WARM_UP):
-                self._once(stage)
+                like = _as_floats(self._step(stage))
         torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-            output = self._once(stage)
+        recording = Recording(lambda: self._step(stage), like, self._memory)
 
         def replay() -> Output:
-            graph.replay()
-            return output
+            logits_BV, key_BH = recording.replay()
+            return logits_BV, key_BH
 
         return replay
 
@@ -285,3 +289,8 @@ class GraphedDecoder:
                 break
             if stage.free_for(None):
                 del self._stages[shape]
+
+
+def _as_floats(output: Output) -> Output:
+    logits_BV, key_BH = output
+    return logits_BV.float(), key_BH.float()

@@ -114,9 +114,8 @@ class Chunked:
             return
         first = {source: row for row, source in zip(rows, own, strict=True) if source not in self._seeded}
         if first:
-            found = [self._store.similar(self._sources[source], self._plan.seeds) for source in first]
-            entry_RX = torch.nn.utils.rnn.pad_sequence(found, batch_first=True, padding_value=-1).to(device)
-            cache.seed(list(first.values()), list(first), entry_RX)
+            entry_RX = self._store.similar_each([self._sources[source] for source in first], self._plan.seeds)
+            cache.seed(list(first.values()), list(first), entry_RX.to(device))
             self._seeded.update(first)
 
     def _chunks(self, entry_RG: Tensor, times: list[int], own: list[int]) -> Tensor:

@@ -30,7 +30,7 @@ DUPLICATES = ("remove", "keep")
 
 
 # So many are nominated on the columns that are held, and then compared on all of them.
-def _nominees(k: int) -> int:
+def nominees(k: int) -> int:
     return 2 * k + 8
 
 
@@ -91,7 +91,7 @@ class NeighbourCache:
         holders, entry_UM, width, keys = self._caches(rows, sources)
         query_GRE = query_XE.view(len(holders), -1, query_XE.shape[1])
         # Nominate by the expanded square, then measure by differences, which is exact also where a distance is small.
-        place_GRX = keys.nominate(holders, query_GRE[:, :, : keys.columns], width, _nominees(k))
+        place_GRX = keys.nominate(holders, query_GRE[:, :, : keys.columns], width, nominees(k))
         entry_GRX = entry_UM[on_device(holders, place_GRX.device)[:, None, None], place_GRX]
         # In corpus order, so that equal distances are always ordered alike.
         ordered = entry_GRX.flatten(0, 1).sort(dim=1)

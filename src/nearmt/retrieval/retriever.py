@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Origin
+from nearmt.recording import Pool, Recorder
 from nearmt.retrieval.source import EntrySource
 
 
@@ -20,7 +21,7 @@ class Retrieved:
     taken on the cache columns.
     """
 
-    origin_B: Tensor  # Origin of each row
+    asked_B: Tensor  # Origin of each row's neighbours, should it have any
     entry_BK: Tensor
     distance_BK: Tensor
 
@@ -28,19 +29,41 @@ class Retrieved:
     def nothing(cls, rows: int, k: int, device: torch.device) -> Retrieved:
         """No neighbours for any row."""
         return cls(
-            origin_B=torch.full((rows,), int(Origin.MODEL), device=device),
+            asked_B=torch.full((rows,), int(Origin.MODEL), device=device),
             entry_BK=torch.full((rows, k), -1, device=device),
             distance_BK=torch.full((rows, k), torch.inf, device=device),
         )
 
+    @classmethod
+    def all_of(cls, origin: Origin, found: Neighbours, k: int) -> Retrieved:
+        """Neighbours of one kind for all rows."""
+        asked_B = torch.full((len(found.entry_BK),), int(origin), device=found.entry_BK.device)
+        return cls(asked_B, *filled_up(found, k))
+
+    @property
+    def origin_B(self) -> Tensor:
+        """Origin of each row; one that has no neighbours keeps to the model."""
+        return torch.where((self.entry_BK >= 0).any(dim=1), self.asked_B, int(Origin.MODEL))
+
     def put(self, row_R: Tensor | slice, origin: Origin, found: Neighbours) -> None:
-        """Neighbours for some rows; a row that has none keeps to the model."""
-        present_R = (found.entry_BK >= 0).any(dim=1)
-        self.origin_B[row_R] = torch.where(present_R, int(origin), int(Origin.MODEL))
+        """Neighbours for some rows."""
         # A row is filled anew: another kind of step may have found more.
-        missing = self.entry_BK.shape[1] - found.entry_BK.shape[1]
-        self.entry_BK[row_R] = torch.nn.functional.pad(found.entry_BK, (0, missing), value=-1)
-        self.distance_BK[row_R] = torch.nn.functional.pad(found.distance_BK, (0, missing), value=torch.inf)
+        entry_RK, distance_RK = filled_up(found, self.entry_BK.shape[1])
+        if isinstance(row_R, slice):
+            self.asked_B[row_R], self.entry_BK[row_R], self.distance_BK[row_R] = int(origin), entry_RK, distance_RK
+        else:  # to set a number by index the program would wait for a GPU
+            self.asked_B.index_fill_(0, row_R, int(origin))
+            self.entry_BK.index_copy_(0, row_R, entry_RK)
+            self.distance_BK.index_copy_(0, row_R, distance_RK)
+
+
+def filled_up(found: Neighbours, k: int) -> tuple[Tensor, Tensor]:
+    """Entries and distances in k places, with -1 and infinity where there are fewer."""
+    missing = k - found.entry_BK.shape[1]
+    if not missing:
+        return found.entry_BK, found.distance_BK
+    pad = torch.nn.functional.pad
+    return pad(found.entry_BK, (0, missing), value=-1), pad(found.distance_BK, (0, missing), value=torch.inf)
 
 
 class Retriever(Protocol):
@@ -62,19 +85,33 @@ class Retriever(Protocol):
 class EveryStep:
     """Searches the datastore at every step, as kNN-MT does."""
 
-    def __init__(self, store: EntrySource, k: int, sentences: int) -> None:
+    def __init__(self, store: EntrySource, k: int, sentences: int, recorders: Pool[Recorder]) -> None:
         self._store, self._k = store, k
         self.searches = [0] * sentences
+        gathered = store.gathered
+        #: Searches that always do the same are recorded.
+        self._record: Recorder | None = None
+        if gathered is not None and gathered.steady:
+            self._record = recorders.take(self, gathered, Recorder)
 
     def retrieve(self, query_BD: Tensor, times: list[int], sources: list[int]) -> Retrieved:
         for source in set(sources):
             self.searches[source] += 1
-        found = Retrieved.nothing(len(sources), self._k, query_BD.device)
-        found.put(slice(None), Origin.SEARCH, self._store.search(query_BD, self._k))
-        return found
+        return Retrieved.all_of(Origin.SEARCH, self._search(query_BD), self._k)
 
     def reorder(self, row_B: Tensor) -> None:
         pass
 
     def leave(self, sources: list[int]) -> None:
         pass
+
+    def _search(self, query_BD: Tensor) -> Neighbours:
+        store, k = self._store, self._k
+        if self._record is None:
+            return store.search(query_BD, k)
+
+        def search(query_BD: Tensor) -> tuple[Tensor, ...]:
+            found = store.search(query_BD, k)
+            return found.entry_BK, found.distance_BK
+
+        return Neighbours(*self._record(("search", k), search, query_BD))

@@ -8,6 +8,7 @@ from typing import Protocol
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
+from nearmt.index.gathered import GatheredEntries
 
 
 class EntrySource(Protocol):
@@ -51,6 +52,10 @@ class EntrySource(Protocol):
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         """The first columns of the entries' keys, [M, columns]."""
 
+    @property
+    def gathered(self) -> GatheredEntries | None:
+        """All entries as kernels read them; None where there are no kernels."""
+
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
         """The entries of each chunk, [B, K, size]; -1 beyond the end of its sentence."""
 
@@ -58,11 +63,12 @@ class EntrySource(Protocol):
     def knows_sources(self) -> bool:
         """Whether similar sources can be found at all: stores made before nearmt 0.3 have none."""
 
-    def similar(self, source: Sequence[int], count: int) -> Tensor:
-        """All entries of up to `count` pairs whose source tokens have most in common with these, [X]."""
+    def similar_each(self, sources: Sequence[Sequence[int]], count: int) -> Tensor:
+        """Of each sentence all entries of up to `count` pairs whose source tokens have most in common with its own,
+        [S, X]; -1 fills up."""
 
-    def trust(self, source: Sequence[int], trusted: tuple[float, float]) -> float:
-        """How far a source like this is what the store is about: 0 for strange ones, 1 for familiar ones.
+    def trust_each(self, sources: Sequence[Sequence[int]], trusted: tuple[float, float]) -> list[float]:
+        """How far sources like these are what the store is about: 0 for strange ones, 1 for familiar ones.
 
         `trusted` says what is strange and what is familiar, in shares of the mark that nearly all of its own reach.
         """

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from nearmt.contracts import Pair
 from nearmt.datastore import AnySegment
+from nearmt.index.gathered import GatheredKeys
 
 
 class Entries:
@@ -19,14 +20,14 @@ class Entries:
         self.device = device
         self._segments = segments
         self.keys_by_segment = keys or [torch.from_numpy(segment.key_ND).to(device) for segment in segments]
+        #: The same for kernels, where there are any.
+        self.gathered = GatheredKeys.of(self.keys_by_segment)
         sizes = torch.tensor([segment.record.entries for segment in segments], dtype=torch.long)
         self.offsets = [0, *torch.cumsum(sizes, 0).tolist()]
         tokens = [torch.from_numpy(segment.token_N) for segment in segments]
-        self._token_N = _join(tokens, torch.int32).to(device)
+        self.token_N = _join(tokens, torch.int32).to(device)
         ends = [torch.from_numpy(segment.end_P) + start for segment, start in zip(segments, self.offsets, strict=False)]
-        #: Where pairs end, also where Python can read it without waiting for a GPU.
-        self._end_here_P = _join(ends, torch.long)
-        self._end_P = self._end_here_P.to(device)
+        self._end_P = _join(ends, torch.long).to(device)
         self._weight_N = self._read_weights()
         #: Which entries can be found; None stands for all.
         self.kept_N = None if self._weight_N is None else self._weight_N > 0
@@ -50,7 +51,7 @@ class Entries:
         """Target tokens (0 for entry -1, which callers give no weight)."""
         if not len(self):
             return torch.zeros_like(entry)
-        return self._token_N[entry.clamp(min=0)].long()
+        return self.token_N[entry.clamp(min=0)].long()
 
     def weights(self, entry: Tensor) -> Tensor | None:
         """How many entries each stands for: 0 for one that was merged into another (1 for entry -1).
@@ -82,18 +83,25 @@ class Entries:
 
     def of_pair(self, number: int) -> Tensor:
         """The entries of a pair."""
-        return self.of_pairs([number])
+        return self.of_pairs_each(torch.tensor([[number]]))[0]
 
-    def of_pairs(self, numbers: Sequence[int]) -> Tensor:
-        """The entries of some pairs, one pair after the other."""
-        number_X = torch.tensor(numbers, dtype=torch.long)
-        end_X = self._end_here_P[number_X]
-        start_X = torch.where(number_X > 0, self._end_here_P[(number_X - 1).clamp(min=0)], 0)
-        length_X = end_X - start_X
-        # Entry n of all that are wanted is entry n - (what came before) of its pair.
-        shift_X = start_X - (length_X.cumsum(0) - length_X)
-        shift_N = torch.repeat_interleave(shift_X, length_X)
-        return (shift_N + torch.arange(len(shift_N))).to(self.device, non_blocking=True)
+    def of_pairs_each(self, number_SP: Tensor) -> Tensor:
+        """The entries of some pairs (-1: none) of each of several sentences, one pair after the other: [S, X].
+
+        -1 fills up; what there is depends on the lengths of pairs, so on a GPU the program waits for it.
+        """
+        number_SP = number_SP.to(self.device)
+        if not number_SP.numel() or not len(self):
+            return torch.full((len(number_SP), 0), -1, device=self.device)
+        first_SP = torch.where(number_SP > 0, self._end_P[(number_SP - 1).clamp(min=0)], 0)
+        length_SP = torch.where(number_SP >= 0, self._end_P[number_SP.clamp(min=0)] - first_SP, 0)
+        end_SP = length_SP.cumsum(dim=1)
+        place_SX = torch.arange(int(end_SP[:, -1].max()), device=self.device).expand(len(number_SP), -1).contiguous()
+        # The pair that a place falls to, and how far the place is behind where that pair's entries begin.
+        pair_SX = torch.searchsorted(end_SP, place_SX, right=True)
+        inside_SX = pair_SX < number_SP.shape[1]
+        shift_SX = (first_SP - (end_SP - length_SP)).gather(1, pair_SX.clamp(max=number_SP.shape[1] - 1))
+        return torch.where(inside_SX, place_SX + shift_SX, -1)
 
     def pair_numbers(self, entry: Tensor) -> Tensor:
         """The number of the pair that each entry belongs to."""

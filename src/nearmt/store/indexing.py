@@ -23,14 +23,17 @@ from nearmt.datastore.files import sync
 from nearmt.errors import MissingPackageError, writing
 from nearmt.index import ExactIndex, Quantiser, SharedIndex, SubsetIndex, TorchIndex
 from nearmt.index.faiss import FaissIndex, default_factory, import_faiss, make_index, training_size
+from nearmt.index.gathered import has_kernels
 from nearmt.index.shared import has_cells
 from nearmt.store.entries import Entries
-from nearmt.store.recall import tune_recall
+from nearmt.store.recall import tune_recall, tuned_pieces
 from nearmt.store.search import Searcher
 
 SEARCHES = ("auto", "faiss", "torch", "exact")
 #: So few entries beside an index are searched exactly.
 FLAT = 8192
+#: So many entries on a GPU are worth an index.
+MANY = 1 << 18
 #: Quantisers in use, so that segments opened one by one share them.
 _OPENED: WeakValueDictionary[Path, Quantiser] = WeakValueDictionary()
 
@@ -183,7 +186,10 @@ def _open_quantiser(folder: Path, description: dict[str, Any]) -> Quantiser:
 
 
 def open_index(segment: AnySegment, key_ND: Tensor, search: str) -> Index:
-    """The index that searches a segment. `auto`: torch on a GPU, else FAISS where there is an index, else torch."""
+    """The index that searches a segment.
+
+    `auto`: on a GPU torch, in pieces where there are many entries; else FAISS where there is an index, else torch.
+    """
     kept_M = segment.kept_M
     if kept_M is None:
         return _open_index(segment, key_ND, search)
@@ -197,7 +203,10 @@ def _open_index(segment: AnySegment, key_ND: Tensor, search: str, kept_M: Tensor
     if search == "exact":
         return ExactIndex(segment.searched_key_MD)
     if search == "torch" or (search == "auto" and (key_ND.is_cuda or not has_index or not _has_faiss())):
-        return TorchIndex(key_ND if kept_M is None else key_ND[kept_M])
+        searched_MD = key_ND if kept_M is None else key_ND[kept_M]
+        if search == "auto" and len(searched_MD) >= MANY and has_kernels(key_ND.device):
+            return tuned_pieces(searched_MD)
+        return TorchIndex(searched_MD)
     if isinstance(segment, Segment) and has_index:
         return _load_index(segment)
     return FaissIndex.build(segment.searched_key_MD, "Flat")

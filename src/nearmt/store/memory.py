@@ -15,6 +15,7 @@ from torch import Tensor
 from nearmt.contracts import Neighbours, Pair, Progress
 from nearmt.corpus import Match
 from nearmt.errors import DatastoreError
+from nearmt.index.gathered import GatheredEntries
 from nearmt.models import TranslationModel
 from nearmt.store.snapshot import TRUSTED, Snapshot
 
@@ -129,10 +130,22 @@ class Memory(Protocol):
         return self.snapshot().similar_pairs(source, count)
 
     def similar(self, source: Sequence[int], count: int) -> Tensor:
+        """All entries of up to `count` pairs whose source tokens have most in common with these, [X]."""
         return self.snapshot().similar(source, count)
 
+    def similar_each(self, sources: Sequence[Sequence[int]], count: int) -> Tensor:
+        return self.snapshot().similar_each(sources, count)
+
     def trust(self, source: Sequence[int], trusted: tuple[float, float] = TRUSTED) -> float:
+        """How far a source like this is what the store is about."""
         return self.snapshot().trust(source, trusted)
+
+    def trust_each(self, sources: Sequence[Sequence[int]], trusted: tuple[float, float]) -> list[float]:
+        return self.snapshot().trust_each(sources, trusted)
+
+    @property
+    def gathered(self) -> GatheredEntries | None:
+        return self.snapshot().gathered
 
 
 class View(Memory):

@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Index
-from nearmt.index import TorchIndex
+from nearmt.index import PieceIndex, TorchIndex
+from nearmt.index.distances import squared_l2
 from nearmt.index.faiss import FaissIndex
+from nearmt.index.pieces import PROBES
 from nearmt.store.search import Searcher
 
 QUERIES = 256
@@ -34,6 +36,22 @@ def tune_recall(searcher: Searcher, indexes: Sequence[FaissIndex]) -> float:
         if recall >= GOOD_RECALL:
             break
     return recall
+
+
+def tuned_pieces(key_ND: Tensor) -> PieceIndex:
+    """An index on a GPU that finds enough of the nearest."""
+    index, exact = PieceIndex(key_ND), TorchIndex(key_ND)
+    entry_Q = sample(len(key_ND), QUERIES).to(key_ND.device)
+    query_QD = key_ND[entry_Q].float()
+
+    def distances(found_QX: Tensor) -> Tensor:
+        return squared_l2(query_QD, key_ND[found_QX].float()).sort(dim=1).values[:, :NEIGHBOURS]
+
+    exact_QK = distances(exact.nominate(query_QD, NEIGHBOURS, None))
+    for index.probes in PROBES:
+        if share_found(distances(index.nominate(query_QD, NEIGHBOURS, None)), exact_QK) >= GOOD_RECALL:
+            break
+    return index
 
 
 def measure_recall(

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Index, Neighbours
-from nearmt.index import ExactIndex, SubsetIndex, TorchIndex, nominate_together
+from nearmt.index import ExactIndex, PieceIndex, SubsetIndex, TorchIndex, nominate_together
 from nearmt.index.distances import squared_l2
+from nearmt.index.gathered import nearest_of
 from nearmt.store.entries import Entries
 from nearmt.timing import timed
 
@@ -47,7 +48,7 @@ class Searcher:
             first, *others = self._ways(k, allowed_N, live_N, live)
             found = first(query_BD)
             for way in others:
-                if self._exhaustive and allowed_N is None:
+                if self.complete and allowed_N is None:
                     break  # nothing can be missing, and on a GPU the program would have to wait to see it
                 short_B = (found.entry_BK >= 0).sum(dim=1) < min(k, live)
                 if not bool(short_B.any()):
@@ -57,10 +58,10 @@ class Searcher:
             return found
 
     @cached_property
-    def _exhaustive(self) -> bool:
-        """Whether all indexes compare everything."""
+    def complete(self) -> bool:
+        """Whether all indexes find as many as they are asked for."""
         inner = [index.inner if isinstance(index, SubsetIndex) else index for index in self.indexes]
-        return all(isinstance(index, TorchIndex | ExactIndex) for index in inner)
+        return all(isinstance(index, TorchIndex | ExactIndex | PieceIndex) for index in inner)
 
     def live(self, allowed_N: Tensor | None) -> Tensor | None:
         """The allowed entries without pruned ones; None stands for all."""
@@ -107,6 +108,8 @@ class Searcher:
 
     def _measure(self, query_BD: Tensor, k: int, candidate_BX: Tensor) -> Neighbours:
         """The k nearest candidates; equal distances in corpus order, so that ties are always broken alike."""
+        if self.entries.gathered is not None:
+            return nearest_of(query_BD, self.entries.gathered, candidate_BX, k)
         entry_BX = candidate_BX.sort(dim=1).values
         rows, width = entry_BX.shape
         key_BXD = self.entries.keys(entry_BX.clamp(min=0).flatten(), self.columns).view(rows, width, -1)

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from nearmt.datastore import AnySegment
 from nearmt.store.recall import sample
+from nearmt.store.source_matrix import PairRows, SourceMatrix
 
 # The usual constants: how soon repetitions stop counting, and how much long sources are held back.
 _K1 = 1.2
@@ -44,6 +48,7 @@ class Postings:
         self.pair_X, self.times_X = pair_X.astype(np.int32), times_X.astype(np.int32)
         self._token_U, start_U = np.unique(token_X, return_index=True)
         self._bound_U = np.append(start_U, len(token_X))
+        self._rows: PairRows | None = None
 
     def span(self, token: int) -> slice:
         """Where the pairs with a subword stand; an empty span if there are none."""
@@ -51,6 +56,28 @@ class Postings:
         if place == len(self._token_U) or self._token_U[place] != token:
             return slice(0, 0)
         return slice(int(self._bound_U[place]), int(self._bound_U[place + 1]))
+
+    @property
+    def subwords(self) -> int:
+        """One more than the number of the last one."""
+        return int(self._token_U[-1]) + 1 if len(self._token_U) else 0
+
+    def holders(self, seen: np.ndarray | slice) -> np.ndarray:
+        """How many of these pairs hold each subword, [subwords]."""
+        if isinstance(seen, slice):
+            found_V = np.zeros(self.subwords, dtype=np.int64)
+            found_V[self._token_U] = np.diff(self._bound_U)
+            return found_V
+        return np.bincount(self._token_X()[seen[self.pair_X]], minlength=self.subwords)
+
+    def _token_X(self) -> np.ndarray:
+        return np.repeat(self._token_U, np.diff(self._bound_U))
+
+    def on(self, device: torch.device) -> PairRows:
+        """The same by pair, on a GPU; made once."""
+        if self._rows is None or self._rows.times_X.device != device:
+            self._rows = PairRows.of(self._token_X(), self.pair_X, self.times_X, self.length_P, device)
+        return self._rows
 
     def source(self, number: int) -> list[int]:
         """The source tokens of a pair."""
@@ -62,8 +89,10 @@ class Postings:
 class SimilarSources:
     """An inverted index of all sources: those of deleted or hidden pairs are as if they were not there."""
 
-    def __init__(self, parts: Sequence[Postings], seen_P: np.ndarray | None = None) -> None:
-        """`seen_P` says which pairs can be found; None stands for all."""
+    def __init__(
+        self, parts: Sequence[Postings], seen_P: np.ndarray | None = None, device: torch.device | None = None
+    ) -> None:
+        """`seen_P` says which pairs can be found; None stands for all. On a GPU many sentences are compared at once."""
         self._parts, self._seen_P = parts, seen_P
         self._starts = np.cumsum([0, *(part.pairs for part in parts)])
         #: Numbers run through all pairs, seen or not.
@@ -74,6 +103,9 @@ class SimilarSources:
         self._common = max(_FEW_PAIRS, int(_COMMON * self.seen))
         latest = max(1, min(_LATEST, _BYTES // (4 * max(1, self.pairs))))
         self._latest = lru_cache(maxsize=latest)(self._scores)
+        self._matrix: SourceMatrix | None = None
+        if device is not None and device.type != "cpu" and self.seen:
+            self._matrix = self._make_matrix(device)
 
     def _seen(self, number: int) -> np.ndarray | slice:
         """Which pairs of a part can be found."""
@@ -82,21 +114,20 @@ class SimilarSources:
         found: np.ndarray = self._seen_P[self._starts[number] : self._starts[number + 1]]
         return found
 
-    def _gain(self, times: np.ndarray, length: np.ndarray) -> np.ndarray:
+    def _gain(self, times: Any, length: Any) -> Any:
         """What a subword adds that occurs so often in a source of this length, before its rarity counts."""
-        weighted: np.ndarray = times * (_K1 + 1) / (times + _K1 * (1 - _B + _B * length / self._mean_length))
-        return weighted
+        return times * (_K1 + 1) / (times + _K1 * (1 - _B + _B * length / self._mean_length))
 
-    def _rarity(self, found: int) -> float:
+    def _rarity(self, found: int | np.ndarray) -> Any:
         """The fewer pairs hold a subword, the more it tells."""
-        return float(np.log1p((self.seen - found + 0.5) / (found + 0.5)))
+        return np.log1p((self.seen - found + 0.5) / (found + 0.5))
 
     def _telling(self, source: Sequence[int]) -> Iterator[tuple[int, list[slice], float]]:
         """(times, where it stands in each part, rarity) of each subword that is not common."""
         for token, times in Counter(source).items():
             spans = [part.span(token) for part in self._parts]
             if (found := self._count(spans)) <= self._common:
-                yield times, spans, self._rarity(found)
+                yield times, spans, float(self._rarity(found))
 
     def _count(self, spans: list[slice]) -> int:
         """Seen pairs in these places."""
@@ -160,6 +191,36 @@ class SimilarSources:
             bound = np.partition(score_P[candidates], -count)[-count]
             candidates = candidates[score_P[candidates] >= bound]
         return candidates[np.argsort(-score_P[candidates], kind="stable")][:count]
+
+    def best_of_each(self, sources: Sequence[Sequence[int]], count: int) -> Tensor:
+        """The numbers of up to `count` pairs for each sentence, [S, P], best first; -1 fills up."""
+        if self._matrix is not None:
+            return self._matrix.best(sources, count)[0]
+        found = [torch.from_numpy(self.best(source, count)) for source in sources]
+        return torch.nn.utils.rnn.pad_sequence(found, batch_first=True, padding_value=-1)
+
+    def shares_of_each(self, sources: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        """`best_shares` of each sentence."""
+        if self._matrix is None:
+            return [self.best_shares(source) for source in sources]
+        count = min(_COMPARED, self.seen)
+        score_SK = self._matrix.best(sources, count)[1].cpu().numpy()[:, ::-1]
+        own = [self._matrix.own_score(source) for source in sources]
+        return [score_K / mine if mine else np.ones(count) for score_K, mine in zip(score_SK, own, strict=True)]
+
+    def _make_matrix(self, device: torch.device) -> SourceMatrix:
+        """All sources on a GPU, with what each subword adds there."""
+        found_V = np.zeros(max(part.subwords for part in self._parts), dtype=np.int64)
+        for number, part in enumerate(self._parts):
+            found_V[: part.subwords] += part.holders(self._seen(number))
+        rarity_V = np.where(found_V <= self._common, self._rarity(found_V), 0.0)
+        return SourceMatrix(
+            parts=[part.on(device) for part in self._parts],
+            gain=self._gain,
+            rarity_V=rarity_V,
+            unknown=float(self._rarity(np.array(0))),
+            seen_P=None if self._seen_P is None else torch.from_numpy(self._seen_P).to(device),
+        )
 
     def source(self, number: int) -> list[int]:
         """The source tokens of a pair."""

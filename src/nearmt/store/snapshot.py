@@ -15,6 +15,7 @@ from nearmt.corpus import Match
 from nearmt.datastore import AnySegment, Calibration
 from nearmt.datastore.ids import DigestIndex, digest_of
 from nearmt.errors import ConfigError
+from nearmt.index.gathered import GatheredEntries
 from nearmt.reduction import Reduction
 from nearmt.store.entries import Entries
 from nearmt.store.indexing import open_index
@@ -103,7 +104,7 @@ class Snapshot:
     def restricted(self, seen_P: np.ndarray, name: str) -> Snapshot:
         """The same with fewer pairs in sight; `name` tells it from others."""
         fewer = copy(self)
-        for made in ("_similar", "_lookup"):
+        for made in ("_similar", "_lookup", "gathered"):
             vars(fewer).pop(made, None)
         fewer.identity = f"{self.identity}-{name}"
         fewer._see(seen_P if self.seen_P is None else seen_P & self.seen_P)
@@ -223,6 +224,15 @@ class Snapshot:
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         return self.entries.keys(entry_M.to(self.device), columns).to(entry_M.device)
 
+    @cached_property
+    def gathered(self) -> GatheredEntries | None:
+        keys = self.entries.gathered
+        if keys is None:
+            return None
+        weight_N = self.weights(torch.arange(len(self), device=self.device))
+        steady = self._seen_N is None and self._searcher.complete
+        return GatheredEntries(keys, self.entries.token_N, weight_N, steady)
+
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
         return self.entries.chunks(entry_BK.to(self.device), size).to(entry_BK.device)
 
@@ -235,15 +245,19 @@ class Snapshot:
 
     @cached_property
     def _similar(self) -> SimilarSources:
-        return SimilarSources([part.postings for part in self._parts], self.seen_P)
+        return SimilarSources([part.postings for part in self._parts], self.seen_P, self.device)
 
     def similar_pairs(self, source: Sequence[int], count: int) -> list[int]:
         """Numbers of the pairs whose source tokens have most in common with these, best first."""
         return [int(number) for number in self._similar.best(source, count)]
 
     def similar(self, source: Sequence[int], count: int) -> Tensor:
+        """All entries of up to `count` pairs whose source tokens have most in common with these, [X]."""
+        return self.similar_each([source], count)[0]
+
+    def similar_each(self, sources: Sequence[Sequence[int]], count: int) -> Tensor:
         with timed("index/similar"):
-            return self.entries.of_pairs(self.similar_pairs(source, count))
+            return self.entries.of_pairs_each(self._similar.best_of_each(sources, count))
 
     def typical_familiarity(self) -> float | None:
         """How familiar nearly all of its own sources are to the store; None if it knows not all of them."""
@@ -252,13 +266,22 @@ class Snapshot:
         return self._similar.typical_familiarity() if known else None
 
     def trust(self, source: Sequence[int], trusted: tuple[float, float] = TRUSTED) -> float:
+        """How far a source like this is what the store is about."""
+        return self.trust_each([source], trusted)[0]
+
+    def trust_each(self, sources: Sequence[Sequence[int]], trusted: tuple[float, float]) -> list[float]:
         familiar = self.calibration.familiar
         if familiar is None:
-            return 1.0
+            return [1.0] * len(sources)
         with timed("index/similar"):
-            best = self._similar.best_shares(source)
-        if best[-1] > SAME:
-            return 1.0
-        reached = float(best.mean()) / max(familiar, 1e-6)
-        strange, familiar = trusted
-        return min(1.0, max(0.0, (reached - strange) / (familiar - strange)))
+            shares = self._similar.shares_of_each(sources)
+        return [_trust(best, familiar, trusted) for best in shares]
+
+
+def _trust(best: np.ndarray, usual: float, trusted: tuple[float, float]) -> float:
+    """How far a sentence is trusted whose best matches reach these shares of its own score."""
+    if best[-1] > SAME:
+        return 1.0
+    reached = float(best.mean()) / max(usual, 1e-6)
+    strange, familiar = trusted
+    return min(1.0, max(0.0, (reached - strange) / (familiar - strange)))

@@ -1,0 +1,90 @@
+"""Approximate search on a GPU: many small cells, of which the nearest are looked through key by key.
+
+Cells come from k-means over the keys. Large ones are cut, so that a *piece* holds at most 128 entries: all rows of
+a search then do the same work, and nothing waits to be told how much there is.
+
+Shapes: B queries, N keys, D columns, L pieces, P pieces that are probed, X places.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nearmt.index.cells import find_centres, nearest_centre
+from nearmt.index.gathered import COLUMNS, GatheredKeys
+from nearmt.index.products import fast_products
+
+#: Keys of a cell, on average, and of a piece, at most.
+_CELL, PIECE = 128, 128
+#: Keys for each cell from which its centre is made.
+_TRAINED_ON = 8
+#: Pieces that are probed: a setting is taken that finds enough.
+PROBES = (32, 64, 128, 256, 512, 1024)
+
+
+class PieceIndex:
+    """Nominates by exact distances in the probed pieces."""
+
+    def __init__(self, key_ND: Tensor, probes: int = PROBES[2]) -> None:
+        self._keys = GatheredKeys(key_ND, key_ND[:0])
+        self.probes = probes
+        cells = max(1, len(key_ND) // _CELL)
+        stride = max(1, len(key_ND) // (cells * _TRAINED_ON))
+        with fast_products(key_ND.device):
+            centre_CD = find_centres(key_ND[::stride].float(), cells)
+            cell_N = _cells_of(key_ND, centre_CD)
+        #: The entries of each piece; -1 fills up.
+        self._member_LX, cell_L = _cut(cell_N, cells)
+        self._centre_LD = centre_CD[cell_L]
+        self._norm_L = self._centre_LD.square().sum(dim=1)
+
+    def nominate(self, query_BD: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
+        device = self._norm_L.device
+        query = query_BD.to(device, torch.float32).contiguous()
+        # Every piece has an entry: with as many pieces there are as many entries.
+        probes = min(max(self.probes, count), len(self._norm_L))
+        with fast_products(device):
+            near_BL = torch.addmm(self._norm_L, query, self._centre_LD.T, alpha=-2.0)
+        piece_BP = near_BL.topk(probes, dim=1, largest=False, sorted=False).indices
+        entry_BX, squared_BX = self._look_through(query, piece_BP)
+        if allowed_N is not None:
+            squared_BX.masked_fill_(~allowed_N.to(device)[entry_BX.clamp(min=0)], torch.inf)
+        found = squared_BX.topk(min(count, squared_BX.shape[1]), dim=1, largest=False, sorted=False)
+        entry_BK = entry_BX.gather(1, found.indices)
+        if allowed_N is not None:
+            entry_BK = entry_BK.masked_fill(found.values.isinf(), -1)
+        return entry_BK.to(query_BD.device)
+
+    def _look_through(self, query_BD: Tensor, piece_BP: Tensor) -> tuple[Tensor, Tensor]:
+        """All entries of some pieces and their squared distances, [B, P * X]; -1 and infinite where there is none."""
+        from nearmt.index.kernels import in_pieces
+
+        rows, probes = piece_BP.shape
+        entry_BX = torch.empty(rows, probes * PIECE, dtype=torch.long, device=query_BD.device)
+        squared_BX = torch.empty(rows, probes * PIECE, device=query_BD.device)
+        in_pieces[(rows, probes)](
+            query_BD, *self._keys.arguments(), self._member_LX, piece_BP, probes, entry_BX, squared_BX,
+            query_BD.shape[1], PLACES=PIECE, COLUMNS=COLUMNS,
+        )  # fmt: skip
+        return entry_BX, squared_BX
+
+
+def _cells_of(key_ND: Tensor, centre_CD: Tensor) -> Tensor:
+    """The cell of each key; keys become fp32 some at a time."""
+    return torch.cat([nearest_centre(part.float(), centre_CD) for part in key_ND.split(1 << 20)])
+
+
+def _cut(cell_N: Tensor, cells: int) -> tuple[Tensor, Tensor]:
+    """Entries by piece [L, X], each piece of one cell, and the cells of the pieces [L]."""
+    order_N = cell_N.argsort(stable=True)
+    count_C = torch.bincount(cell_N, minlength=cells)
+    pieces_C = -(-count_C // PIECE)
+    first_C, first_piece_C = count_C.cumsum(0) - count_C, pieces_C.cumsum(0) - pieces_C
+    # Where each entry stands in its cell, in the order of cells.
+    sorted_N = cell_N[order_N]
+    place_N = torch.arange(len(cell_N), device=cell_N.device) - first_C[sorted_N]
+    cell_L = torch.repeat_interleave(torch.arange(cells, device=cell_N.device), pieces_C)
+    member_LX = torch.full((len(cell_L), PIECE), -1, dtype=torch.int32, device=cell_N.device)
+    member_LX[first_piece_C[sorted_N] + place_N // PIECE, place_N % PIECE] = order_N.int()
+    return member_LX, cell_L

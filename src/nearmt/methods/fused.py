@@ -1,0 +1,36 @@
+"""Weighing neighbours and mixing them in, in one kernel: what `FixedMixer` and `mix` do, on a GPU."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nearmt.contracts import Origin, Scores
+from nearmt.index.gathered import GatheredEntries, power_of_two
+from nearmt.methods.mixing import FixedMixer
+from nearmt.retrieval.retriever import Retrieved
+from nearmt.timing import timed
+
+# Logits that are read at a time, and by how many warps.
+_BLOCK, _WARPS = 4096, 16
+
+
+def mix_found(
+    logits_BV: Tensor, found: Retrieved, gathered: GatheredEntries, mixer: FixedMixer, trust_B: Tensor | None
+) -> Scores:
+    """Equations 2 and 3; the logits change in place. `trust_B` is how much of their share neighbours get."""
+    from nearmt.retrieval.kernels import mix
+
+    (rows, k), vocabulary = found.entry_BK.shape, logits_BV.shape[1]
+    offset_B = torch.empty(rows, device=logits_BV.device)
+    weight_N = gathered.weight_N
+    with timed("mix"):
+        mix[(rows,)](
+            logits_BV, logits_BV.stride(0), found.entry_BK.contiguous(), found.distance_BK.contiguous(), found.asked_B,
+            gathered.token_N, gathered.token_N if weight_N is None else weight_N,
+            offset_B if trust_B is None else trust_B, offset_B, k, vocabulary,
+            mixer.weight, mixer.temperature, mixer.cache_weight, mixer.cache_temperature,
+            SEARCH=int(Origin.SEARCH), WEIGHTED=weight_N is not None, GUARDED=trust_B is not None,
+            PLACES=power_of_two(k), BLOCK=_BLOCK, num_warps=_WARPS,
+        )  # fmt: skip
+    return Scores(logits_BV, offset_B)

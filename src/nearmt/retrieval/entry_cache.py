@@ -1,0 +1,155 @@
+"""The neighbours' cache on a GPU: sentences hold the numbers of entries, whose keys stay in the datastore.
+
+It does what `NeighbourCache` does for caches that sentences have to themselves and in which nothing is held twice.
+Nothing waits for the device: how many entries a sentence has is known there, and here soon after.
+
+Shapes: U holders, M places, S sentences, R rows of each, X entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from nearmt.index.gathered import COLUMNS, GatheredEntries, nearest_of, power_of_two
+from nearmt.recording import Recorder
+from nearmt.retrieval.neighbour_cache import nominees
+from nearmt.retrieval.rows import on_device
+
+# Places are added by so many at a time, and holders.
+_ROOM, _HOLDERS = 1024, 16
+# Entries that are compared with queries at a time, and put into a cache.
+_COMPARED, _PUT = 64, 1024
+# The least that a product of a GPU takes.
+_FEWEST_ROWS = 16
+
+
+class EntryCache:
+    """The caches of one request at a time. The first holder is nobody, and holds nothing."""
+
+    def __init__(self, gathered: GatheredEntries) -> None:
+        self.gathered = gathered
+        #: What was recorded reads and writes these caches.
+        self.record = Recorder()
+        device = gathered.token_N.device
+        self._held_UM = torch.full((_HOLDERS, _ROOM), -1, device=device)
+        self._count_U = torch.zeros(_HOLDERS, dtype=torch.long, device=device)
+        #: A bit for each entry of the datastore that a holder has.
+        words = -(-len(gathered.token_N) // 32)
+        self._known_UW = torch.zeros(_HOLDERS, words, dtype=torch.int32, device=device)
+        self.reset()
+
+    def reset(self) -> None:
+        """Nobody holds anything."""
+        self._held_UM.fill_(-1)
+        self._count_U.zero_()
+        self._known_UW.zero_()
+        #: No holder has more than this; and what the device counted last, as soon as it is here.
+        self._most = [0] * len(self._count_U)
+        self._counted: Arriving | None = None
+        self._holder_of: dict[int, int] = {}
+        self._free = list(range(1, len(self._count_U)))
+
+    def holders(self, sentences: Sequence[int]) -> list[int]:
+        """Who holds what these sentences have."""
+        new = [sentence for sentence in sentences if sentence not in self._holder_of]
+        if len(new) > len(self._free):
+            self._add_holders(len(new) - len(self._free))
+        for sentence in new:
+            self._holder_of[sentence] = self._free.pop(0)
+        return [self._holder_of[sentence] for sentence in sentences]
+
+    def make_room(self, holders: Sequence[int], more: int) -> None:
+        """For so many entries more of each of these."""
+        self._look()
+        for holder in holders:
+            self._most[holder] += more
+        missing = max(self._most[holder] for holder in holders) - self._held_UM.shape[1]
+        if missing > 0:
+            self._held_UM = torch.nn.functional.pad(self._held_UM, (0, -(-missing // _ROOM) * _ROOM), value=-1)
+            self.record.forget()
+
+    def add(self, holder_G: Tensor, entry_GX: Tensor) -> None:
+        """What these holders, who have room, do not have yet (-1: none)."""
+        from nearmt.retrieval.kernels import put_new
+
+        holders, width = entry_GX.shape
+        put_new[(holders,)](
+            self._held_UM, self._held_UM.shape[1], self._count_U, self._known_UW, self._known_UW.shape[1], holder_G,
+            entry_GX.sort(dim=1).values, width, PLACES=_PUT,
+        )  # fmt: skip
+
+    def count(self) -> None:
+        """Let it be known how much there is now."""
+        self._counted = Arriving(self._count_U)
+
+    def leave(self, sentences: Sequence[int]) -> None:
+        """These sentences are done."""
+        gone = [self._holder_of.pop(sentence) for sentence in sentences if sentence in self._holder_of]
+        if gone:
+            gone_G = on_device(gone, self._count_U.device)
+            self._held_UM.index_fill_(0, gone_G, -1)
+            self._count_U.index_fill_(0, gone_G, 0)
+            self._known_UW.index_fill_(0, gone_G, 0)
+            for holder in gone:
+                self._most[holder] = 0
+            self._free += gone
+
+    def width(self, holders: Sequence[int]) -> int:
+        """Places beyond which none of these has an entry."""
+        self._look()
+        most = max(self._most[holder] for holder in holders)
+        return min(self._held_UM.shape[1], -(-max(1, most) // _ROOM) * _ROOM)
+
+    def nearest(self, query_BE: Tensor, holder_S: Tensor, width: int, k: int) -> tuple[Tensor, Tensor]:
+        """The k nearest entries of each row, whose sentences stand side by side, and their distances (not squared)."""
+        from nearmt.retrieval.kernels import compare
+
+        keys, rows, sentences = self.gathered.keys, len(query_BE), len(holder_S)
+        near_BM = torch.empty(rows, width, device=query_BE.device)
+        compare[(sentences, -(-width // _COMPARED))](
+            query_BE, *keys.arguments(), self._held_UM, self._held_UM.shape[1], self._count_U, holder_S,
+            near_BM, width, rows // sentences, query_BE.stride(0), columns=query_BE.shape[1],
+            ROWS=max(_FEWEST_ROWS, power_of_two(rows // sentences)), PLACES=_COMPARED, COLUMNS=COLUMNS,
+        )  # fmt: skip
+        place_BX = near_BM.topk(min(nominees(k), width), dim=1, largest=False, sorted=False).indices
+        place_SX = place_BX.view(sentences, -1)
+        entry_BX = self._held_UM.index_select(0, holder_S).gather(1, place_SX).view_as(place_BX)
+        found = nearest_of(query_BE, keys, entry_BX, k)
+        return found.entry_BK, found.distance_BK.sqrt_()
+
+    def _add_holders(self, count: int) -> None:
+        count = -(-count // _HOLDERS) * _HOLDERS
+        self._free += range(len(self._most), len(self._most) + count)
+        self._most += [0] * count
+        self._held_UM = torch.nn.functional.pad(self._held_UM, (0, 0, 0, count), value=-1)
+        self._count_U = torch.nn.functional.pad(self._count_U, (0, count))
+        self._known_UW = torch.nn.functional.pad(self._known_UW, (0, 0, 0, count))
+        self.record.forget()
+
+    def _look(self) -> None:
+        """Take over what was counted, if it is here. What was done since has added to it, or made it less."""
+        if self._counted is not None and self._counted.is_here():
+            counts = self._counted.numbers()
+            self._most[: len(counts)], self._counted = counts, None
+
+
+class Arriving:
+    """Numbers on their way from a device, for which nobody waits."""
+
+    def __init__(self, number_X: Tensor) -> None:
+        on_gpu = number_X.is_cuda
+        self._number_X = torch.empty(number_X.shape, dtype=number_X.dtype, pin_memory=on_gpu)
+        self._number_X.copy_(number_X, non_blocking=True)
+        self._event = torch.cuda.Event() if on_gpu else None
+        if self._event is not None:
+            self._event.record()
+
+    def is_here(self) -> bool:
+        return self._event is None or self._event.query()
+
+    def numbers(self) -> list[int]:
+        found: list[int] = self._number_X.tolist()
+        return found
