@@ -41,7 +41,10 @@ def side_by_side(tasks: Sequence[Callable[[], Result]]) -> Iterator[tuple[int, R
 
 
 def scripted(function: Function) -> Function:
-    """The same function as TorchScript, during which other threads can run Python; itself where torch has none."""
+    """The same function, or module, as TorchScript, during which other threads can run Python.
+
+    Itself where torch has no TorchScript, or where that does not understand it.
+    """
     with warnings.catch_warnings():
         # Torch means to drop TorchScript one day; from then on functions run as they are.
         warnings.simplefilter("ignore")

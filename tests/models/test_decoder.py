@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearmt.models import Seq2SeqModel, decoder_state
+from nearmt.models import Seq2SeqModel, decoder, decoder_state, integer
+from nearmt.models.precision import PRECISIONS
 from tests.tiny import FAMILIES, VOCABULARY, random_sources, tiny_model
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
@@ -119,3 +120,63 @@ def test_a_sentence_does_not_see_the_padding_of_its_neighbours() -> None:
     short, long = [7, 8, 0], [4, 5, 6, 7, 8, 9, 10, 11, 0]
     together, alone = Run(model, [short, long], 1).step(), Run(model, [short], 1).step()
     torch.testing.assert_close(together[:1], alone, rtol=1e-5, atol=1e-5)
+
+
+# Layers as TorchScript.
+
+
+def compiled(model: Seq2SeqModel) -> list[bool]:
+    """Of each layer: whether a step calls it as a whole."""
+    return [isinstance(layer, torch.jit.ScriptModule) for layer in model._decoder._layers]
+
+
+def steps_of(model: Seq2SeqModel) -> Tensor:
+    """What many rows get at every step, of few rows and of many."""
+    run = Run(model, random_sources(3, count=4, longest=8), seed=1)
+    logits = []
+    for rows_each in (1, 3, 3, 2, 2, 1):
+        logits.append(run.step())
+        run.choose([0, 1, 2, 3], rows_each)
+    return torch.cat(logits)
+
+
+@every_family
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_compiled_layers_give_the_same_numbers(family: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Seq2SeqModel(tiny_model(family, 3), precision=precision)
+    assert compiled(model) == [True, True]
+    monkeypatch.setattr(decoder, "scripted", lambda layer: layer)
+    as_it_is = Seq2SeqModel(tiny_model(family, 3), precision=precision)
+    assert compiled(as_it_is) == [False, False]
+    assert torch.equal(steps_of(model), steps_of(as_it_is))
+
+
+def test_layers_are_compiled_with_every_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = steps_of(Seq2SeqModel(tiny_model("marian", 3), precision="int8"))
+    plain = integer._Plain, integer._kernel()[1]
+    monkeypatch.setattr(integer, "_kernel", lambda: plain)
+    model = Seq2SeqModel(tiny_model("marian", 3), precision="int8")
+    assert compiled(model) == [True, True]
+    torch.testing.assert_close(steps_of(model), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_layers_that_cannot_be_compiled_run_as_they_are() -> None:
+    model = Seq2SeqModel(tiny_model("marian", 3), key_layer="feed-forward")
+    expected = steps_of(model)
+    # Now the probe listens to the last layer, in Python.
+    model.follow_weights()
+    assert compiled(model) == [True, False]
+    assert torch.equal(steps_of(model), expected)
+
+
+def test_compiled_layers_follow_their_weights() -> None:
+    hf: Any = tiny_model("marian", 3)
+    model = Seq2SeqModel(hf)
+    steps_of(model)
+    with torch.no_grad():
+        for layer in hf.get_decoder().layers:
+            layer.fc1.weight.mul_(1.5)
+            layer.self_attn.k_proj.weight.mul_(1.5)
+    model.follow_weights()
+    run = Run(model, random_sources(3, count=4, longest=8), seed=1)
+    torch.testing.assert_close(run.step(), run.expected(hf), rtol=1e-4, atol=1e-4)

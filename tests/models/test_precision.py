@@ -22,8 +22,8 @@ SHAPES = [(512, 64), (2048, 48), (64, 300), (30, 7), (4, 1)]
 
 KERNELS = {
     "fastest": integer._kernel(),
-    "plain": (integer._plain, integer.EIGHT_BITS),
-    "plain, 7 bits": (integer._plain, integer.SEVEN_BITS),
+    "plain": (integer._Plain, integer.EIGHT_BITS),
+    "plain, 7 bits": (integer._Plain, integer.SEVEN_BITS),
     "7 bits": (integer._kernel()[0], integer.SEVEN_BITS),
 }
 
@@ -161,7 +161,7 @@ linear = torch.nn.Linear(64, 40, bias=False).requires_grad_(False)
 linear.weight.copy_(weight_OI)
 row_RI = torch.full((20, 64), 3.0)
 row_RI[1], row_RI[2, ::2], row_RI[3, 1::2] = -3.0, -3.0, 0.0
-plain = [kernel for kernel in integer._KERNELS if kernel[0] is integer._plain and integer._is_exact(*kernel)]
+plain = [kernel for kernel in integer._KERNELS if kernel[0] is integer._Plain and integer._is_exact(*kernel)]
 for kernel in (integer._kernel(), plain[0]):
     integer._kernel = lambda: kernel
     layer = Int8Linear(linear)

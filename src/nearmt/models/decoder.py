@@ -2,6 +2,7 @@
 
 Query, key and value come from one product. Keys and values of the source are made once for all layers, and once for
 a sentence however many hypotheses it has. Hypotheses of a sentence are compared with its slots in one product.
+On a CPU a layer is one call of TorchScript: beside it other threads run Python, for which small products would queue.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from nearmt.models.decoder_state import DecoderState, Slots, as_columns
+from nearmt.models.decoder_state import DecoderState, Place, Slots, as_columns, fill_slots, first_slots
 from nearmt.models.parts import AttentionParts, DecoderParts, LayerParts
 from nearmt.threads import scripted
 
 if TYPE_CHECKING:
     from nearmt.models.graphs import Stage
 
-#: Of a row's own slots and of its source.
-Biases = tuple[Tensor, Tensor]
+#: Keys and values of slots, and what is added to the scores of the first of them; the others are not looked at.
+Seen = tuple[Tensor, Tensor, Tensor]
 
 
 class JoinedLinears(nn.Module):
@@ -39,7 +40,7 @@ class StepDecoder:
         self._parts, self._key_layer = parts, key_layer
         self._source = joined.source
         layers = zip(parts.layers, joined.own, strict=True)
-        self._layers = [_StepLayer(number, layer, own) for number, (layer, own) in enumerate(layers)]
+        self._layers = [_compiled(_StepLayer(layer, own, parts.norm_first)) for layer, own in layers]
         self._heads = parts.layers[0].own.heads
 
     def step(self, state: DecoderState | Stage, token_B: Tensor) -> tuple[Tensor, Tensor]:
@@ -47,12 +48,12 @@ class StepDecoder:
         parts = self._parts
         hidden_BH = parts.embed(token_B, state.position_S.repeat_interleave(state.rows_each))
         if isinstance(state, DecoderState) and not state.source:
-            state.source = self._look_at_source(state.encoded_SFH)
+            state.begin(self._look_at_source(state.encoded_SFH))
         state.begin_step()
-        biases = self._biases(state, hidden_BH.dtype)
-        step_layer = _StepLayer.norm_first if parts.norm_first else _StepLayer.norm_last
-        for layer in self._layers:
-            hidden_BH, thinking_BH = step_layer(layer, state, hidden_BH, biases)
+        bias_GRX, bias_GRF = self._biases(state, hidden_BH.dtype)
+        for layer, own, source in zip(self._layers, state.own, state.source, strict=True):
+            looked_back, looked_at = (own.key, own.value_GXD, bias_GRX), (source.key, source.value_GXD, bias_GRF)
+            hidden_BH, thinking_BH = layer(hidden_BH, looked_back, state.place, looked_at)
         state.end_step()
         hidden_BH = parts.finish(hidden_BH)
         return hidden_BH, hidden_BH if self._key_layer == "output" else thinking_BH
@@ -69,7 +70,7 @@ class StepDecoder:
             return [Slots(key_GFD, value_GFD) for key_GFD, value_GFD in found_LPGFD]
         return [Slots(key_GFD.transpose(1, 2).contiguous(), value_GFD) for key_GFD, value_GFD in found_LPGFD]
 
-    def _biases(self, state: DecoderState | Stage, dtype: torch.dtype) -> Biases:
+    def _biases(self, state: DecoderState | Stage, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """What is added to scores: -inf for slots of others and for padding; [G, R, X] and [G, R, F]."""
         bias_SARX = _bias(state.ancestor_SRX[:, :, : state.used], dtype)[:, None].expand(-1, self._heads, -1, -1)
         if self._parts.position_bias is not None:
@@ -80,41 +81,63 @@ class StepDecoder:
         return bias_SARX.flatten(0, 1), source_SARF.flatten(0, 1)
 
 
-class _StepLayer:
-    """A layer of the decoder, and its place among them."""
+class _StepLayer(nn.Module):
+    """A layer of the decoder, in words that TorchScript understands."""
 
-    def __init__(self, number: int, parts: LayerParts, own_linear: nn.Module) -> None:
-        self._number, self._parts, self._own_linear = number, parts, own_linear
+    def __init__(self, parts: LayerParts, own_linear: nn.Module, norm_first: bool) -> None:
+        super().__init__()
+        self.own, self.cross = _Attention(parts.own, own_linear), _Attention(parts.cross, parts.cross.query)
+        self.feed_forward, self.feed_forward_norm = parts.feed_forward, parts.feed_forward_norm
+        self.norm_first = norm_first
 
-    def norm_first(self, state: DecoderState | Stage, hidden_BH: Tensor, biases: Biases) -> tuple[Tensor, Tensor]:
+    def forward(self, hidden_BH: Tensor, own: Seen, place: Place, source: Seen) -> tuple[Tensor, Tensor]:
         """What goes on to the next layer, and what the feed-forward block was given, each [B, H]."""
-        parts = self._parts
-        hidden_BH = hidden_BH + self._own(state, parts.own.norm(hidden_BH), biases[0])
-        hidden_BH = hidden_BH + self._cross(state, parts.cross.norm(hidden_BH), biases[1])
-        thinking_BH = parts.feed_forward_norm(hidden_BH)
-        return hidden_BH + parts.feed_forward(thinking_BH), thinking_BH
+        if self.norm_first:
+            hidden_BH = hidden_BH + self._look_back(self.own.norm(hidden_BH), own, place)
+            hidden_BH = hidden_BH + self._look_at_source(self.cross.norm(hidden_BH), source)
+            thinking_BH = self.feed_forward_norm(hidden_BH)
+            return hidden_BH + self.feed_forward(thinking_BH), thinking_BH
+        hidden_BH = self.own.norm(hidden_BH + self._look_back(hidden_BH, own, place))
+        thinking_BH = self.cross.norm(hidden_BH + self._look_at_source(hidden_BH, source))
+        return self.feed_forward_norm(thinking_BH + self.feed_forward(thinking_BH)), thinking_BH
 
-    def norm_last(self, state: DecoderState | Stage, hidden_BH: Tensor, biases: Biases) -> tuple[Tensor, Tensor]:
-        """The same for layers whose norms stand behind the blocks."""
-        parts = self._parts
-        hidden_BH = parts.own.norm(hidden_BH + self._own(state, hidden_BH, biases[0]))
-        thinking_BH = parts.cross.norm(hidden_BH + self._cross(state, hidden_BH, biases[1]))
-        return parts.feed_forward_norm(thinking_BH + parts.feed_forward(thinking_BH)), thinking_BH
+    def _look_back(self, hidden_BH: Tensor, own: Seen, place: Place) -> Tensor:
+        """Each row looks at its ancestors and itself, for which the newest slots are filled."""
+        query_GRD, key_GRD, value_GRD = self.own.split(hidden_BH, own, 3)
+        fill_slots(own[0], own[1], place, key_GRD, value_GRD)
+        found_BH: Tensor = self.own(query_GRD, own)
+        return found_BH
 
-    def _own(self, state: DecoderState | Stage, hidden_BH: Tensor, bias_GRX: Tensor) -> Tensor:
-        """Each row looks at its ancestors and itself."""
-        parts = self._parts.own
-        query_GRD, key_GRD, value_GRD = _by_head(self._own_linear(hidden_BH), state.sentences, 3, parts.heads)
-        key, value_GXD = state.write(self._number, key_GRD, value_GRD)
-        output_BH: Tensor = parts.output(_attend(query_GRD, key, value_GXD, bias_GRX, parts))
-        return output_BH
-
-    def _cross(self, state: DecoderState | Stage, hidden_BH: Tensor, bias_GRF: Tensor) -> Tensor:
+    def _look_at_source(self, hidden_BH: Tensor, source: Seen) -> Tensor:
         """Each row looks at its source."""
-        parts, source = self._parts.cross, state.source[self._number]
-        (query_GRD,) = _by_head(parts.query(hidden_BH), state.sentences, 1, parts.heads)
-        output_BH: Tensor = parts.output(_attend(query_GRD, *source.read(state.width), bias_GRF, parts))
-        return output_BH
+        found_BH: Tensor = self.cross(self.cross.split(hidden_BH, source, 1)[0], source)
+        return found_BH
+
+
+class _Attention(nn.Module):
+    """How rows look at slots. `linear` makes their queries, and where they fill slots, keys and values beside them."""
+
+    def __init__(self, parts: AttentionParts, linear: nn.Module) -> None:
+        super().__init__()
+        self.linear, self.output, self.norm = linear, parts.output, parts.norm
+        self.heads, self.scale = parts.heads, float(parts.scale)
+
+    def split(self, hidden_BH: Tensor, seen: Seen, parts: int) -> list[Tensor]:
+        """What is made of each row, head by head, each part [G, R, D]."""
+        return _by_head(self.linear(hidden_BH), len(seen[0]) // self.heads, parts, self.heads)
+
+    def forward(self, query_GRD: Tensor, seen: Seen) -> Tensor:
+        """What the rows find, [B, H]."""
+        bias_GRX = seen[2]
+        key, value_GXD = first_slots(seen[0], seen[1], bias_GRX.shape[2])
+        found_BH: Tensor = self.output(_attend(query_GRD, key, value_GXD, bias_GRX, self.scale, self.heads))
+        return found_BH
+
+
+def _compiled(layer: _StepLayer) -> nn.Module:
+    """One call on a CPU; on a GPU steps are recorded, and TorchScript would write kernels of its own."""
+    on_cpu = all(weight.device.type == "cpu" for weight in layer.parameters())
+    return scripted(layer) if on_cpu else layer
 
 
 @scripted
@@ -124,15 +147,15 @@ def _by_head(joined_BX: Tensor, sentences: int, parts: int, heads: int) -> list[
     return list(joined_SRPAD.permute(2, 0, 3, 1, 4).flatten(1, 2).unbind())
 
 
-def _attend(query_GRD: Tensor, key: Tensor, value_GXD: Tensor, bias_GRX: Tensor, parts: AttentionParts) -> Tensor:
+def _attend(query_GRD: Tensor, key: Tensor, value_GXD: Tensor, bias_GRX: Tensor, scale: float, heads: int) -> Tensor:
     """softmax(scale * query . key + bias) . value of every row, heads side by side: [B, A * D]."""
     if as_columns(key):
-        return _attend_to_columns(query_GRD, key, value_GXD, bias_GRX, parts.scale, parts.heads)
+        return _attend_to_columns(query_GRD, key, value_GXD, bias_GRX, scale, heads)
     # The kernels want a batch of heads.
     found_GRD = nn.functional.scaled_dot_product_attention(
-        query_GRD[None], key[None], value_GXD[None], attn_mask=bias_GRX[None], scale=parts.scale
+        query_GRD[None], key[None], value_GXD[None], attn_mask=bias_GRX[None], scale=scale
     )[0]
-    return _side_by_side(found_GRD, parts.heads)
+    return _side_by_side(found_GRD, heads)
 
 
 def _side_by_side(found_GRD: Tensor, heads: int) -> Tensor:

@@ -18,6 +18,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+#: Where the newest slots begin or, where only the device knows that, the place of each of them, [R].
+Place = int | Tensor
+
 #: Slots of a sentence there is room for at first, and beside those in use whenever the others are dropped.
 _ROOM = 64
 
@@ -36,27 +39,9 @@ class Slots:
         # Slots that are not in use are looked at with weight 0, which makes NaN of what is not a number.
         return cls(like_GRD.new_zeros(heads, *shape), like_GRD.new_zeros(heads, room, size))
 
-    def write(self, start: int, key_GRD: Tensor, value_GRD: Tensor) -> None:
-        """Put keys and values into as many slots, beginning with `start`."""
-        rows = key_GRD.shape[1]
-        if as_columns(key_GRD):
-            self.key.narrow(2, start, rows).copy_(key_GRD.transpose(1, 2))
-        else:
-            self.key.narrow(1, start, rows).copy_(key_GRD)
-        self.value_GXD.narrow(1, start, rows).copy_(value_GRD)
-
-    def write_at(self, place_R: Tensor, key_GRD: Tensor, value_GRD: Tensor) -> None:
-        """Put keys and values into slots whose places only the device knows."""
-        if as_columns(key_GRD):
-            self.key.index_copy_(2, place_R, key_GRD.transpose(1, 2))
-        else:
-            self.key.index_copy_(1, place_R, key_GRD)
-        self.value_GXD.index_copy_(1, place_R, value_GRD)
-
     def read(self, count: int) -> tuple[Tensor, Tensor]:
         """Keys and values of the first `count` slots."""
-        key = self.key.narrow(2 if as_columns(self.key) else 1, 0, count)
-        return key, self.value_GXD.narrow(1, 0, count)
+        return first_slots(self.key, self.value_GXD, count)
 
     def first(self, count: int) -> Slots:
         """Those of the first sentences, where they are."""
@@ -93,6 +78,23 @@ class Slots:
 def as_columns(key: Tensor) -> bool:
     """Whether keys like these are columns."""
     return key.dtype == torch.float32
+
+
+def first_slots(key: Tensor, value_GXD: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Keys and values of the first `count` slots, where they are."""
+    return key.narrow(2 if as_columns(key) else 1, 0, count), value_GXD.narrow(1, 0, count)
+
+
+def fill_slots(key: Tensor, value_GXD: Tensor, place: Place, key_GRD: Tensor, value_GRD: Tensor) -> None:
+    """Put keys and values of rows into the newest slots."""
+    axis = 2 if as_columns(key) else 1
+    newest = key_GRD.transpose(1, 2) if as_columns(key) else key_GRD
+    if isinstance(place, int):
+        key.narrow(axis, place, newest.shape[axis]).copy_(newest)
+        value_GXD.narrow(1, place, value_GRD.shape[1]).copy_(value_GRD)
+    else:
+        key.index_copy_(axis, place, newest)
+        value_GXD.index_copy_(1, place, value_GRD)
 
 
 @dataclass
@@ -132,6 +134,15 @@ class DecoderState:
         """Source positions that are worth looking at; there may be room for more."""
         return max(self.source_lengths)
 
+    @property
+    def place(self) -> Place:
+        return self.used - self.rows_each
+
+    def begin(self, source: list[Slots]) -> None:
+        """What each layer looks at of the source, and room for what is going to be fed."""
+        self.source = source
+        self.own = [Slots.blank(self.ancestor_SRX.shape[2], slots.value_GXD) for slots in source]
+
     def begin_step(self) -> None:
         """A slot for the next token of each row, which is its own ancestor."""
         rows = self.rows_each
@@ -145,14 +156,6 @@ class DecoderState:
     def end_step(self) -> None:
         """What follows stands one position further on."""
         self.position_S = self.position_S + 1
-
-    def write(self, layer: int, key_GRD: Tensor, value_GRD: Tensor) -> tuple[Tensor, Tensor]:
-        """Fill the newest slots of a layer; the keys and values of all that are in use."""
-        if layer == len(self.own):
-            self.own.append(Slots.blank(self.ancestor_SRX.shape[2], key_GRD))
-        slots = self.own[layer]
-        slots.write(self.used - self.rows_each, key_GRD, value_GRD)
-        return slots.read(self.used)
 
     def reorder(self, row_B: Tensor, kept: Sequence[int] | None = None) -> None:
         """Row i continues as row `row_B[i]`; rows may be repeated or left out.

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from nearmt.models.decoder import StepDecoder
-from nearmt.models.decoder_state import DecoderState, Slots, replace_sentences
+from nearmt.models.decoder_state import DecoderState, Place, Slots, replace_sentences
 from nearmt.recording import Recording
 
 #: Slots of a sentence, and its source positions, come in multiples of these.
@@ -81,7 +81,7 @@ class Stage:
         self.row_B = self.same_B.clone()
         self._row_R = torch.arange(self.rows_each, device=device)
         self._itself_SRR = torch.eye(self.rows_each, dtype=torch.bool, device=device).repeat(self.sentences, 1, 1)
-        self._place_R = self._row_R
+        self.place: Place = self._row_R
         #: Who is on it, and how a step is done.
         self.owner: weakref.ref[GraphedState] | None = None
         self.replay: Callable[[], Output] | None = None
@@ -90,19 +90,14 @@ class Stage:
         """Rows become what they continue, and get a slot each."""
         ancestor_BX = self.ancestor_SRX.flatten(0, 1).index_select(0, self.row_B)
         self.ancestor_SRX.copy_(ancestor_BX.view_as(self.ancestor_SRX))
-        self._place_R = self._start + self._row_R
-        self.ancestor_SRX.index_copy_(2, self._place_R, self._itself_SRR)
-        self.position_SX.index_copy_(1, self._place_R, self.position_S[:, None].expand(-1, self.rows_each))
+        self.place = place_R = self._start + self._row_R
+        self.ancestor_SRX.index_copy_(2, place_R, self._itself_SRR)
+        self.position_SX.index_copy_(1, place_R, self.position_S[:, None].expand(-1, self.rows_each))
         self._start += self.rows_each
 
     def end_step(self) -> None:
         """What follows stands one position further on."""
         self.position_S += self._taken_S
-
-    def write(self, layer: int, key_GRD: Tensor, value_GRD: Tensor) -> tuple[Tensor, Tensor]:
-        """Fill the newest slots of a layer; the keys and values of all."""
-        self.own[layer].write_at(self._place_R, key_GRD, value_GRD)
-        return self.own[layer].key, self.own[layer].value_GXD
 
     def load(self, state: DecoderState) -> None:
         """A state takes the first seats. The others look at all of an empty source, and nobody looks at them."""

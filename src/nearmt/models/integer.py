@@ -13,11 +13,9 @@ from functools import cache
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nearmt.threads import scripted
-
-Product = Callable[[Tensor], Tensor]  # fp32 [R, I] -> fp32 [R, O]
 
 
 class Steps(NamedTuple):
@@ -30,68 +28,68 @@ class Steps(NamedTuple):
 EIGHT_BITS, SEVEN_BITS = Steps(1 / 127, 128), Steps(1 / 63, 64)
 
 
-def product_with(weight_OI: Tensor, scale_O: Tensor, bias_O: Tensor | None) -> Product:
-    """The function that multiplies inputs with `weight_OI * scale_O[:, None]`, int8 times fp32, and adds the bias."""
+def product_with(weight_OI: Tensor, scale_O: Tensor, bias_O: Tensor | None) -> nn.Module:
+    """What multiplies inputs [R, I] with `weight_OI * scale_O[:, None]`, int8 times fp32, and adds the bias."""
     make, steps = _kernel()
     return make(weight_OI, scale_O, bias_O, steps)
 
 
-def _fbgemm(weight_OI: Tensor, scale_O: Tensor, bias_O: Tensor | None, steps: Steps) -> Product:
+class _Fbgemm(nn.Module):
     """Bytes, product and scales in one call, with weights packed beforehand."""
-    with warnings.catch_warnings():
-        # Torch means to drop quantised tensors one day; from then on `_plain` does the work.
-        warnings.simplefilter("ignore")
-        no_shift_O = torch.zeros(len(scale_O), dtype=torch.long)
-        weight = torch._make_per_channel_quantized_tensor(weight_OI, scale_O.double(), no_shift_O, 0)
-        packed = torch.ops.quantized.linear_prepack(weight, None)
-    multiply = _by_fbgemm()
-    return lambda input_RI: multiply(input_RI, steps.step, steps.zero, packed, bias_O)
+
+    def __init__(self, weight_OI: Tensor, scale_O: Tensor, bias_O: Tensor | None, steps: Steps) -> None:
+        super().__init__()
+        self.bias_O, self.step, self.zero = bias_O, steps.step, steps.zero
+        with warnings.catch_warnings():
+            # Torch means to drop quantised tensors one day; from then on `_Plain` does the work.
+            warnings.simplefilter("ignore")
+            no_shift_O = torch.zeros(len(scale_O), dtype=torch.long)
+            weight = torch._make_per_channel_quantized_tensor(weight_OI, scale_O.double(), no_shift_O, 0)
+            self.packed = torch.ops.quantized.linear_prepack(weight, None)
+
+    def forward(self, input_RI: Tensor) -> Tensor:
+        return _by_fbgemm(input_RI, self.step, self.zero, self.packed, self.bias_O)
 
 
-@cache
-def _by_fbgemm() -> Callable[..., Tensor]:
-    """Torch names the types here only where it has fbgemm, so this waits until it is wanted."""
-
-    def multiply(
-        input_RI: Tensor,
-        step: float,
-        zero: int,
-        packed: torch.classes.quantized.LinearPackedParamsBase,  # type: ignore[name-defined]
-        bias_O: Tensor | None,
-    ) -> Tensor:
-        top_R1 = input_RI.abs().amax(dim=1, keepdim=True)
-        # A row of zeros is divided by zero here, but what comes of it is multiplied by zero again.
-        output_RO: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
-            input_RI / top_R1, step, zero, packed
-        )
-        if bias_O is None:
-            return output_RO.mul_(top_R1)
-        return torch.addcmul(bias_O, output_RO, top_R1)
-
-    return scripted(multiply)
+@scripted
+def _by_fbgemm(
+    input_RI: Tensor,
+    step: float,
+    zero: int,
+    packed: torch.classes.quantized.LinearPackedParamsBase,  # type: ignore[name-defined]
+    bias_O: Tensor | None,
+) -> Tensor:
+    top_R1 = input_RI.abs().amax(dim=1, keepdim=True)
+    # A row of zeros is divided by zero here, but what comes of it is multiplied by zero again.
+    output_RO: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
+        input_RI / top_R1, step, zero, packed
+    )
+    return output_RO.mul_(top_R1) if bias_O is None else torch.addcmul(bias_O, output_RO, top_R1)
 
 
-def _plain(weight_OI: Tensor, scale_O: Tensor, bias_O: Tensor | None, steps: Steps) -> Product:
+class _Plain(nn.Module):
     """For every CPU and every torch; it packs the weights anew in every call, and wants signed bytes."""
-    weight_IO, scale_O = weight_OI.t(), scale_O * steps.step
-    shift = steps.zero - 128
-    shift_O = -shift * weight_OI.sum(dim=1, dtype=torch.int32)
 
-    def product(input_RI: Tensor) -> Tensor:
+    def __init__(self, weight_OI: Tensor, scale_O: Tensor, bias_O: Tensor | None, steps: Steps) -> None:
+        super().__init__()
+        self.weight_IO, self.bias_O, self.scale_O = weight_OI.t(), bias_O, scale_O * steps.step
+        self.steps, self.shift = 1 / steps.step, steps.zero - 128
+        self.shift_O = -self.shift * weight_OI.sum(dim=1, dtype=torch.int32)
+
+    def forward(self, input_RI: Tensor) -> Tensor:
         top_R1 = input_RI.abs().amax(dim=1, keepdim=True)
-        byte_RI = (input_RI / top_R1 * (1 / steps.step)).round_().add_(shift).to(torch.int8)
-        output_RO = torch._int_mm(byte_RI, weight_IO).add_(shift_O) * scale_O
+        byte_RI = (input_RI / top_R1 * self.steps).round_().add_(self.shift).to(torch.int8)
+        output_RO = torch._int_mm(byte_RI, self.weight_IO).add_(self.shift_O) * self.scale_O
+        bias_O = self.bias_O
         return output_RO.mul_(top_R1) if bias_O is None else torch.addcmul(bias_O, output_RO, top_R1)
 
-    return product
 
-
-Kernel = Callable[[Tensor, Tensor, Tensor | None, Steps], Product]
+Kernel = Callable[[Tensor, Tensor, Tensor | None, Steps], nn.Module]
 _KERNELS: tuple[tuple[Kernel, Steps], ...] = (
-    (_fbgemm, EIGHT_BITS),
-    (_fbgemm, SEVEN_BITS),
-    (_plain, EIGHT_BITS),
-    (_plain, SEVEN_BITS),
+    (_Fbgemm, EIGHT_BITS),
+    (_Fbgemm, SEVEN_BITS),
+    (_Plain, EIGHT_BITS),
+    (_Plain, SEVEN_BITS),
 )
 
 

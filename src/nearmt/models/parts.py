@@ -36,7 +36,7 @@ class LayerParts:
 
     own: AttentionParts
     cross: AttentionParts
-    feed_forward: Callable[[Tensor], Tensor]
+    feed_forward: nn.Module
     feed_forward_norm: nn.Module
 
 
@@ -148,7 +148,7 @@ def _layer(layer: Any) -> LayerParts:
     return LayerParts(
         own=attention(layer.self_attn, layer.self_attn_layer_norm),
         cross=attention(layer.encoder_attn, layer.encoder_attn_layer_norm),
-        feed_forward=lambda hidden_BH: layer.fc2(layer.activation_fn(layer.fc1(hidden_BH))),
+        feed_forward=nn.Sequential(layer.fc1, layer.activation_fn, layer.fc2),
         feed_forward_norm=layer.final_layer_norm,
     )
 

@@ -20,26 +20,31 @@ class Int8Linear(nn.Module):
     which one scale for the whole batch would not.
     """
 
-    weight: Tensor  # [O, I]; transformers asks layers for the type of what they call `weight`
-    bias_O: Tensor | None
-
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         self.in_features, self.out_features = linear.in_features, linear.out_features
         weight_OI = linear.weight.detach().float()
         scale_O = weight_OI.abs().amax(dim=1).clamp(min=1e-12) / 127
-        self.register_buffer("weight", (weight_OI / scale_O[:, None]).round().to(torch.int8))
-        self.register_buffer("bias_O", None if linear.bias is None else linear.bias.detach().float())
+        # [O, I]; transformers asks layers for the type of what they call `weight`.
+        self.weight = nn.Buffer((weight_OI / scale_O[:, None]).round().to(torch.int8))
+        self.bias_O = None if linear.bias is None else nn.Buffer(linear.bias.detach().float())
         self._product = product_with(self.weight, scale_O, self.bias_O)
 
     def forward(self, input: Tensor) -> Tensor:
         row_RI = input.reshape(-1, self.in_features).float()
-        return self._product(row_RI).view(*input.shape[:-1], self.out_features)
+        output_RO: Tensor = self._product(row_RI)
+        shape = list(input.shape)
+        shape[-1] = self.out_features
+        return output_RO.view(shape)
 
 
-#: Rows for which MKL, whom torch asks, is slow: with 5 to 15 it takes longer than with 16, and up to twice as long
-#: as oneDNN, which torch has, too. With fewer it is the faster of the two, and with many it makes no difference.
-_SLOW_ROWS = range(4, 129)
+def _slow_for_mkl(rows: int) -> bool:
+    """Whether MKL, whom torch asks, is slow for so many rows.
+
+    With 5 to 15 it takes longer than with 16, and up to twice as long as oneDNN, which torch has, too. With fewer it
+    is the faster of the two, and with many it makes no difference.
+    """
+    return 4 <= rows <= 128
 
 
 class FewRowsLinear(nn.Linear):
@@ -47,8 +52,8 @@ class FewRowsLinear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         rows = input.numel() // self.in_features
-        if rows not in _SLOW_ROWS or input.dtype != torch.float32 or torch.is_grad_enabled():
-            return super().forward(input)
+        if not _slow_for_mkl(rows) or input.dtype != torch.float32 or torch.is_grad_enabled():
+            return nn.functional.linear(input, self.weight, self.bias)
         output: Tensor = torch.ops.mkldnn._linear_pointwise(input, self.weight, self.bias, "none", [], "")
         return output
 
