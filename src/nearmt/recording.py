@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -12,6 +13,11 @@ from torch import Tensor
 
 Function = Callable[..., tuple[Tensor, ...]]
 Kept = TypeVar("Kept")
+
+
+def current(device: torch.device) -> AbstractContextManager[object]:
+    """For a while kernels and recordings are those of this device; there may be several GPUs."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 class Recording:

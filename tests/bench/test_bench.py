@@ -198,7 +198,7 @@ def test_blocks_are_made_of_the_batches_of_the_whole(tiny: TranslationModel, tin
     assert [len(block) for block in blocks_of(ordered, 3)] == [24, 24, 12]  # as many batches as follow each other
     assert [len(block) for block in blocks_of(ordered, 40)] == [60]
     assert [len(block) for block in blocks_of(ordered, 1)] == [16, 16, 16, 12]  # and not too few sentences
-    assert [len(block) for block in blocks_of(ordered, 3, threads=2)] == [48, 12]
+    assert [len(block) for block in blocks_of(ordered, 3, 16)] == [48, 12]
 
 
 def test_a_sample_is_made_of_batches_of_the_whole() -> None:

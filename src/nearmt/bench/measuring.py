@@ -94,9 +94,9 @@ def stretch(batch_size: int) -> int:
     return batch_size * max(1, STRETCH // batch_size)
 
 
-def blocks_of(texts: Sequence[str], batch_size: int, threads: int = 1) -> list[list[str]]:
+def blocks_of(texts: Sequence[str], batch_size: int, batches: int = BATCHES) -> list[list[str]]:
     """What systems translate when it is their turn: whole batches, as many as nearmt takes on at a time."""
-    size = max(stretch(batch_size), batch_size * threads * BATCHES)
+    size = max(stretch(batch_size), batch_size * batches)
     return [list(texts[start : start + size]) for start in range(0, len(texts), size)]
 
 

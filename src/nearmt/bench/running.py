@@ -95,8 +95,7 @@ class Bench:
 
     def _take_turns(self, runners: dict[Cell, Runner], batch_size: int, progress: Progress | None) -> list[Measured]:
         repeats, done = self.workbench.config.repeats, 0
-        threads = self.workbench.at_a_time
-        blocks = blocks_of(self.sources, batch_size, threads)
+        blocks = blocks_of(self.sources, batch_size, self.workbench.batches)
         turns = len(runners) * len(blocks) * repeats
 
         def tick() -> None:

@@ -22,7 +22,7 @@ from nearmt.errors import ConfigError, MissingPackageError
 from nearmt.index.faiss import import_faiss
 from nearmt.models import EMBEDDED, ModelConfig, TranslationModel, export_embedded, load_model, resolve_device
 from nearmt.store import Datastore
-from nearmt.translator import Translator
+from nearmt.translator import BATCHES, BATCHES_ON_GPU, Translator
 
 #: Another name for exact search that is fast enough for whole test sets.
 EXACT = "torch"
@@ -46,6 +46,11 @@ class Workbench:
     def at_a_time(self) -> int:
         """Batches that are translated side by side by those who can."""
         return self.threads if self.device.type == "cpu" else 1
+
+    @property
+    def batches(self) -> int:
+        """Batches that nearmt takes on at a time: while some are translated, others follow those that are done."""
+        return self.at_a_time * BATCHES if self.device.type == "cpu" else BATCHES_ON_GPU
 
     @functools.cached_property
     def device(self) -> torch.device:

@@ -15,6 +15,7 @@ from nearmt.decoding.candidates import best_candidates
 from nearmt.decoding.hypothesis import Candidate, Hypothesis, SentenceBeam, StepTrace
 from nearmt.decoding.state import Array, Chosen, SearchState
 from nearmt.models import Seq2SeqModel
+from nearmt.recording import current
 from nearmt.timing import timed
 
 
@@ -77,7 +78,8 @@ def beam_search(
     together = together or len(sources)
     assert together >= len(sources) or (method.by_sentence and not trace)
     groups = [list(range(first, len(sources)))[:together] for first in range(0, len(sources), together)]
-    _Search(model, state, sources, beams, trace, groups).run()
+    with current(model.device):
+        _Search(model, state, sources, beams, trace, groups).run()
     searches = getattr(state, "searches", [0] * len(sources))
     return [replace(beam.best, searches=searches[number]) for number, beam in enumerate(beams)], state
 

@@ -8,6 +8,9 @@ Shapes: B queries, N keys, D columns, L pieces, P pieces that are probed, X plac
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -23,31 +26,54 @@ _TRAINED_ON = 8
 PROBES = (32, 64, 128, 256, 512, 1024)
 
 
-class PieceIndex:
-    """Nominates by exact distances in the probed pieces."""
+class Cells(NamedTuple):
+    """Where keys are."""
 
-    def __init__(self, key_ND: Tensor, probes: int = PROBES[2]) -> None:
-        self._keys = GatheredKeys(key_ND, key_ND[:0])
-        self.probes = probes
+    member_LX: Tensor  # the entries of each piece; -1 fills up
+    centre_LD: Tensor  # of its cell
+    norm_L: Tensor  # the centre's squared length
+
+    @classmethod
+    def of(cls, key_ND: Tensor) -> Cells:
         cells = max(1, len(key_ND) // _CELL)
         stride = max(1, len(key_ND) // (cells * _TRAINED_ON))
         with fast_products(key_ND.device):
             centre_CD = find_centres(key_ND[::stride].float(), cells)
             cell_N = _cells_of(key_ND, centre_CD)
-        #: The entries of each piece; -1 fills up.
-        self._member_LX, cell_L = _cut(cell_N, cells)
-        self._centre_LD = centre_CD[cell_L]
-        self._norm_L = self._centre_LD.square().sum(dim=1)
+        member_LX, cell_L = _cut(cell_N, cells)
+        centre_LD = centre_CD[cell_L]
+        return cls(member_LX, centre_LD, centre_LD.square().sum(dim=1))
+
+
+class PieceIndex:
+    """Nominates by exact distances in the probed pieces."""
+
+    def __init__(self, key_ND: Tensor, tune: Callable[[PieceIndex], None] = lambda index: None) -> None:
+        """Cells are made when they are needed; then `tune` chooses how many pieces are probed."""
+        self._keys = GatheredKeys(key_ND, key_ND[:0])
+        self._tune = tune
+        self._cells: Cells | None = None
+        self.probes = PROBES[2]
+
+    @property
+    def keys(self) -> Tensor:
+        return self._keys.key_ND
+
+    def cells(self) -> Cells:
+        if self._cells is None:
+            self._cells = Cells.of(self.keys)
+            self._tune(self)
+        return self._cells
 
     def nominate(self, query_BD: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
-        device = self._norm_L.device
+        device, cells = self.keys.device, self.cells()
         query = query_BD.to(device, torch.float32).contiguous()
         # Every piece has an entry: with as many pieces there are as many entries.
-        probes = min(max(self.probes, count), len(self._norm_L))
+        probes = min(max(self.probes, count), len(cells.norm_L))
         with fast_products(device):
-            near_BL = torch.addmm(self._norm_L, query, self._centre_LD.T, alpha=-2.0)
+            near_BL = torch.addmm(cells.norm_L, query, cells.centre_LD.T, alpha=-2.0)
         piece_BP = near_BL.topk(probes, dim=1, largest=False, sorted=False).indices
-        entry_BX, squared_BX = self._look_through(query, piece_BP)
+        entry_BX, squared_BX = self._look_through(query, piece_BP, cells.member_LX)
         if allowed_N is not None:
             squared_BX.masked_fill_(~allowed_N.to(device)[entry_BX.clamp(min=0)], torch.inf)
         found = squared_BX.topk(min(count, squared_BX.shape[1]), dim=1, largest=False, sorted=False)
@@ -56,7 +82,7 @@ class PieceIndex:
             entry_BK = entry_BK.masked_fill(found.values.isinf(), -1)
         return entry_BK.to(query_BD.device)
 
-    def _look_through(self, query_BD: Tensor, piece_BP: Tensor) -> tuple[Tensor, Tensor]:
+    def _look_through(self, query_BD: Tensor, piece_BP: Tensor, member_LX: Tensor) -> tuple[Tensor, Tensor]:
         """All entries of some pieces and their squared distances, [B, P * X]; -1 and infinite where there is none."""
         from nearmt.index.kernels import in_pieces
 
@@ -64,7 +90,7 @@ class PieceIndex:
         entry_BX = torch.empty(rows, probes * PIECE, dtype=torch.long, device=query_BD.device)
         squared_BX = torch.empty(rows, probes * PIECE, device=query_BD.device)
         in_pieces[(rows, probes)](
-            query_BD, *self._keys.arguments(), self._member_LX, piece_BP, probes, entry_BX, squared_BX,
+            query_BD, *self._keys.arguments(), member_LX, piece_BP, probes, entry_BX, squared_BX,
             query_BD.shape[1], PLACES=PIECE, COLUMNS=COLUMNS,
         )  # fmt: skip
         return entry_BX, squared_BX

@@ -21,12 +21,12 @@ from nearmt.contracts import Index
 from nearmt.datastore import AnySegment, FileRecord, Segment, SegmentRecord
 from nearmt.datastore.files import sync
 from nearmt.errors import MissingPackageError, writing
-from nearmt.index import ExactIndex, Quantiser, SharedIndex, SubsetIndex, TorchIndex
+from nearmt.index import ExactIndex, PieceIndex, Quantiser, SharedIndex, SubsetIndex, TorchIndex
 from nearmt.index.faiss import FaissIndex, default_factory, import_faiss, make_index, training_size
 from nearmt.index.gathered import has_kernels
 from nearmt.index.shared import has_cells
 from nearmt.store.entries import Entries
-from nearmt.store.recall import tune_recall, tuned_pieces
+from nearmt.store.recall import tune_pieces, tune_recall
 from nearmt.store.search import Searcher
 
 SEARCHES = ("auto", "faiss", "torch", "exact")
@@ -205,7 +205,7 @@ def _open_index(segment: AnySegment, key_ND: Tensor, search: str, kept_M: Tensor
     if search == "torch" or (search == "auto" and (key_ND.is_cuda or not has_index or not _has_faiss())):
         searched_MD = key_ND if kept_M is None else key_ND[kept_M]
         if search == "auto" and len(searched_MD) >= MANY and has_kernels(key_ND.device):
-            return tuned_pieces(searched_MD)
+            return PieceIndex(searched_MD, tune_pieces)
         return TorchIndex(searched_MD)
     if isinstance(segment, Segment) and has_index:
         return _load_index(segment)

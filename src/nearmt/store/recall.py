@@ -38,20 +38,18 @@ def tune_recall(searcher: Searcher, indexes: Sequence[FaissIndex]) -> float:
     return recall
 
 
-def tuned_pieces(key_ND: Tensor) -> PieceIndex:
-    """An index on a GPU that finds enough of the nearest."""
-    index, exact = PieceIndex(key_ND), TorchIndex(key_ND)
-    entry_Q = sample(len(key_ND), QUERIES).to(key_ND.device)
-    query_QD = key_ND[entry_Q].float()
+def tune_pieces(index: PieceIndex) -> None:
+    """Let an index on a GPU probe as few pieces as find enough."""
+    key_ND = index.keys
+    query_QD = key_ND[sample(len(key_ND), QUERIES).to(key_ND.device)].float()
 
     def distances(found_QX: Tensor) -> Tensor:
         return squared_l2(query_QD, key_ND[found_QX].float()).sort(dim=1).values[:, :NEIGHBOURS]
 
-    exact_QK = distances(exact.nominate(query_QD, NEIGHBOURS, None))
+    exact_QK = distances(TorchIndex(key_ND).nominate(query_QD, NEIGHBOURS, None))
     for index.probes in PROBES:
         if share_found(distances(index.nominate(query_QD, NEIGHBOURS, None)), exact_QK) >= GOOD_RECALL:
             break
-    return index
 
 
 def measure_recall(

@@ -14,6 +14,7 @@ from nearmt.contracts import Index, Neighbours
 from nearmt.index import ExactIndex, PieceIndex, SubsetIndex, TorchIndex, nominate_together
 from nearmt.index.distances import squared_l2
 from nearmt.index.gathered import nearest_of
+from nearmt.recording import current
 from nearmt.store.entries import Entries
 from nearmt.timing import timed
 
@@ -34,7 +35,7 @@ class Searcher:
 
     def search(self, query_BD: Tensor, k: int, allowed_N: Tensor | None = None) -> Neighbours:
         """Exactly k entries that are allowed and not pruned, fewer only where fewer exist (-1 and inf fill up)."""
-        with timed("index/search"):
+        with timed("index/search"), current(query_BD.device):
             rows, device = len(query_BD), query_BD.device
             found = Neighbours(
                 torch.full((rows, k), -1, device=device), torch.full((rows, k), torch.inf, device=device)
