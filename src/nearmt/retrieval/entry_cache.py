@@ -46,8 +46,9 @@ class EntryCache:
         self._held_UM.fill_(-1)
         self._count_U.zero_()
         self._known_UW.zero_()
-        #: No holder has more than this; and what the device counted last, as soon as it is here.
+        #: No holder has more than this: what the device counted last, and what may have been added since.
         self._most = [0] * len(self._count_U)
+        self._since = [0] * len(self._count_U)
         self._counted: Arriving | None = None
         self._holder_of: dict[int, int] = {}
         self._free = list(range(1, len(self._count_U)))
@@ -66,6 +67,7 @@ class EntryCache:
         self._look()
         for holder in holders:
             self._most[holder] += more
+            self._since[holder] += more
         missing = max(self._most[holder] for holder in holders) - self._held_UM.shape[1]
         if missing > 0:
             self._held_UM = torch.nn.functional.pad(self._held_UM, (0, -(-missing // _ROOM) * _ROOM), value=-1)
@@ -83,7 +85,7 @@ class EntryCache:
 
     def count(self) -> None:
         """Let it be known how much there is now."""
-        self._counted = Arriving(self._count_U)
+        self._counted, self._since = Arriving(self._count_U), [0] * len(self._most)
 
     def leave(self, sentences: Sequence[int]) -> None:
         """These sentences are done."""
@@ -123,17 +125,19 @@ class EntryCache:
     def _add_holders(self, count: int) -> None:
         count = -(-count // _HOLDERS) * _HOLDERS
         self._free += range(len(self._most), len(self._most) + count)
-        self._most += [0] * count
+        self._most, self._since = self._most + [0] * count, self._since + [0] * count
         self._held_UM = torch.nn.functional.pad(self._held_UM, (0, 0, 0, count), value=-1)
         self._count_U = torch.nn.functional.pad(self._count_U, (0, count))
         self._known_UW = torch.nn.functional.pad(self._known_UW, (0, 0, 0, count))
         self.record.forget()
 
     def _look(self) -> None:
-        """Take over what was counted, if it is here. What was done since has added to it, or made it less."""
+        """Take over what was counted, if it is here; those that have left since have less."""
         if self._counted is not None and self._counted.is_here():
             counts = self._counted.numbers()
-            self._most[: len(counts)], self._counted = counts, None
+            counts += [0] * (len(self._most) - len(counts))
+            self._most = [count + more for count, more in zip(counts, self._since, strict=True)]
+            self._counted = None
 
 
 class Arriving:
