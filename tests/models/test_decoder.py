@@ -112,7 +112,7 @@ def test_slots_that_nobody_looks_at_are_dropped(monkeypatch: pytest.MonkeyPatch)
         run.state.reorder(torch.tensor([0] * 4 + [run.state.rows_each] * 4))
         run.prefixes = [[*run.prefixes[0], 5 + row] for row in range(8)]
     assert run.state.position_S.tolist() == [40, 40]
-    assert run.state.own[0].value_GXD.shape[1] <= 64  # not the 160 of all rows of all steps
+    assert run.state.own is not None and run.state.own.value_LGXD.shape[2] <= 64  # not the 160 of all rows of all steps
 
 
 def test_a_sentence_does_not_see_the_padding_of_its_neighbours() -> None:

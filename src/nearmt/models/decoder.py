@@ -47,13 +47,13 @@ class StepDecoder:
         """What is projected as logits, and the key, each [B, H]."""
         parts = self._parts
         hidden_BH = parts.embed(token_B, state.position_S.repeat_interleave(state.rows_each))
-        if isinstance(state, DecoderState) and not state.source:
+        if isinstance(state, DecoderState) and state.source is None:
             state.begin(self._look_at_source(state.encoded_SFH))
         state.begin_step()
         bias_GRX, bias_GRF = self._biases(state, hidden_BH.dtype)
-        for layer, own, source in zip(self._layers, state.own, state.source, strict=True):
-            looked_back, looked_at = (own.key, own.value_GXD, bias_GRX), (source.key, source.value_GXD, bias_GRF)
-            hidden_BH, thinking_BH = layer(hidden_BH, looked_back, state.place, looked_at)
+        assert state.own is not None and state.source is not None
+        for layer, own, source in zip(self._layers, state.own.layers, state.source.layers, strict=True):
+            hidden_BH, thinking_BH = layer(hidden_BH, (*own, bias_GRX), state.place, (*source, bias_GRF))
         state.end_step()
         hidden_BH = parts.finish(hidden_BH)
         return hidden_BH, hidden_BH if self._key_layer == "output" else thinking_BH
@@ -61,14 +61,12 @@ class StepDecoder:
     def logits(self, hidden_BH: Tensor) -> Tensor:
         return self._parts.project(hidden_BH)
 
-    def _look_at_source(self, encoded_SFH: Tensor) -> list[Slots]:
+    def _look_at_source(self, encoded_SFH: Tensor) -> Slots:
         """Keys and values of the source, for all layers."""
         found_SFLPAD = self._source(encoded_SFH).unflatten(-1, (len(self._layers), 2, self._heads, -1))
-        # One copy for all: [L, 2, G, F, D].
-        found_LPGFD = found_SFLPAD.permute(2, 3, 0, 4, 1, 5).flatten(2, 3)
-        if not as_columns(found_LPGFD):
-            return [Slots(key_GFD, value_GFD) for key_GFD, value_GFD in found_LPGFD]
-        return [Slots(key_GFD.transpose(1, 2).contiguous(), value_GFD) for key_GFD, value_GFD in found_LPGFD]
+        # One copy for all: [2, L, G, F, D].
+        key_LGFD, value_LGFD = found_SFLPAD.permute(3, 2, 0, 4, 1, 5).flatten(2, 3)
+        return Slots(key_LGFD.transpose(2, 3).contiguous() if as_columns(key_LGFD) else key_LGFD, value_LGFD)
 
     def _biases(self, state: DecoderState | Stage, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """What is added to scores: -inf for slots of others and for padding; [G, R, X] and [G, R, F]."""

@@ -5,13 +5,14 @@ which of them a row looks at, its ancestors, is a mask. Continuing a row twice o
 alone. Hypotheses of a sentence soon share most of their ancestors, so few slots are in use, and those that no row
 looks at any more are dropped when room is needed. A sentence that is done gives its place to another one.
 
-Shapes: S sentences, R rows of each sentence, A heads, G = S * A, D of a head, X slots, F source positions.
+Shapes: S sentences, R rows of each sentence, L layers, A heads, G = S * A, D of a head, X slots, F source positions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -27,52 +28,62 @@ _ROOM = 64
 
 @dataclass
 class Slots:
-    """Keys and values of one layer. Products of single precision read keys as columns, others as rows."""
+    """Keys and values of all layers. Products of single precision read keys as columns, others as rows."""
 
-    key: Tensor  # [G, D, X] as columns, [G, X, D] as rows
-    value_GXD: Tensor
+    key: Tensor  # [L, G, D, X] as columns, [L, G, X, D] as rows
+    value_LGXD: Tensor
 
     @classmethod
-    def blank(cls, room: int, like_GRD: Tensor) -> Slots:
-        heads, _, size = like_GRD.shape
-        shape = (size, room) if as_columns(like_GRD) else (room, size)
+    def blank(cls, room: int, groups: int, like: Slots) -> Slots:
+        """Empty slots like others, for so many G."""
+        layers, _, _, size = like.value_LGXD.shape
+        shape = (size, room) if as_columns(like.key) else (room, size)
         # Slots that are not in use are looked at with weight 0, which makes NaN of what is not a number.
-        return cls(like_GRD.new_zeros(heads, *shape), like_GRD.new_zeros(heads, room, size))
+        zeros = like.value_LGXD.new_zeros
+        return cls(zeros(layers, groups, *shape), zeros(layers, groups, room, size))
 
-    def read(self, count: int) -> tuple[Tensor, Tensor]:
-        """Keys and values of the first `count` slots."""
-        return first_slots(self.key, self.value_GXD, count)
+    @cached_property
+    def layers(self) -> list[tuple[Tensor, Tensor]]:
+        """Keys and values of each."""
+        return list(zip(self.key.unbind(), self.value_LGXD.unbind(), strict=True))
 
-    def first(self, count: int) -> Slots:
+    @property
+    def groups(self) -> int:
+        return self.key.shape[1]
+
+    def first(self, groups: int) -> Slots:
         """Those of the first sentences, where they are."""
-        return Slots(self.key[:count], self.value_GXD[:count])
+        return Slots(self.key[:, :groups], self.value_LGXD[:, :groups])
 
     def kept(self, kept_G: Tensor) -> Slots:
         """Those of some sentences."""
-        return Slots(self.key.index_select(0, kept_G), self.value_GXD.index_select(0, kept_G))
+        return Slots(self.key.index_select(1, kept_G), self.value_LGXD.index_select(1, kept_G))
 
     def replace(self, place_G: Tensor, newer: Slots, count: int) -> None:
         """Put the first `count` slots of others into these places; what lies behind them is not looked at."""
-        key, value_GXD = newer.read(count)
-        self.read(count)[0][place_G] = key
-        self.read(count)[1][place_G] = value_GXD
+        mine, theirs = (first_slots(slots.key, slots.value_LGXD, count) for slots in (self, newer))
+        for part, given in zip(mine, theirs, strict=True):
+            part.index_copy_(1, place_G, given)
 
     def widened(self, room: int) -> Slots:
         """The same with room for more."""
-        spare = room - self.value_GXD.shape[1]
+        spare = room - self.value_LGXD.shape[2]
         wider = (0, spare) if as_columns(self.key) else (0, 0, 0, spare)
-        return Slots(pad(self.key, wider), pad(self.value_GXD, (0, 0, 0, spare)))
+        return Slots(pad(self.key, wider), pad(self.value_LGXD, (0, 0, 0, spare)))
 
     def picked(self, place_GX: Tensor) -> Slots:
         """Some slots of each sentence."""
-        heads, room, size = self.value_GXD.shape
-        shape = (heads, place_GX.shape[1], size)
+        layers, groups, room, size = self.value_LGXD.shape
         # Whole rows are copied faster than numbers one by one.
-        row_X = (place_GX + room * torch.arange(heads, device=place_GX.device)[:, None]).flatten()
-        value_GXD = self.value_GXD.view(-1, size).index_select(0, row_X).view(shape)
+        row_X = (place_GX + room * torch.arange(groups, device=place_GX.device)[:, None]).flatten()
+
+        def rows(part: Tensor) -> Tensor:
+            return part.reshape(layers, -1, size).index_select(1, row_X).view(layers, groups, -1, size)
+
         if as_columns(self.key):
-            return Slots(self.key.gather(2, place_GX[:, None, :].expand(-1, size, -1)), value_GXD)
-        return Slots(self.key.view(-1, size).index_select(0, row_X).view(shape), value_GXD)
+            place_LGDX = place_GX[None, :, None, :].expand(layers, -1, size, -1)
+            return Slots(self.key.gather(3, place_LGDX), rows(self.value_LGXD))
+        return Slots(rows(self.key), rows(self.value_LGXD))
 
 
 def as_columns(key: Tensor) -> bool:
@@ -80,9 +91,9 @@ def as_columns(key: Tensor) -> bool:
     return key.dtype == torch.float32
 
 
-def first_slots(key: Tensor, value_GXD: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Keys and values of the first `count` slots, where they are."""
-    return key.narrow(2 if as_columns(key) else 1, 0, count), value_GXD.narrow(1, 0, count)
+def first_slots(key: Tensor, value: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Keys and values of the first `count` slots, of a layer or of all, where they are."""
+    return key.narrow(-1 if as_columns(key) else -2, 0, count), value.narrow(-2, 0, count)
 
 
 def fill_slots(key: Tensor, value_GXD: Tensor, place: Place, key_GRD: Tensor, value_GRD: Tensor) -> None:
@@ -108,10 +119,9 @@ class DecoderState:
     rows_each: int = 1
     #: Slots in use.
     used: int = 0
-    #: Of each layer: what was fed.
-    own: list[Slots] = field(default_factory=list)
-    #: Of each layer: the source, its positions in the place of slots.
-    source: list[Slots] = field(default_factory=list)
+    #: What was fed, and the source, its positions in the place of slots; none before the first step.
+    own: Slots | None = None
+    source: Slots | None = None
     #: The position of the next token of each sentence.
     position_S: Tensor = field(init=False)
     #: Which slots each row looks at, [S, R, X].
@@ -138,10 +148,10 @@ class DecoderState:
     def place(self) -> Place:
         return self.used - self.rows_each
 
-    def begin(self, source: list[Slots]) -> None:
-        """What each layer looks at of the source, and room for what is going to be fed."""
+    def begin(self, source: Slots) -> None:
+        """What layers look at of the source, and room for what is going to be fed."""
         self.source = source
-        self.own = [Slots.blank(self.ancestor_SRX.shape[2], slots.value_GXD) for slots in source]
+        self.own = Slots.blank(self.ancestor_SRX.shape[2], source.groups, source)
 
     def begin_step(self) -> None:
         """A slot for the next token of each row, which is its own ancestor."""
@@ -183,9 +193,9 @@ class DecoderState:
 
     def _leave(self, kept: Sequence[int]) -> None:
         """All but these sentences leave; `ancestor_SRX` follows with the rows."""
+        assert self.own is not None and self.source is not None
         kept_S, kept_G = _numbers(self, kept)
-        self.own = [slots.kept(kept_G) for slots in self.own]
-        self.source = [slots.kept(kept_G) for slots in self.source]
+        self.own, self.source = self.own.kept(kept_G), self.source.kept(kept_G)
         self.mask_SF = self.mask_SF.index_select(0, kept_S)
         self.position_S = self.position_S.index_select(0, kept_S)
         self.position_SX = self.position_SX.index_select(0, kept_S)
@@ -193,6 +203,7 @@ class DecoderState:
 
     def make_room(self) -> None:
         """Drop the slots that nobody looks at, and have room for some more."""
+        assert self.own is not None
         live_SX = self.ancestor_SRX.any(dim=1)
         self.used = int(live_SX.sum(dim=1).max())
         # Slots in use are looked at, whether they hold anything or not: no more room than for a few steps.
@@ -200,41 +211,44 @@ class DecoderState:
         self._widen(0, room)
         # Behind those in use stand some that nobody looks at.
         place_SX = (~self.ancestor_SRX.any(dim=1)).int().argsort(dim=1, stable=True)[:, :room]
-        place_GX = place_SX.repeat_interleave(len(self.own[0].key) // self.sentences, dim=0) if self.own else place_SX
-        self.own = [slots.picked(place_GX) for slots in self.own]
+        self.own = self.own.picked(place_SX.repeat_interleave(self.own.groups // self.sentences, dim=0))
         place_SRX = place_SX[:, None, :].expand(-1, self.ancestor_SRX.shape[1], -1)
         self.ancestor_SRX = self.ancestor_SRX.gather(2, place_SRX)
         self.position_SX = self.position_SX.gather(1, place_SX)
 
     def _widen(self, width: int, used: int) -> None:
         """Room for sources of `width` tokens and for so many slots."""
+        assert self.own is not None and self.source is not None
         if width > self.mask_SF.shape[1]:
             self.mask_SF = pad(self.mask_SF, (0, width - self.mask_SF.shape[1]))
-            self.source = [slots.widened(width) for slots in self.source]
+            self.source = self.source.widened(width)
         spare = used - self.ancestor_SRX.shape[2]
         if spare > 0:
             self.ancestor_SRX, self.position_SX = pad(self.ancestor_SRX, (0, spare)), pad(self.position_SX, (0, spare))
-            self.own = [slots.widened(used) for slots in self.own]
+            self.own = self.own.widened(used)
 
 
 class Seats(Protocol):
     """Where sentences are: a state, or a stage of fixed shape on which a state is."""
 
     mask_SF: Tensor
-    source: list[Slots]
-    own: list[Slots]
     ancestor_SRX: Tensor
     position_SX: Tensor
     position_S: Tensor
 
+    @property
+    def source(self) -> Slots | None: ...
+
+    @property
+    def own(self) -> Slots | None: ...
+
 
 def replace_sentences(seats: Seats, places: Sequence[int], newer: DecoderState, chosen: Sequence[int]) -> None:
     """Sentences of a newer state, for which there is room, take some places; what was there is not looked at."""
+    assert seats.own and seats.source and newer.own and newer.source
     (place_S, place_G), (chosen_S, chosen_G) = _numbers(seats, places), _numbers(newer, chosen)
-    for mine, theirs in zip(seats.source, newer.source, strict=True):
-        mine.replace(place_G, theirs.kept(chosen_G), newer.width)
-    for mine, theirs in zip(seats.own, newer.own, strict=True):
-        mine.replace(place_G, theirs.kept(chosen_G), newer.used)
+    seats.source.replace(place_G, newer.source.kept(chosen_G), newer.width)
+    seats.own.replace(place_G, newer.own.kept(chosen_G), newer.used)
     seats.mask_SF[place_S] = _fitted(newer.mask_SF[chosen_S, : newer.width], seats.mask_SF)
     seats.ancestor_SRX[place_S] = _fitted(newer.ancestor_SRX[chosen_S, :, : newer.used], seats.ancestor_SRX)
     seats.position_SX[place_S] = _fitted(newer.position_SX[chosen_S, : newer.used], seats.position_SX)
@@ -243,7 +257,8 @@ def replace_sentences(seats: Seats, places: Sequence[int], newer: DecoderState, 
 
 def _numbers(seats: Seats, sentences: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Places of sentences [S], and of their keys and values [S * A]."""
-    device, heads = seats.mask_SF.device, len(seats.source[0].key) // len(seats.mask_SF)
+    assert seats.source is not None
+    device, heads = seats.mask_SF.device, seats.source.groups // len(seats.mask_SF)
     sentence_S = torch.tensor(sentences).to(device, non_blocking=True)
     return sentence_S, (sentence_S[:, None] * heads + torch.arange(heads, device=device)).flatten()
 

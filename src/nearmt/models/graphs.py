@@ -67,8 +67,10 @@ class Stage:
         #: All slots and positions are looked at, and masks say which of them count.
         self.used, self.width = shape.slots, shape.positions
         self.mask_SF = like.mask_SF.new_zeros(shape.sentences, shape.positions)
-        self.source = [_room(part, like, shape.sentences, shape.positions) for part in like.source]
-        self.own = [_room(part, like, shape.sentences, shape.slots) for part in like.own]
+        assert like.source is not None
+        groups = like.source.groups // like.sentences * shape.sentences
+        self.source = Slots.blank(shape.positions, groups, like.source)
+        self.own = Slots.blank(shape.slots, groups, like.source)
         self.ancestor_SRX = torch.zeros(*shape[:3], dtype=torch.bool, device=device)
         self.position_SX = torch.zeros(shape.sentences, shape.slots, dtype=torch.long, device=device)
         self.position_S = torch.zeros(shape.sentences, dtype=torch.long, device=device)
@@ -129,14 +131,9 @@ class Stage:
 
 
 def _tensors(state: Stage | DecoderState) -> list[Tensor]:
-    slots = [part for slots in (*state.own, *state.source) for part in (slots.key, slots.value_GXD)]
+    assert state.own is not None and state.source is not None
+    slots = [part for slots in (state.own, state.source) for part in (slots.key, slots.value_LGXD)]
     return [state.mask_SF, state.ancestor_SRX, state.position_SX, state.position_S, *slots]
-
-
-def _room(slots: Slots, like: DecoderState, sentences: int, room: int) -> Slots:
-    """Empty slots like those of a state, for so many sentences."""
-    heads = len(slots.key) // like.sentences
-    return Slots.blank(room, slots.value_GXD.new_empty(sentences * heads, 1, slots.value_GXD.shape[2]))
 
 
 def _rounded(number: int, multiple: int) -> int:
@@ -183,7 +180,7 @@ class GraphedState(DecoderState):
         if self.booked is not None:
             self.booked.owner = None
         stage.owner, self.stage, self.booked = weakref.ref(self), stage, stage
-        self.own, self.source = [], []
+        self.own = self.source = None
 
     def step_down(self) -> None:
         """Leave the stage and take along what is there."""
@@ -191,18 +188,14 @@ class GraphedState(DecoderState):
         if stage is None:
             return
         count = self.sentences
-        self.own, self.source = _first(stage.own, count, stage), _first(stage.source, count, stage)
+        groups = stage.own.groups // stage.sentences * count
+        self.own, self.source = stage.own.first(groups), stage.source.first(groups)
         self.mask_SF, self.position_SX = stage.mask_SF[:count].clone(), stage.position_SX[:count].clone()
         self.position_S = stage.position_S[:count].clone()
         self.ancestor_SRX = stage.ancestor_SRX[:count].clone()
         if self.moved_B is not None:
             super().reorder(self.moved_B)
         self.moved_B = None
-
-
-def _first(parts: list[Slots], count: int, stage: Stage) -> list[Slots]:
-    """The slots of the first sentences."""
-    return [part.first(count * (len(part.key) // stage.sentences)) for part in parts]
 
 
 class GraphedDecoder:
@@ -232,7 +225,7 @@ class GraphedDecoder:
         if state.stage is not None:
             state.step_down()
             state.make_room()
-        if not state.own:  # the first step shows what a stage is like
+        if state.own is None:  # the first step shows what a stage is like
             return False
         with self._lock:
             stage = self._stages.get(shape := Shape.of(state))
