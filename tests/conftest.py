@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from pathlib import Path
@@ -11,14 +10,11 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+import tests.interpreter  # noqa: F401
 from nearmt.contracts import Pair
 from nearmt.models import ModelConfig, TranslationModel, load_model
 from nearmt.store import Datastore, similar
 from tests.tiny import WORDS, tiny_marian_folder
-
-# Kernels for GPUs are run by an interpreter; Triton asks for this when it is loaded.
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"
 
 # How long an example takes depends on what else the machine does, and says nothing about the code.
 settings.register_profile("nearmt", deadline=None, suppress_health_check=[HealthCheck.too_slow])

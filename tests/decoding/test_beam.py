@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from nearmt.decoding import SearchConfig, beam_search
 from nearmt.methods import PlainMethod
-from nearmt.models import Seq2SeqModel, TranslationModel
-from tests.tiny import FAMILIES, random_sources, restless_model
+from nearmt.models import DecoderState, Seq2SeqModel, TranslationModel
+from tests.tiny import FAMILIES, random_sources, restless_model, tiny_model
 
 SEEDS = (0, 1, 2, 3)
 
@@ -138,6 +140,55 @@ def test_bounds_are_those_of_each_sentence_where_sentences_follow_others() -> No
     for hypothesis, bound in zip(found, lengths, strict=True):
         assert hypothesis.steps <= bound and len(hypothesis.tokens) <= bound
     assert found[0].truncated and len(found[0].tokens) == 1
+
+
+class Watched(Seq2SeqModel):
+    """A model that remembers of how many rows its steps were, and how many had been encoded before each."""
+
+    def __init__(self, hf: Any) -> None:
+        super().__init__(hf)
+        self.steps: list[tuple[int, int]] = []
+        self.encoded = 0
+
+    def encode(self, sources: Sequence[Sequence[int]]) -> DecoderState:
+        self.encoded += len(sources)
+        return super().encode(sources)
+
+    def step(self, state: DecoderState, newest_BT: Tensor) -> tuple[Tensor, Tensor]:
+        self.steps.append((len(newest_BT), self.encoded))
+        return super().step(state, newest_BT)
+
+
+#: The bounds of sentences. In the first case four are done at once while one waits, and four more are to begin;
+#: in the second all of a group are done at their first step.
+CROWDS: dict[str, list[int]] = {
+    "more done than wait": [2, 2, 2, 5, 4, 4, 4, 9, *[6] * 4, *[3] * 4, 7],
+    "done at the first step": [3, 4, 5, 6, *[1] * 5, 4, *[1] * 6, 5, 5, 2],
+    "some at a time": [(7 * number) % 11 + 1 for number in range(1, 31)],
+}
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("crowd", CROWDS)
+def test_no_place_is_lost_while_somebody_waits(crowd: str, beams: int) -> None:
+    model, bounds, places = Watched(tiny_model("nllb", 5)), CROWDS[crowd], 4
+    sources = random_sources(5, count=len(bounds))
+
+    class Bounded(SearchConfig):
+        def limit(self, model: Seq2SeqModel, source_length: int) -> int:
+            return len(model.prompt) - 1 + source_length
+
+    found, _ = beam_search(model, PlainMethod(), sources, bounds, Bounded(beams=beams), together=places)
+    steps = [hypothesis.steps for hypothesis in found]
+    assert steps == bounds  # none ends before its bound
+    # The first steps of a group are taken together; from then on all places are taken until nobody is left to begin.
+    encoded_before = [0, *(encoded for _, encoded in model.steps)]
+    is_first = [encoded > before for (_, encoded), before in zip(model.steps, encoded_before, strict=False)]
+    later = [step for step, first in zip(model.steps, is_first, strict=True) if not first]
+    assert sum(is_first) == -(-len(bounds) // places)
+    assert all(rows == places * beams for rows, encoded in later if encoded < len(bounds))
+    # The last ones may run alone.
+    assert len(later) <= sum(number - 1 for number in steps) / places + max(steps)
 
 
 def test_truncation_is_reported() -> None:

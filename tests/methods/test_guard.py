@@ -37,8 +37,8 @@ class TrustingStore(MemoryStore):
 
     rule: Callable[[Sequence[int]], float] = staticmethod(lambda source: 1.0)
 
-    def trust(self, source: Sequence[int], trusted: tuple[float, float] = (0.8, 1.0)) -> float:
-        return self.rule(source)
+    def trust_each(self, sources: Sequence[Sequence[int]], trusted: tuple[float, float] = (0.8, 1.0)) -> list[float]:
+        return [self.rule(source) for source in sources]
 
 
 def world(family: str = "marian", seed: int = 3, count: int = 8) -> tuple[Seq2SeqModel, TrustingStore, list[list[int]]]:

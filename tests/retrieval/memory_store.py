@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
-from nearmt.index.gathered import GatheredEntries
+from nearmt.index.gathered import GatheredEntries, GatheredKeys
 from nearmt.retrieval.source import EntrySource
 
 
@@ -109,6 +109,13 @@ def random_store(
         ends,
         projection_HD,
     )
+
+
+def gathered_from(store: MemoryStore, first: int | None = None, steady: bool = True) -> GatheredEntries:
+    """What kernels read of a store; entries from `first` on came later than the others."""
+    first = len(store) if first is None else first
+    keys = GatheredKeys(store.key_ND[:first], store.key_ND[first:])
+    return GatheredEntries(keys, store.token_N, store.weights(torch.arange(len(store))), steady)
 
 
 def _is_an_entry_source(store: MemoryStore) -> EntrySource:

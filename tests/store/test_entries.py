@@ -89,6 +89,29 @@ def test_entries_of_pairs_one_after_the_other(numbers: list[int], store: Datasto
     assert entries.pair_numbers(found).tolist() == [number for number in numbers for _ in targets[number]]
 
 
+def test_entries_of_pairs_of_several_sentences(store: Datastore, targets: list[list[int]]) -> None:
+    """Of unequal length, with none among them or at all, and a pair twice."""
+    entries = store.snapshot().entries
+    number_SP = [[3, -1, 0, 23], [-1] * 4, [5, 5, -1, -1], [-1, -1, 22, 6]]
+    found = entries.of_pairs_each(torch.tensor(number_SP))
+    wanted = [[number for number in numbers if number >= 0] for numbers in number_SP]
+    lengths = [sum(len(targets[number]) for number in numbers) for numbers in wanted]
+    assert found.shape == (4, max(lengths)) and 0 in lengths
+    for row, numbers, length in zip(found, wanted, lengths, strict=True):
+        assert row[length:].tolist() == [-1] * (max(lengths) - length)
+        assert entries.tokens(row[:length]).tolist() == [token for number in numbers for token in targets[number]]
+        assert torch.equal(row[:length], torch.cat([row[:0], *(entries.of_pair(number) for number in numbers)]))
+
+
+def test_entries_of_no_pairs(store: Datastore, tiny: TranslationModel, tmp_path: Path) -> None:
+    entries = store.snapshot().entries
+    assert entries.of_pairs_each(torch.zeros(3, 0, dtype=torch.long)).shape == (3, 0)
+    assert entries.of_pairs_each(torch.full((3, 2), -1)).shape == (3, 0)
+    empty = Datastore.build(tmp_path / "store", [], tiny).snapshot().entries
+    assert empty.of_pairs_each(torch.full((2, 1), -1)).shape == (2, 0)
+    assert empty.of_pairs_each(torch.full((2, 1), -1)).dtype == torch.long
+
+
 def test_keys_by_number_in_any_order_and_width(store: Datastore) -> None:
     every = all_keys(store)
     place = torch.randperm(len(store), generator=torch.Generator().manual_seed(0))

@@ -22,7 +22,8 @@ def keys_of(key, more, size, stride, entry, column, wanted):
 def squared_distances(
     query, key, more, size, stride, entry, columns: tl.constexpr, PLACES: tl.constexpr, COLUMNS: tl.constexpr
 ):
-    """Squared distances of one query to entries [PLACES], by differences; infinite for entry -1."""
+    """Squared distances of one query to entries [PLACES], by differences; infinite for entry -1, and where they would
+    be no numbers, which have no order."""
     there = entry >= 0
     total = tl.zeros((PLACES,), tl.float32)
     for start in range(0, columns, COLUMNS):
@@ -32,7 +33,7 @@ def squared_distances(
         to = keys_of(key, more, size, stride, entry, column, there[:, None] & inside[None, :])
         difference = to - at[None, :]
         total += tl.sum(difference * difference, axis=1)
-    return tl.where(there, total, float("inf"))
+    return tl.where(there & (total < float("inf")), total, float("inf"))
 
 
 @triton.jit

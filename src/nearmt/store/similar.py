@@ -48,7 +48,7 @@ class Postings:
         self.pair_X, self.times_X = pair_X.astype(np.int32), times_X.astype(np.int32)
         self._token_U, start_U = np.unique(token_X, return_index=True)
         self._bound_U = np.append(start_U, len(token_X))
-        self._rows: PairRows | None = None
+        self._rows: tuple[torch.device, PairRows] | None = None
 
     def span(self, token: int) -> slice:
         """Where the pairs with a subword stand; an empty span if there are none."""
@@ -75,9 +75,10 @@ class Postings:
 
     def on(self, device: torch.device) -> PairRows:
         """The same by pair, on a GPU; made once."""
-        if self._rows is None or self._rows.times_X.device != device:
-            self._rows = PairRows.of(self._token_X(), self.pair_X, self.times_X, self.length_P, device)
-        return self._rows
+        # Not the device of a tensor, which has a number where the one that is asked for need not have one.
+        if self._rows is None or self._rows[0] != device:
+            self._rows = device, PairRows.of(self._token_X(), self.pair_X, self.times_X, self.length_P, device)
+        return self._rows[1]
 
     def source(self, number: int) -> list[int]:
         """The source tokens of a pair."""

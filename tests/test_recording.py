@@ -1,0 +1,83 @@
+"""What requests leave to those that follow, and functions that are called where nothing can be recorded."""
+
+from __future__ import annotations
+
+import gc
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import torch
+from torch import Tensor
+
+from nearmt.recording import Pool, Recorder
+
+
+class Owner:
+    """A request."""
+
+
+def test_nobody_has_what_another_has() -> None:
+    pool, store, owners = Pool[list[int]](), object(), [Owner() for _ in range(4)]
+    taken = [pool.take(owner, store, list) for owner in owners]
+    assert len({id(one) for one in taken}) == 4
+
+
+def test_what_one_leaves_the_next_one_has() -> None:
+    pool, store, stays, leaves = Pool[list[int]](), object(), Owner(), Owner()
+    kept, left = pool.take(stays, store, list), pool.take(leaves, store, list)
+    left.append(7)
+    del leaves
+    gc.collect()
+    follower = Owner()
+    assert pool.take(follower, store, list) is left
+    another = pool.take(stranger := Owner(), store, list)
+    assert another is not left and another is not kept
+    del stranger, follower
+
+
+def test_an_owner_may_take_two() -> None:
+    """It may be made anew while it lives: what it has is not given on."""
+    pool, store, owner = Pool[list[int]](), object(), Owner()
+    assert pool.take(owner, store, list) is not pool.take(owner, store, list)
+
+
+def test_what_was_made_for_something_else_is_forgotten() -> None:
+    pool, old, new = Pool[list[int]](), object(), object()
+    first = pool.take(owner := Owner(), old, list)
+    del owner
+    gc.collect()
+    second = pool.take(owner := Owner(), new, list)
+    assert second is not first
+    del owner
+    gc.collect()
+    # Not even for the one that it was made for.
+    assert pool.take(Owner(), old, list) is not first
+
+
+def test_threads_do_not_share() -> None:
+    pool, store, together = Pool[list[int]](), object(), Barrier(8)
+
+    def take(owner: Owner) -> list[int]:
+        together.wait()
+        return pool.take(owner, store, list)
+
+    owners = [Owner() for _ in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        taken = list(threads.map(take, owners))
+    assert len({id(one) for one in taken}) == 8
+
+
+def test_on_a_cpu_functions_are_called() -> None:
+    record, calls = Recorder(), list[int]()
+
+    def double(number_X: Tensor, more_X: Tensor) -> tuple[Tensor, ...]:
+        calls.append(len(number_X))
+        return 2 * number_X, more_X
+
+    first = record("double", double, torch.arange(3), torch.zeros(1))
+    again = record("double", double, torch.arange(3) + 1, torch.ones(1))
+    assert [part.tolist() for part in first] == [[0, 2, 4], [0.0]]
+    assert [part.tolist() for part in again] == [[2, 4, 6], [1.0]]
+    record.forget()
+    assert record("double", double, torch.arange(2), torch.ones(1))[0].tolist() == [0, 2]
+    assert calls == [3, 3, 2]
