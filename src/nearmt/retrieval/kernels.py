@@ -66,8 +66,8 @@ def put_new(held, room, count, known, words, holder, entry, width, PLACES: tl.co
         place = start + tl.arange(0, PLACES)
         mine = tl.load(entry + number * width + place, mask=place < width, other=-1)
         before = tl.load(entry + number * width + place - 1, mask=(place > 0) & (place < width), other=-1)
-        # The first holder is nobody.
-        some = (mine >= 0) & (mine != before) & (owner > 0)
+        # The first holder is nobody. (As many numbers as places: some versions of Triton mistake one for a mask.)
+        some = (mine >= 0) & (mine != before) & (tl.zeros_like(mine) + owner > 0)
         word = known + owner * words + mine // 32
         bit = (tl.full((PLACES,), 1, tl.int32) << (mine % 32).to(tl.int32)).to(tl.int32)
         fresh = some & ((tl.load(word, mask=some, other=0) & bit) == 0)
