@@ -9,7 +9,7 @@ from threading import Barrier
 import torch
 from torch import Tensor
 
-from nearmt.recording import Pool, Recorder
+from nearmt.recording import Pool, Recorder, recorded_size
 
 
 class Owner:
@@ -81,3 +81,8 @@ def test_on_a_cpu_functions_are_called() -> None:
     record.forget()
     assert record("double", double, torch.arange(2), torch.ones(1))[0].tolist() == [0, 2]
     assert calls == [3, 3, 2]
+
+
+def test_recordings_come_in_few_sizes() -> None:
+    expected = [1, 4, 6, 8, 48, 64, 64, 128, 128, 192]
+    assert [recorded_size(count) for count in (1, 4, 5, 7, 48, 49, 64, 65, 128, 129)] == expected

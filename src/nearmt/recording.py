@@ -14,6 +14,14 @@ from torch import Tensor
 Function = Callable[..., tuple[Tensor, ...]]
 Kept = TypeVar("Kept")
 
+#: Sizes that are worth a recording of their own; beyond, multiples of the last.
+_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+
+
+def recorded_size(count: int) -> int:
+    """One of few sizes that is no smaller, so that few shapes are recorded."""
+    return next((size for size in _SIZES if size >= count), -(-count // _SIZES[-1]) * _SIZES[-1])
+
 
 def current(device: torch.device) -> AbstractContextManager[object]:
     """For a while kernels and recordings are those of this device; there may be several GPUs."""

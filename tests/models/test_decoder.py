@@ -81,15 +81,8 @@ def test_rows_are_those_of_their_prefixes(family: str, room: int, monkeypatch: p
         run.choose(still_open, rows_each=1 if time == 10 else 3)
 
 
-@every_family
-@pytest.mark.parametrize("room", [4, 64])
-@pytest.mark.parametrize("longest", [3, 8, 20])
-def test_sentences_take_the_places_of_others(
-    family: str, room: int, longest: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(decoder_state, "_ROOM", room)
-    hf: Any = tiny_model(family, 3)
-    model = Seq2SeqModel(hf)
+def with_others_following(model: Seq2SeqModel, hf: Any, longest: int) -> Run:
+    """A run in which sentences of another one take places; every step is that of the rows' prefixes."""
     run = Run(model, random_sources(3, count=3, longest=8), seed=1)
     newer = Run(model, random_sources(4, count=3, longest=longest), seed=2)
     newer.step()
@@ -99,6 +92,18 @@ def test_sentences_take_the_places_of_others(
         run.choose(list(dict.fromkeys(run.owner)), rows_each=2)
         if time in (2, 3, 9):
             run.replace({2: 1, 3: 1, 9: 0}[time], newer, {2: 2, 3: 0, 9: 1}[time])
+    return run
+
+
+@every_family
+@pytest.mark.parametrize("room", [4, 64])
+@pytest.mark.parametrize("longest", [3, 8, 20])
+def test_sentences_take_the_places_of_others(
+    family: str, room: int, longest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoder_state, "_ROOM", room)
+    hf: Any = tiny_model(family, 3)
+    run = with_others_following(Seq2SeqModel(hf), hf, longest)
     assert run.state.source_lengths == [len(run.sources[owner]) for owner in dict.fromkeys(run.owner)]
 
 

@@ -11,7 +11,7 @@ from nearmt.decoding import SearchConfig, beam_search
 from nearmt.methods.plain import PlainMethod
 from nearmt.models import Seq2SeqModel, graphs
 from nearmt.models.graphs import GraphedDecoder, GraphedState, Shape
-from tests.models.test_decoder import Run
+from tests.models.test_decoder import Run, with_others_following
 from tests.tiny import FAMILIES, random_sources, restless_model, tiny_model
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
@@ -48,16 +48,7 @@ def test_rows_are_those_of_their_prefixes(family: str, slots: int, monkeypatch: 
 @pytest.mark.parametrize("longest", [3, 8, 40])
 def test_sentences_take_the_seats_of_others(family: str, longest: int) -> None:
     hf: Any = tiny_model(family, 3)
-    model = staged(Seq2SeqModel(hf))
-    run = Run(model, random_sources(3, count=3, longest=8), seed=1)
-    newer = Run(model, random_sources(4, count=3, longest=longest), seed=2)
-    newer.step()
-    newer.choose([0, 1, 2], rows_each=2)
-    for time in range(14):
-        torch.testing.assert_close(run.step(), run.expected(hf), rtol=1e-4, atol=1e-4)
-        run.choose(list(dict.fromkeys(run.owner)), rows_each=2)
-        if time in (2, 3, 9):
-            run.replace({2: 1, 3: 1, 9: 0}[time], newer, {2: 2, 3: 0, 9: 1}[time])
+    run = with_others_following(staged(Seq2SeqModel(hf)), hf, longest)
     assert isinstance(run.state, GraphedState) and run.state.stage is not None
 
 

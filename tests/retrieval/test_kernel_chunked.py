@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import torch
 
+from nearmt import recording
 from nearmt.contracts import Origin
 from nearmt.recording import Pool
-from nearmt.retrieval import entry_cache, kernel_chunked
+from nearmt.retrieval import entry_cache
 from nearmt.retrieval.chunked import Chunked, ChunkPlan
 from nearmt.retrieval.entry_cache import EntryCache
-from nearmt.retrieval.kernel_chunked import KernelChunked, _rounded
+from nearmt.retrieval.kernel_chunked import KernelChunked
 from nearmt.retrieval.neighbour_cache import CacheConfig
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.schedule import EverySchedule, GeometricSchedule
@@ -139,7 +140,7 @@ def test_a_request_finds_nothing_of_the_one_before() -> None:
 
 def test_searches_come_in_few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some rows search in vain; their chunks are nobody's."""
-    monkeypatch.setattr(kernel_chunked, "_SENTENCES", (4,))
+    monkeypatch.setattr(recording, "_SIZES", (4,))
     store, caches = made_store(), Pool[EntryCache]()
     sizes: list[int] = []
     search = store.search
@@ -155,21 +156,6 @@ def test_searches_come_in_few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
         assert_same(mine.retrieve(query, times, sources), plain.retrieve(query, times, sources))
     assert sizes == [8, 8]
     assert mine.searches == plain.searches == [1] * 5
-
-
-def test_sizes_of_searches() -> None:
-    assert [_rounded(count) for count in (1, 4, 5, 7, 48, 49, 64, 65, 128, 129)] == [
-        1,
-        4,
-        6,
-        8,
-        48,
-        64,
-        64,
-        128,
-        128,
-        192,
-    ]
 
 
 SPECIAL: dict[str, dict[str, Any]] = {

@@ -22,12 +22,10 @@ from torch import Tensor
 
 from nearmt.models.decoder import StepDecoder
 from nearmt.models.decoder_state import DecoderState, Place, Slots, replace_sentences
-from nearmt.recording import Recording
+from nearmt.recording import Recording, recorded_size
 
 #: Slots of a sentence, and its source positions, come in multiples of these.
 _SLOTS, _POSITIONS = 128, 16
-#: So many sentences, so that few shapes are recorded; beyond, in multiples of the last.
-_SENTENCES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 #: The most of a device's memory that stages may hold.
 _SHARE = 1 / 8
 
@@ -49,9 +47,9 @@ class Shape(NamedTuple):
     @classmethod
     def of(cls, state: DecoderState) -> Shape:
         """A shape that holds a state and some steps more."""
-        sentences, slots = state.sentences, state.used + state.rows_each
+        slots = state.used + state.rows_each
         return cls(
-            next((size for size in _SENTENCES if size >= sentences), _rounded(sentences, _SENTENCES[-1])),
+            recorded_size(state.sentences),
             state.rows_each,
             _rounded(slots + slots // 4, _SLOTS),
             _rounded(state.width, _POSITIONS),

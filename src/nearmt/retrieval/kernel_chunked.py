@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Origin
-from nearmt.recording import Pool
+from nearmt.recording import Pool, recorded_size
 from nearmt.retrieval.chunked import ChunkPlan
 from nearmt.retrieval.entry_cache import EntryCache
 from nearmt.retrieval.retriever import Retrieved, filled_up
@@ -18,9 +18,6 @@ from nearmt.retrieval.rows import on_device
 from nearmt.retrieval.schedule import search_steps
 from nearmt.retrieval.source import EntrySource
 from nearmt.timing import timed
-
-#: So many sentences search at a time, so that few searches are recorded; beyond, in multiples of the last.
-_SENTENCES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 
 
 class KernelChunked:
@@ -58,7 +55,7 @@ class KernelChunked:
         rows = sources.count(sources[0])
         sentences, most = sources[::rows], max(self._plan.k, self._plan.cache_k)
         due = [place for place, sentence in enumerate(sentences) if times[place * rows] in self._due[sentence]]
-        query_BD = query_BD.to(self._device)
+        asking, query_BD = query_BD.device, query_BD.to(self._device)
         self._seed([sentences[place] for place in due])
         if len(due) < len(sentences):
             found = Retrieved.all_of(Origin.CACHE, self._recall(query_BD, sentences), most)
@@ -67,7 +64,7 @@ class KernelChunked:
         if due:
             due_rows = [place * rows + row for place in due for row in range(rows)]
             self._search(found, query_BD, due_rows, [sentences[place] for place in due])
-        return found
+        return found.to(asking)
 
     def reorder(self, row_B: Tensor) -> None:
         """Caches belong to sentences."""
@@ -115,7 +112,7 @@ class KernelChunked:
         holders = cache.holders(sentences)
         cache.make_room(holders, count // len(sentences) * plan.gather * plan.chunk)
         # Some more, which are nobody's and search for the first row, make few shapes of many.
-        spare = _rounded(len(sentences)) - len(sentences)
+        spare = recorded_size(len(sentences)) - len(sentences)
         holders += [0] * spare
         rows = rows + [0] * (spare * count // len(sentences))
         holder_S, row_R = on_device([*holders, *rows], self._device).split([len(holders), len(rows)])
@@ -123,7 +120,3 @@ class KernelChunked:
         entry_RK, distance_RK = cache.record(name, search, query_BD, row_R, holder_S)
         cache.count()
         found.put(row_R[:count], Origin.SEARCH, Neighbours(entry_RK[:count], distance_RK[:count]))
-
-
-def _rounded(count: int) -> int:
-    return next((size for size in _SENTENCES if size >= count), -(-count // _SENTENCES[-1]) * _SENTENCES[-1])

@@ -98,6 +98,21 @@ def log_of_sum(logits, vocabulary: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def p_knn(number, far, token, temperature, weight_of, WEIGHTED: tl.constexpr):
+    """Equation 2, n_j exp(-d_j / T) / sum_i n_i exp(-d_i / T), of each neighbour's token; zeros if there is none."""
+    there = number >= 0
+    score = tl.where(there, -far / temperature, float("-inf"))
+    if WEIGHTED:
+        times = tl.load(weight_of + number, mask=there, other=1.0)
+        score += tl.log(tl.where(times == 0.0, 1.0, times))
+    best = tl.max(score, axis=0)
+    weight = tl.where(there, tl.exp(score - tl.where(best > float("-inf"), best, 0.0)), 0.0)
+    weight = weight / tl.maximum(tl.sum(weight, axis=0), 1e-30)
+    # Neighbours with the same token add up.
+    return tl.sum(tl.where(token[:, None] == token[None, :], weight[None, :], 0.0), axis=1)
+
+
+@triton.jit
 def mix(
     logits,
     stride,
@@ -131,19 +146,9 @@ def mix(
     share = tl.where(searched, search_share, cache_share)
     if GUARDED:
         share *= tl.load(trust + row)
-    # p_kNN: n_j exp(-d_j / T) / sum_i n_i exp(-d_i / T)
-    score = tl.where(there, -far / temperature, float("-inf"))
-    if WEIGHTED:
-        times = tl.load(weight_of + number, mask=there, other=1.0)
-        score += tl.log(tl.where(times == 0.0, 1.0, times))
-    best = tl.max(score, axis=0)
-    some = best > float("-inf")
-    weight = tl.where(there, tl.exp(score - tl.where(some, best, 0.0)), 0.0)
-    weight = weight / tl.maximum(tl.sum(weight, axis=0), 1e-30)
     token = tl.load(token_of + number, mask=there, other=-1).to(tl.int64)
-    # Neighbours with the same token add up.
-    probability = tl.sum(tl.where(token[:, None] == token[None, :], weight[None, :], 0.0), axis=1)
-    share = tl.where(some, share, 0.0)
+    probability = p_knn(number, far, token, temperature, weight_of, WEIGHTED)
+    share = tl.where(tl.max(probability, axis=0) > 0.0, share, 0.0)
     spoken = there & (share * probability > 0.0)
     said = tl.load(logits + row * stride + token, mask=spoken, other=0.0)
     base = tl.log(1.0 - share) - log_of_sum(logits + row * stride, vocabulary, BLOCK)

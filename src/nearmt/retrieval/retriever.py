@@ -40,6 +40,10 @@ class Retrieved:
         asked_B = torch.full((len(found.entry_BK),), int(origin), device=found.entry_BK.device)
         return cls(asked_B, *filled_up(found, k))
 
+    def to(self, device: torch.device) -> Retrieved:
+        """The same, where a model on another device needs it."""
+        return Retrieved(self.asked_B.to(device), self.entry_BK.to(device), self.distance_BK.to(device))
+
     @property
     def origin_B(self) -> Tensor:
         """Origin of each row; one that has no neighbours keeps to the model."""
