@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,8 +73,8 @@ def test_batches_are_sorted_by_length_and_results_are_not(
     assert [unit.pair for unit in units] == pairs
     states, tokens = states_by_hand(tiny, pairs)
     for unit, state, target in zip(units, states, tokens, strict=True):
-        assert unit.tokens == target and unit.hidden_TH is not None
-        torch.testing.assert_close(unit.hidden_TH, state, rtol=1e-4, atol=1e-4)
+        assert unit.tokens == target and unit.key_TD is not None
+        torch.testing.assert_close(unit.key_TD, state, rtol=1e-4, atol=1e-4)
 
 
 def test_the_reduction_is_fitted_on_these_pairs(
@@ -187,10 +188,10 @@ def test_memory_is_bounded_by_the_block(
             taken += 1
             yield pair
 
-    def spy(model: TranslationModel, pairs: list[Pair], progress: object = None) -> Iterator[EncodedPair]:
+    def spy(model: TranslationModel, pairs: list[Pair], *others: Any) -> Iterator[EncodedPair]:
         blocks.append(len(pairs))
         ahead.append(taken - sum(blocks[2:]))  # the first two blocks are the fitting pairs
-        return encode_block(model, pairs)
+        return encode_block(model, pairs, *others)
 
     monkeypatch.setattr("nearmt.store.encode.encode_block", spy)  # for the reduction
     monkeypatch.setattr("nearmt.store.build.encode_block", spy)  # for the entries

@@ -26,7 +26,7 @@ def bleu(outputs: Sequence[str], references: Sequence[str]) -> float:
 def queries_of(model: TranslationModel, sources: Sequence[str], outputs: Sequence[str]) -> Tensor:
     """Decoder states before every token of these translations, [Q, H]: what a search of each step asks for."""
     pairs = [Pair(source, output) for source, output in zip(sources, outputs, strict=True)]
-    states = [unit.hidden_TH for unit in encode_block(model, pairs) if unit.hidden_TH is not None]
+    states = [unit.key_TD for unit in encode_block(model, pairs) if unit.key_TD is not None]
     hidden_QH = torch.cat(states) if states else torch.zeros(0, model.seq2seq.hidden_size)
     return hidden_QH[sample(len(hidden_QH), QUERIES).to(hidden_QH.device)]
 

@@ -111,9 +111,9 @@ class Seq2SeqModel:
         """
         with timed("model/force_decode"):
             inputs = self._forced_inputs(sources, targets)
-            key_BTH = self._probe.run_for_key(lambda: self._model(**inputs))
+            key_BTH = self._probe.run_for_key(lambda: self._model(**inputs)).float()
             first = len(self.prompt) - 1
-            return [key_BTH[b, first : first + len(target)].float() for b, target in enumerate(targets)]
+            return [key_BTH[b, first : first + len(target)] for b, target in enumerate(targets)]
 
     @torch.inference_mode()
     def teach(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[tuple[Tensor, Tensor]]:

@@ -102,13 +102,13 @@ def write_pairs(
     reduction = reduction.to(model.seq2seq.device)
     for block in blocks_of(writer.keep_common(pairs)):
         kept, keys, tokens, sources, too_long = [], [], [], [], 0
-        for unit in encode_block(model, block, _from(writer.pairs, progress)):
+        for unit in encode_block(model, block, reduction, _from(writer.pairs, progress)):
             kept.append(unit.pair)
             tokens.append(unit.tokens)
             sources.append(unit.source)
-            too_long += unit.hidden_TH is None
-            if unit.hidden_TH is not None:
-                keys.append(reduction.apply(unit.hidden_TH).cpu().numpy().astype(np.float16))
+            too_long += unit.key_TD is None
+            if unit.key_TD is not None:
+                keys.append(unit.key_TD.numpy())
         writer.append(kept, keys, tokens, sources, too_long)
 
 

@@ -220,11 +220,11 @@ def _encoded(model: TranslationModel, opened: Opened, pairs: list[Pair], progres
     tokens: list[list[int]] = [[] for _ in pairs]
     sources: list[list[int]] = [[] for _ in pairs]
     with timed("store/encode"):
-        units = encode_block(model, [pairs[place] for place in wanted], progress)
+        units = encode_block(model, [pairs[place] for place in wanted], reduction, progress)
         for place, unit in zip(wanted, units, strict=True):
             tokens[place], sources[place] = unit.tokens, unit.source
-            if unit.hidden_TH is not None:
-                keys.append(reduction.apply(unit.hidden_TH).cpu().numpy().astype(np.float16))
+            if unit.key_TD is not None:
+                keys.append(unit.key_TD.numpy())
     return Block(first, tokens, sources, np.concatenate(keys), mark_of(pairs))
 
 

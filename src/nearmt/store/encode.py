@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from nearmt.contracts import Pair
 from nearmt.datastore.pairs import blocks_of
 from nearmt.models import TranslationModel
-from nearmt.reduction import FittingSample
+from nearmt.reduction import FittingSample, Reduction
 
 #: Most source and target tokens, padding included, of one forward pass.
 BATCH_TOKENS = {"cpu": 4096, "cuda": 65_536}
@@ -18,20 +19,24 @@ BATCH_TOKENS = {"cpu": 4096, "cuda": 65_536}
 
 @dataclass
 class EncodedPair:
-    """A pair and its entries: T keys (states, not yet reduced) and T target tokens; none if it is too long."""
+    """A pair and its entries: T keys and T target tokens; none if it is too long."""
 
     pair: Pair
     source: list[int]
     tokens: list[int]
-    hidden_TH: Tensor | None = None
+    key_TD: Tensor | None = None
 
 
 def encode_block(
-    model: TranslationModel, pairs: list[Pair], progress: Callable[[int], None] | None = None
+    model: TranslationModel,
+    pairs: list[Pair],
+    reduction: Reduction | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Iterator[EncodedPair]:
     """Force-decode a block in batches of similar length; the results come in the order of the pairs.
 
-    `progress` is told after each batch how many pairs of the block are done.
+    Keys are the model's states, or, with a reduction, what a store keeps of them. `progress` is told after each
+    batch how many pairs of the block are done.
     """
     sources = [model.codec.source_ids(pair.source) for pair in pairs]
     targets = [model.codec.target_ids(pair.target) for pair in pairs]
@@ -46,12 +51,19 @@ def encode_block(
     done = len(pairs) - len(fitting)
     for batch in _batches(fitting, sources, encoded, BATCH_TOKENS.get(model.seq2seq.device.type, BATCH_TOKENS["cpu"])):
         states = model.seq2seq.force_decode([sources[n] for n in batch], [encoded[n].tokens for n in batch])
-        for number, hidden_TH in zip(batch, states, strict=True):
-            encoded[number].hidden_TH = hidden_TH
+        keys = states if reduction is None else _reduced(states, reduction)
+        for number, key_TD in zip(batch, keys, strict=True):
+            encoded[number].key_TD = key_TD
         done += len(batch)
         if progress:
             progress(done)
     yield from encoded
+
+
+def _reduced(states: list[Tensor], reduction: Reduction) -> list[Tensor]:
+    """Keys as they are stored, fp16 on the CPU: of a whole batch by one product and one copy."""
+    key_ND = reduction.apply(torch.cat(states)).half().cpu()
+    return list(key_ND.split([len(state_TH) for state_TH in states]))
 
 
 def fitting_sample(model: TranslationModel, pairs: Iterable[Pair]) -> FittingSample:
@@ -59,8 +71,8 @@ def fitting_sample(model: TranslationModel, pairs: Iterable[Pair]) -> FittingSam
     sample = FittingSample(model.seq2seq.hidden_size)
     for block in blocks_of(pairs):
         for unit in encode_block(model, block):
-            if unit.hidden_TH is not None:
-                sample.add(unit.hidden_TH)
+            if unit.key_TD is not None:
+                sample.add(unit.key_TD)
     return sample
 
 
