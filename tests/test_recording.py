@@ -68,7 +68,7 @@ def test_threads_do_not_share() -> None:
 
 
 def test_on_a_cpu_functions_are_called() -> None:
-    record, calls = Recorder(), list[int]()
+    record, calls = Recorder(torch.device("cpu")), list[int]()
 
     def double(number_X: Tensor, more_X: Tensor) -> tuple[Tensor, ...]:
         calls.append(len(number_X))

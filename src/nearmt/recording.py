@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -47,6 +48,16 @@ class Recording:
         return self._outputs
 
 
+@dataclass
+class _Known:
+    """A function: where it finds its inputs, what it gave at its first call and, from the second on, what it does."""
+
+    inputs: list[Tensor]
+    called: bool = False
+    outputs: tuple[Tensor, ...] = ()
+    recording: Recording | None = None
+
+
 class Recorder:
     """Calls functions of tensors whose work depends on nothing but the tensors' shapes.
 
@@ -54,43 +65,61 @@ class Recorder:
     if they are called twice. What they return is overwritten by the next call. On a CPU they are just called.
     """
 
-    def __init__(self) -> None:
-        #: What functions gave at their first calls.
-        self._first: dict[Hashable, tuple[Tensor, ...]] = {}
-        self._recordings: dict[Hashable, tuple[Recording, list[Tensor]]] = {}
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._known: dict[Hashable, _Known] = {}
         #: Wrong by now, but perhaps not done with what was asked of them last.
         self._retired: list[Recording] = []
         self._memory: Any = None
 
-    def __call__(self, name: Hashable, function: Function, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """`name` stands for the function and all that it depends on beside the tensors."""
-        if not inputs[0].is_cuda:
-            return function(*inputs)
-        key = name, tuple((part.shape, part.dtype) for part in inputs)
-        if key not in self._first:
-            found = self._first[key] = function(*inputs)
-            return found
-        if key not in self._recordings:
-            self._recordings[key] = self._record(function, inputs, self._first[key])
-        recording, mine = self._recordings[key]
-        for part, given in zip(mine, inputs, strict=True):
-            part.copy_(given)
-        return recording.replay()
+    def __call__(
+        self, name: Hashable, function: Function, *inputs: Tensor, sentences: int | None = None
+    ) -> tuple[Tensor, ...]:
+        """`name` stands for the function and all that it depends on beside the tensors, which may be on the host.
 
-    def _record(
-        self, function: Function, inputs: tuple[Tensor, ...], like: tuple[Tensor, ...]
-    ) -> tuple[Recording, list[Tensor]]:
-        if self._memory is None:
-            self._memory = torch.cuda.graph_pool_handle()
-        mine = [part.clone() for part in inputs]
-        recording = Recording(lambda: function(*mine), like, self._memory)
-        self._retired = []  # to record is to wait for all that was asked before
-        return recording, mine
+        Where inputs and outputs are about so many sentences, which stand side by side, others are added to make few
+        sizes of many; what is computed for them is left out.
+        """
+        if self._device.type != "cuda":
+            return function(*inputs)
+        many = None if sentences is None else recorded_size(sentences)
+        shapes = [_resized(part.shape, sentences, many) for part in inputs]
+        key = name, tuple((shape, part.dtype) for shape, part in zip(shapes, inputs, strict=True))
+        known = self._known.get(key)
+        if known is None:
+            mine = [
+                torch.zeros(shape, dtype=part.dtype, device=self._device)
+                for shape, part in zip(shapes, inputs, strict=True)
+            ]
+            known = self._known[key] = _Known(mine)
+        for part, given in zip(known.inputs, inputs, strict=True):
+            part[: len(given)].copy_(given, non_blocking=True)
+        return tuple(part[: _resized(part.shape, many, sentences)[0]] for part in self._done(known, function))
+
+    def _done(self, known: _Known, function: Function) -> tuple[Tensor, ...]:
+        if not known.called:
+            known.outputs, known.called = function(*known.inputs), True
+            return known.outputs
+        if known.recording is None:
+            if self._memory is None:
+                self._memory = torch.cuda.graph_pool_handle()
+            known.recording = Recording(lambda: function(*known.inputs), known.outputs, self._memory)
+            self._retired = []  # to record is to wait for all that was asked before
+        return known.recording.replay()
 
     def forget(self) -> None:
         """Memory has moved: what was recorded is wrong."""
-        self._retired += [recording for recording, _ in self._recordings.values()]
-        self._recordings = {}
+        for known in self._known.values():
+            if known.recording is not None:
+                self._retired.append(known.recording)
+                known.recording = None
+
+
+def _resized(shape: torch.Size, sentences: int | None, wanted: int | None) -> torch.Size:
+    """The shape of what is about so many sentences if they were as many as wanted."""
+    if sentences is None or wanted is None:
+        return shape
+    return torch.Size([shape[0] // sentences * wanted, *shape[1:]])
 
 
 class Pool(Generic[Kept]):

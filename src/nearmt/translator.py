@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, overload
 
 from nearmt import __version__
@@ -134,13 +134,9 @@ class Translator:
 
     def _pieces(self, number: int, unit: str) -> Iterator[Piece]:
         codec = self.model.codec
-
-        def count(text: str) -> int:
-            return len(codec.source_ids(text))
-
-        for text in split_to_fit(unit, count, self.model.seq2seq.positions):
-            ids = codec.source_ids(text)
-            yield Piece(number, ids, codec.source_length(ids))
+        ids_of = cache(codec.source_ids)
+        for text in split_to_fit(unit, lambda text: len(ids_of(text)), self.model.seq2seq.positions):
+            yield Piece(number, ids_of(text), codec.source_length(ids_of(text)))
 
     def _runs(self, pieces: list[Piece], explain: bool) -> list[list[int]]:
         """Places of pieces that one search takes, in its order: batches of similar length, unless the batch matters.

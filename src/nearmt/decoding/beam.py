@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -11,11 +11,11 @@ from torch import Tensor
 
 from nearmt.config import Config, option
 from nearmt.contracts import Method, MethodState, Scores, Step
-from nearmt.decoding.candidates import best_candidates
+from nearmt.decoding.candidates import recorded_best
 from nearmt.decoding.hypothesis import Candidate, Hypothesis, SentenceBeam, StepTrace
 from nearmt.decoding.state import Array, Chosen, SearchState
 from nearmt.models import Seq2SeqModel
-from nearmt.recording import current
+from nearmt.recording import Recorder, current
 from nearmt.timing import timed
 
 
@@ -94,9 +94,13 @@ class _Search:
     beams: list[SentenceBeam]
     trace: bool
     groups: list[list[int]]
+    record: Recorder = field(init=False)
     #: Sentences that have taken their first step, encoded together, and wait for places; the first `taken` have them.
     waiting: SearchState | None = None
     taken: int = 0
+
+    def __post_init__(self) -> None:
+        self.record = self.model.recorders.take(self, self.model, lambda: Recorder(self.model.device))
 
     def run(self) -> None:
         while self.groups:  # one turn is enough, unless all of a group are done at their first step
@@ -164,7 +168,7 @@ class _Search:
     def _decide(self, state: SearchState, scores: Scores, tracer: Tracer | None) -> tuple[Chosen, list[list[int]]]:
         """The best continuations of each sentence [S, K], and the ranks of those with which it goes on, if it does."""
         beams = [self.beams[sentence] for sentence in state.sentences]
-        best_SK = _best_continuations(state, beams[0], scores)
+        best_SK = self._best_continuations(state, beams[0], scores)
 
         def finish(candidate: Candidate, score: float, truncated: bool) -> Hypothesis:
             tokens = [*state.tokens(candidate.row), candidate.token]
@@ -182,6 +186,14 @@ class _Search:
                 candidates = best_SK.at(place).candidates()
                 ranks_S[place] = beams[place].advance(candidates, lengths[place], times[place], finish)
         return best_SK, ranks_S
+
+    def _best_continuations(self, state: SearchState, beam: SentenceBeam, scores: Scores) -> Chosen:
+        """Per open sentence its best, best first, [S, K]: enough that a full beam goes on even if all others end."""
+        with timed("beam/top"):
+            keep = max(2, 1 + len(beam.eos_ids)) * beam.size
+            found_S3K = recorded_best(self.record, scores, state.score_B, len(state.sentences), keep)
+            # What goes on is decided on the host: one transfer, for which the program waits.
+            return Chosen(*found_S3K.cpu().numpy().transpose(1, 0, 2))
 
 
 def _constrain(model: Seq2SeqModel, state: SearchState, beams: list[SentenceBeam], scores: Scores) -> Scores:
@@ -212,12 +224,3 @@ def _eventful(beams: list[SentenceBeam], best_SK: Chosen, ends_SK: Array, rank_S
     beaten_S = leader_S / norm_S <= np.array([beam.bar for beam in beams])
     eventful_S: Array = ends_SK[:, :size].any(axis=1) | few_S | at_limit_S | beaten_S
     return eventful_S
-
-
-def _best_continuations(state: SearchState, beam: SentenceBeam, scores: Scores) -> Chosen:
-    """Per open sentence its best, best first, [S, K]: enough that a full beam goes on even if all others end."""
-    with timed("beam/top"):
-        keep = max(2, 1 + len(beam.eos_ids)) * beam.size
-        found = best_candidates(scores, state.score_B, len(state.sentences), keep)
-        # What goes on is decided on the host: one transfer, for which the program waits. Doubles hold all exactly.
-        return Chosen(*torch.stack([part_SK.double() for part_SK in found]).cpu().numpy())

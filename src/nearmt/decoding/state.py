@@ -54,12 +54,14 @@ class SearchState:
     @property
     def sources(self) -> list[int]:
         """The sentence of each row."""
-        return [sentence for sentence in self.sentences for _ in range(self.rows_each)]
+        each = range(self.rows_each)
+        return [sentence for sentence in self.sentences for _ in each]
 
     @property
     def times(self) -> list[int]:
         """The step of each row."""
-        return [time for time in self.time_S.tolist() for _ in range(self.rows_each)]
+        each = range(self.rows_each)
+        return [time for time in self.time_S.tolist() for _ in each]
 
     @property
     def length_S(self) -> Array:
@@ -69,12 +71,14 @@ class SearchState:
 
     def rows_of(self, places: list[int]) -> list[int]:
         """The rows of the sentences in these places."""
-        return [place * self.rows_each + row for place in places for row in range(self.rows_each)]
+        each = self.rows_each
+        return [place * each + row for place in places for row in range(each)]
 
     def tokens(self, row: int) -> list[int]:
         """What a row has said so far, without the prompt."""
         end = int(self.length_S[row // self.rows_each])
-        return [int(token) for token in self.said_BT[row, self.prompt : end]]
+        said: list[int] = self.said_BT[row, self.prompt : end].tolist()
+        return said
 
     def advance(self, chosen_B: Chosen, kept: list[int], traces: Sequence[tuple[StepTrace, ...]]) -> None:
         """Continue with these, of the sentences in these places: the one place where rows move."""
@@ -99,9 +103,9 @@ class SearchState:
         with timed("beam/replace"):
             self.decoder.replace(places, newer.decoder, chosen)
             rows, newer_rows = self.rows_of(places), newer.rows_of(chosen)
-            row_R = torch.tensor(rows).to(self.score_B.device, non_blocking=True)
-            newer_R = torch.tensor(newer_rows).to(self.score_B.device, non_blocking=True)
-            self.newest_BT[row_R], self.score_B[row_R] = newer.newest_BT[newer_R], newer.score_B[newer_R]
+            row_R, newer_R = torch.tensor([rows, newer_rows]).to(self.score_B.device, non_blocking=True)
+            self.newest_BT.index_copy_(0, row_R, newer.newest_BT.index_select(0, newer_R))
+            self.score_B.index_copy_(0, row_R, newer.score_B.index_select(0, newer_R))
             self.said_BT[rows, : newer.said_BT.shape[1]] = newer.said_BT[newer_rows]
             self.time_S[places] = newer.time_S[chosen]
             for place, sentence in zip(places, chosen, strict=True):

@@ -33,6 +33,11 @@ class GatheredKeys(NamedTuple):
         """As all kernels take them."""
         return self.key_ND, self.more_MD, len(self.key_ND), self.key_ND.stride(0)
 
+    @property
+    def more(self) -> bool:
+        """Whether any came later."""
+        return len(self.more_MD) > 0
+
 
 @dataclass(frozen=True, eq=False)
 class GatheredEntries:
@@ -60,7 +65,7 @@ def nearest_of(query_BD: Tensor, keys: GatheredKeys, candidate_BX: Tensor, k: in
     distance_BK = torch.empty(rows, k, device=query_BD.device)
     nearest[(rows,)](
         query_BD, *keys.arguments(), candidate_BX.contiguous(), width, entry_BK, distance_BK, k, columns,
-        query_BD.stride(0), PLACES=power_of_two(max(width, k)), COLUMNS=COLUMNS,
+        query_BD.stride(0), PLACES=power_of_two(max(width, k)), COLUMNS=COLUMNS, MORE=keys.more,
     )  # fmt: skip
     return Neighbours(entry_BK, distance_BK)
 

@@ -1,6 +1,7 @@
 """Kernels for GPUs, in Triton: what would take many launches, and room for what is looked at once, in one.
 
 Keys are read where they are: entry n is row n of `key`, or row n - size of `more` if there are no more than `size`.
+`MORE` says whether there are any such.
 """
 
 # Triton compiles this source: its arguments are pointers and numbers of its own, for which there are no types.
@@ -10,17 +11,28 @@ import triton.language as tl
 
 
 @triton.jit
-def keys_of(key, more, size, stride, entry, column, wanted):
+def keys_of(key, more, size, stride, entry, column, wanted, MORE: tl.constexpr):
     """Some columns of the keys of some entries, [X, E]; zeros where they are not wanted."""
-    first = entry < size
-    near = tl.load(key + entry[:, None] * stride + column[None, :], mask=wanted & first[:, None], other=0.0)
-    far = tl.load(more + (entry - size)[:, None] * stride + column[None, :], mask=wanted & ~first[:, None], other=0.0)
-    return near.to(tl.float32) + far.to(tl.float32)
+    first = entry[:, None] < size
+    found = tl.load(key + entry[:, None] * stride + column[None, :], mask=wanted & first, other=0.0).to(tl.float32)
+    if MORE:
+        later = tl.load(more + (entry - size)[:, None] * stride + column[None, :], mask=wanted & ~first, other=0.0)
+        found += later.to(tl.float32)
+    return found
 
 
 @triton.jit
 def squared_distances(
-    query, key, more, size, stride, entry, columns: tl.constexpr, PLACES: tl.constexpr, COLUMNS: tl.constexpr
+    query,
+    key,
+    more,
+    size,
+    stride,
+    entry,
+    columns: tl.constexpr,
+    PLACES: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    MORE: tl.constexpr,
 ):
     """Squared distances of one query to entries [PLACES], by differences; infinite for entry -1, and where they would
     be no numbers, which have no order."""
@@ -30,7 +42,7 @@ def squared_distances(
         column = start + tl.arange(0, COLUMNS)
         inside = column < columns
         at = tl.load(query + column, mask=inside, other=0.0)
-        to = keys_of(key, more, size, stride, entry, column, there[:, None] & inside[None, :])
+        to = keys_of(key, more, size, stride, entry, column, there[:, None] & inside[None, :], MORE)
         difference = to - at[None, :]
         total += tl.sum(difference * difference, axis=1)
     return tl.where(there & (total < float("inf")), total, float("inf"))
@@ -52,12 +64,15 @@ def nearest(
     query_stride,
     PLACES: tl.constexpr,
     COLUMNS: tl.constexpr,
+    MORE: tl.constexpr,
 ):
     """The k nearest of a row's candidates [width]: nearest first, equals in the order of entries."""
     row = tl.program_id(0).to(tl.int64)
     place = tl.arange(0, PLACES)
     entry = tl.load(candidate + row * width + place, mask=place < width, other=-1)
-    squared = squared_distances(query + row * query_stride, key, more, size, stride, entry, columns, PLACES, COLUMNS)
+    squared = squared_distances(
+        query + row * query_stride, key, more, size, stride, entry, columns, PLACES, COLUMNS, MORE
+    )
     # As many places as come before it.
     nearer = squared[None, :] < squared[:, None]
     alike = squared[None, :] == squared[:, None]
@@ -84,13 +99,14 @@ def in_pieces(
     columns: tl.constexpr,
     PLACES: tl.constexpr,
     COLUMNS: tl.constexpr,
+    MORE: tl.constexpr,
 ):
     """The entries of one of the pieces that a row probes, and their squared distances, side by side."""
     row, probe = tl.program_id(0).to(tl.int64), tl.program_id(1)
     place = tl.arange(0, PLACES)
     number = tl.load(piece + row * probes + probe)
     found = tl.load(member + number * PLACES + place).to(tl.int64)
-    distances = squared_distances(query + row * columns, key, more, size, stride, found, columns, PLACES, COLUMNS)
+    distances = squared_distances(query + row * columns, key, more, size, stride, found, columns, PLACES, COLUMNS, MORE)
     at = (row * probes + probe) * PLACES + place
     tl.store(entry + at, found)
     tl.store(squared + at, distances)

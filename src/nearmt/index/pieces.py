@@ -92,7 +92,7 @@ class PieceIndex:
         squared_BX = torch.empty(rows, probes * PIECE, device=query_BD.device)
         in_pieces[(rows, probes)](
             query_BD, *self._keys.arguments(), member_LX, piece_BP, probes, entry_BX, squared_BX,
-            query_BD.shape[1], PLACES=PIECE, COLUMNS=COLUMNS,
+            query_BD.shape[1], PLACES=PIECE, COLUMNS=COLUMNS, MORE=self._keys.more,
         )  # fmt: skip
         return entry_BX, squared_BX
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -16,19 +16,22 @@ from nearmt.retrieval.distribution import mix
 from nearmt.retrieval.retriever import Retriever
 from nearmt.retrieval.source import EntrySource
 
+#: Of sentences that begin: how much of their share the neighbours of each get.
+Trust = Callable[[list[int]], list[float]]
+
 
 class RetrievingState:
     """One request: step in, scores out; keeps the evidence of every step if asked to."""
 
     def __init__(
-        self, store: EntrySource, retriever: Retriever, mixer: Mixer, trust: list[float] | None, trace: bool
+        self, store: EntrySource, retriever: Retriever, mixer: Mixer, trust: Trust | None, trace: bool
     ) -> None:
         #: Names the entries of the evidence.
         self.store = store
         self._retriever, self._mixer = retriever, mixer
-        #: Of each sentence: how much of their share its neighbours get; None for all of it.
         self._trust = trust
-        self._latest: tuple[list[int], Tensor] | None = None
+        self._trusted: dict[int, float] = {}
+        self._latest: tuple[list[int], Tensor | None] | None = None
         self.evidence: list[Evidence] | None = [] if trace else None
 
     @property
@@ -64,9 +67,15 @@ class RetrievingState:
             return None
         # Sentences come and go seldom.
         if self._latest is None or self._latest[0] != step.sources:
-            trust_B = torch.tensor([self._trust[source] for source in step.sources])
-            self._latest = step.sources, trust_B.to(step.logits_BV.device, non_blocking=True)
+            self._latest = step.sources, self._trust_in(step.sources, step.logits_BV.device)
         return self._latest[1]
+
+    def _trust_in(self, sources: list[int], device: torch.device) -> Tensor | None:
+        assert self._trust is not None
+        if new := [source for source in dict.fromkeys(sources) if source not in self._trusted]:
+            self._trusted.update(zip(new, self._trust(new), strict=True))
+        shares = [self._trusted[source] for source in sources]
+        return None if min(shares) == 1.0 else torch.tensor(shares).to(device, non_blocking=True)
 
     def reorder(self, row_B: Tensor) -> None:
         self._retriever.reorder(row_B)
@@ -105,10 +114,11 @@ class RetrievingMethod:
         # Whatever is added meanwhile, a request sees one state of the store.
         store = self.store.snapshot()
         retriever = self.retriever(store, source_lengths, max_steps, sources)
-        trust = store.trust_each(sources, self.mixer.trusted) if self.guard and sources else None
-        if trust is not None and all(share == 1.0 for share in trust):
-            trust = None
-        return RetrievingState(store, retriever, self.mixer, trust, trace)
+
+        def trust(sentences: list[int]) -> list[float]:
+            return store.trust_each([sources[sentence] for sentence in sentences], self.mixer.trusted)
+
+        return RetrievingState(store, retriever, self.mixer, trust if self.guard and sources else None, trace)
 
     def signature(self) -> str:
         return f"method:{self.name}|datastore:{self.store.identity}|{self.settings()}"

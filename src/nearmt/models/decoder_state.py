@@ -194,7 +194,7 @@ class DecoderState:
     def _leave(self, kept: Sequence[int]) -> None:
         """All but these sentences leave; `ancestor_SRX` follows with the rows."""
         assert self.own is not None and self.source is not None
-        kept_S, kept_G = _numbers(self, kept)
+        (kept_S,), (kept_G,) = _numbers(self, [kept])
         self.own, self.source = self.own.kept(kept_G), self.source.kept(kept_G)
         self.mask_SF = self.mask_SF.index_select(0, kept_S)
         self.position_S = self.position_S.index_select(0, kept_S)
@@ -246,23 +246,22 @@ class Seats(Protocol):
 def replace_sentences(seats: Seats, places: Sequence[int], newer: DecoderState, chosen: Sequence[int]) -> None:
     """Sentences of a newer state, for which there is room, take some places; what was there is not looked at."""
     assert seats.own and seats.source and newer.own and newer.source
-    (place_S, place_G), (chosen_S, chosen_G) = _numbers(seats, places), _numbers(newer, chosen)
+    (place_S, chosen_S), (place_G, chosen_G) = _numbers(seats, [places, chosen])
     seats.source.replace(place_G, newer.source.kept(chosen_G), newer.width)
     seats.own.replace(place_G, newer.own.kept(chosen_G), newer.used)
-    seats.mask_SF[place_S] = _fitted(newer.mask_SF[chosen_S, : newer.width], seats.mask_SF)
-    seats.ancestor_SRX[place_S] = _fitted(newer.ancestor_SRX[chosen_S, :, : newer.used], seats.ancestor_SRX)
-    seats.position_SX[place_S] = _fitted(newer.position_SX[chosen_S, : newer.used], seats.position_SX)
-    seats.position_S[place_S] = newer.position_S[chosen_S]
+    for mine, theirs, count in (
+        (seats.mask_SF, newer.mask_SF, newer.width),
+        (seats.ancestor_SRX, newer.ancestor_SRX, newer.used),
+        (seats.position_SX, newer.position_SX, newer.used),
+    ):
+        mine.index_fill_(0, place_S, 0)  # what lies behind
+        mine[..., :count].index_copy_(0, place_S, theirs[..., :count].index_select(0, chosen_S))
+    seats.position_S.index_copy_(0, place_S, newer.position_S.index_select(0, chosen_S))
 
 
-def _numbers(seats: Seats, sentences: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Places of sentences [S], and of their keys and values [S * A]."""
+def _numbers(seats: Seats, sentences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Lists of sentences as numbers [N, S], and those of their keys and values [N, S * A]."""
     assert seats.source is not None
     device, heads = seats.mask_SF.device, seats.source.groups // len(seats.mask_SF)
-    sentence_S = torch.tensor(sentences).to(device, non_blocking=True)
-    return sentence_S, (sentence_S[:, None] * heads + torch.arange(heads, device=device)).flatten()
-
-
-def _fitted(part: Tensor, whole: Tensor) -> Tensor:
-    """Filled up with zeros to the last size of the whole."""
-    return pad(part, (0, whole.shape[-1] - part.shape[-1]))
+    number_NS = torch.tensor(sentences).to(device, non_blocking=True)
+    return number_NS, (number_NS[..., None] * heads + torch.arange(heads, device=device)).flatten(1)

@@ -20,6 +20,7 @@ from nearmt.models.families import family_of
 from nearmt.models.graphs import GraphedDecoder, GraphedState
 from nearmt.models.precision import apply_precision
 from nearmt.models.probe import KeyProbe
+from nearmt.recording import Pool, Recorder
 from nearmt.timing import timed
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Seq2SeqModel:
             torch.backends.cuda.enable_cudnn_sdp(False)
         self.family: Family = family_of(model)
         self.key_layer, self.precision = key_layer, precision
+        #: What searches on a GPU leave to those that follow.
+        self.recorders = Pool[Recorder]()
         model.eval().requires_grad_(False)
         joined = JoinedLinears(self.family.decoder(model).layers)
         for part in (model, joined):

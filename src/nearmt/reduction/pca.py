@@ -59,11 +59,16 @@ class Reduction:
         digest.update(self.component_HD.cpu().numpy().tobytes())
         return digest.hexdigest()[:16]
 
+    @cached_property
+    def _offset_D(self) -> Tensor:
+        """What the mean takes away from every key."""
+        return -(self.mean_H @ self.component_HD)
+
     def apply(self, hidden_BH: Tensor) -> Tensor:
         """Keys [B, D] of states [B, H]."""
         if not self.fitted:
             return hidden_BH
-        return (hidden_BH - self.mean_H) @ self.component_HD
+        return torch.addmm(self._offset_D, hidden_BH, self.component_HD)
 
     def to(self, device: torch.device) -> Reduction:
         if self.mean_H.device == device:

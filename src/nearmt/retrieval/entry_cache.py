@@ -9,6 +9,7 @@ Shapes: U holders, M places, S sentences, R rows of each, X entries.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from torch import Tensor
 from nearmt.index.gathered import COLUMNS, GatheredEntries, nearest_of, power_of_two
 from nearmt.recording import Recorder
 from nearmt.retrieval.neighbour_cache import nominees
+from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.rows import on_device
 
 # Places are added by so many at a time, and holders.
@@ -26,14 +28,34 @@ _COMPARED, _PUT = 64, 1024
 _FEWEST_ROWS = 16
 
 
+class Desk(NamedTuple):
+    """Where the queries of a step and what is found for them lie, for those who record how that is done.
+
+    There is a row more than queries: what is found for nobody goes there.
+    """
+
+    query_PD: Tensor
+    found: Retrieved
+
+    @classmethod
+    def blank(cls, rows: int, columns: int, k: int, device: torch.device) -> Desk:
+        return cls(torch.zeros(rows + 1, columns, device=device), Retrieved.nothing(rows + 1, k, device))
+
+    @property
+    def nobody(self) -> int:
+        """The row that is no query's."""
+        return len(self.query_PD) - 1
+
+
 class EntryCache:
     """The caches of one request at a time. The first holder is nobody, and holds nothing."""
 
     def __init__(self, gathered: GatheredEntries) -> None:
         self.gathered = gathered
         #: What was recorded reads and writes these caches.
-        self.record = Recorder()
-        device = gathered.token_N.device
+        self.device = device = gathered.token_N.device
+        self.record = Recorder(device)
+        self._desks: dict[tuple[int, int], Desk] = {}
         self._held_UM = torch.full((_HOLDERS, _ROOM), -1, device=device)
         self._count_U = torch.zeros(_HOLDERS, dtype=torch.long, device=device)
         #: A bit for each entry of the datastore that a holder has.
@@ -52,6 +74,12 @@ class EntryCache:
         self._counted: Arriving | None = None
         self._holder_of: dict[int, int] = {}
         self._free = list(range(1, len(self._count_U)))
+
+    def desk(self, rows: int, k: int) -> Desk:
+        """For so many queries and k neighbours of each; always the same."""
+        if (rows, k) not in self._desks:
+            self._desks[rows, k] = Desk.blank(rows, self.gathered.keys.key_ND.shape[1], k, self.device)
+        return self._desks[rows, k]
 
     def holders(self, sentences: Sequence[int]) -> list[int]:
         """Who holds what these sentences have."""
@@ -91,7 +119,7 @@ class EntryCache:
         """These sentences are done."""
         gone = [self._holder_of.pop(sentence) for sentence in sentences if sentence in self._holder_of]
         if gone:
-            gone_G = on_device(gone, self._count_U.device)
+            gone_G = on_device(gone, self.device)
             self._held_UM.index_fill_(0, gone_G, -1)
             self._count_U.index_fill_(0, gone_G, 0)
             self._known_UW.index_fill_(0, gone_G, 0)
@@ -115,6 +143,7 @@ class EntryCache:
             query_BE, *keys.arguments(), self._held_UM, self._held_UM.shape[1], self._count_U, holder_S,
             near_BM, width, rows // sentences, query_BE.stride(0), columns=query_BE.shape[1],
             ROWS=max(_FEWEST_ROWS, power_of_two(rows // sentences)), PLACES=_COMPARED, COLUMNS=COLUMNS,
+            MORE=keys.more,
         )  # fmt: skip
         place_BX = near_BM.topk(min(nominees(k), width), dim=1, largest=False, sorted=False).indices
         place_SX = place_BX.view(sentences, -1)

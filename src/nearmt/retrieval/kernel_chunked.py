@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Origin
 from nearmt.recording import Pool, recorded_size
 from nearmt.retrieval.chunked import ChunkPlan
-from nearmt.retrieval.entry_cache import EntryCache
-from nearmt.retrieval.retriever import Retrieved, filled_up
+from nearmt.retrieval.entry_cache import Desk, EntryCache
+from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.rows import on_device
 from nearmt.retrieval.schedule import search_steps
 from nearmt.retrieval.source import EntrySource
@@ -35,7 +36,6 @@ class KernelChunked:
         gathered = store.gathered
         assert gathered is not None
         self._store, self._plan, self._sources = store, plan, sources
-        self._device = gathered.token_N.device
         self._due = [search_steps(plan.schedule, length, max_steps) for length in source_lengths]
         self._cache = caches.take(self, gathered, lambda: EntryCache(gathered))
         self._cache.reset()
@@ -52,19 +52,18 @@ class KernelChunked:
         return store.gathered is not None and store.gathered.steady and usual and not special
 
     def retrieve(self, query_BD: Tensor, times: list[int], sources: list[int]) -> Retrieved:
-        rows = sources.count(sources[0])
+        count, rows = len(sources), sources.count(sources[0])
         sentences, most = sources[::rows], max(self._plan.k, self._plan.cache_k)
         due = [place for place, sentence in enumerate(sentences) if times[place * rows] in self._due[sentence]]
-        asking, query_BD = query_BD.device, query_BD.to(self._device)
+        desk = self._cache.desk(recorded_size(len(sentences)) * rows, most)
+        desk.query_PD[:count].copy_(query_BD)
         self._seed([sentences[place] for place in due])
         if len(due) < len(sentences):
-            found = Retrieved.all_of(Origin.CACHE, self._recall(query_BD, sentences), most)
-        else:
-            found = Retrieved.nothing(len(sources), most, self._device)
+            self._recall(desk, sentences, rows)
         if due:
             due_rows = [place * rows + row for place in due for row in range(rows)]
-            self._search(found, query_BD, due_rows, [sentences[place] for place in due])
-        return found.to(asking)
+            self._search(desk, due_rows, [sentences[place] for place in due])
+        return desk.found.first(count).to(query_BD.device)
 
     def reorder(self, row_B: Tensor) -> None:
         """Caches belong to sentences."""
@@ -79,44 +78,46 @@ class KernelChunked:
             entry_SX = self._store.similar_each([self._sources[sentence] for sentence in first], self._plan.seeds)
             holders = self._cache.holders(first)
             self._cache.make_room(holders, entry_SX.shape[1])
-            self._cache.add(on_device(holders, self._device), entry_SX)
+            self._cache.add(on_device(holders, self._cache.device), entry_SX)
             self._seeded.update(first)
 
-    def _recall(self, query_BD: Tensor, sentences: list[int]) -> Neighbours:
+    def _recall(self, desk: Desk, sentences: list[int], rows: int) -> None:
         """The neighbours of all rows among what earlier searches brought."""
         k, columns, cache = self._plan.cache_k, self._plan.cache.columns, self._cache
         with timed("cache/search"):
             holders = cache.holders(sentences)
             if self._latest is None or self._latest[0] != holders:
-                self._latest = holders, on_device(holders, self._device)
+                self._latest = holders, on_device(holders, cache.device)
             width = cache.width(holders)
 
-            def recall(query_BD: Tensor, holder_S: Tensor) -> tuple[Tensor, ...]:
-                return cache.nearest(query_BD[:, :columns], holder_S, width, k)
+            def recall(holder_S: Tensor) -> tuple[Tensor, ...]:
+                every = slice(0, len(holder_S) * rows)
+                found = cache.nearest(desk.query_PD[every, :columns], holder_S, width, k)
+                desk.found.put(every, Origin.CACHE, Neighbours(*found))
+                return ()
 
-            return Neighbours(*cache.record(("recall", k, columns, width), recall, query_BD, self._latest[1]))
+            name = "recall", k, columns, width, desk.nobody
+            cache.record(name, recall, self._latest[1], sentences=len(sentences))
 
-    def _search(self, found: Retrieved, query_BD: Tensor, rows: list[int], sentences: list[int]) -> None:
+    def _search(self, desk: Desk, rows: list[int], sentences: list[int]) -> None:
         """The k nearest entries of some rows are found. The chunks that begin with them are kept for later steps."""
-        plan, store, cache, count = self._plan, self._store, self._cache, len(rows)
+        plan, store, cache, each = self._plan, self._store, self._cache, len(rows) // len(sentences)
         for sentence in sentences:
             self.searches[sentence] += 1
-        most, width = max(plan.k, plan.gather), found.entry_BK.shape[1]
+        # Some more, which are nobody's, make few shapes of many.
+        size, most = recorded_size(len(sentences)), max(plan.k, plan.gather)
 
-        def search(query_BD: Tensor, row_R: Tensor, holder_S: Tensor) -> tuple[Tensor, ...]:
-            wide = store.search(query_BD.index_select(0, row_R), most)
+        def search(number_X: Tensor) -> tuple[Tensor, ...]:
+            holder_S, row_R = number_X.split([size, size * each])
+            wide = store.search(desk.query_PD.index_select(0, row_R), most)
             chunk_RGC = store.chunks(wide.entry_BK[:, : plan.gather], plan.chunk)
-            cache.add(holder_S, chunk_RGC.view(len(holder_S), -1))
-            return filled_up(Neighbours(wide.entry_BK[:, : plan.k], wide.distance_BK[:, : plan.k]), width)
+            cache.add(holder_S, chunk_RGC.view(size, -1))
+            desk.found.put(row_R, Origin.SEARCH, Neighbours(wide.entry_BK[:, : plan.k], wide.distance_BK[:, : plan.k]))
+            return ()
 
-        holders = cache.holders(sentences)
-        cache.make_room(holders, count // len(sentences) * plan.gather * plan.chunk)
-        # Some more, which are nobody's and search for the first row, make few shapes of many.
-        spare = recorded_size(len(sentences)) - len(sentences)
-        holders += [0] * spare
-        rows = rows + [0] * (spare * count // len(sentences))
-        holder_S, row_R = on_device([*holders, *rows], self._device).split([len(holders), len(rows)])
-        name = "search", plan.k, plan.gather, plan.chunk, width
-        entry_RK, distance_RK = cache.record(name, search, query_BD, row_R, holder_S)
+        holders, spare = cache.holders(sentences), size - len(sentences)
+        cache.make_room(holders, each * plan.gather * plan.chunk)
+        numbers = [*holders, *[0] * spare, *rows, *[desk.nobody] * (spare * each)]
+        name = "search", plan.k, plan.gather, plan.chunk, size, desk.nobody
+        cache.record(name, search, torch.tensor(numbers))
         cache.count()
-        found.put(row_R[:count], Origin.SEARCH, Neighbours(entry_RK[:count], distance_RK[:count]))

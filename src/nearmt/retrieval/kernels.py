@@ -27,6 +27,7 @@ def compare(
     ROWS: tl.constexpr,
     PLACES: tl.constexpr,
     COLUMNS: tl.constexpr,
+    MORE: tl.constexpr,
 ):
     """|k|^2 - 2 q k of the rows of a sentence and some of the entries that it holds; infinite where it holds none."""
     sentence = tl.program_id(0).to(tl.int64)
@@ -38,17 +39,19 @@ def compare(
     at_row = sentence * rows + row
     product = tl.zeros((ROWS, PLACES), tl.float32)
     length = tl.zeros((PLACES,), tl.float32)
-    for start in range(0, columns, COLUMNS):
-        column = start + tl.arange(0, COLUMNS)
-        inside = column < columns
-        at = tl.load(
-            query + at_row[:, None] * query_stride + column[None, :],
-            mask=(row < rows)[:, None] & inside[None, :],
-            other=0.0,
-        )
-        to = keys_of(key, more, size, stride, entry, column, there[:, None] & inside[None, :])
-        length += tl.sum(to * to, axis=1)
-        product = tl.dot(at, tl.trans(to), product, input_precision="tf32")
+    # Sentences hold unequally many: most of what is not there is not looked at.
+    if tl.program_id(1) * PLACES < tl.load(count + owner):
+        for start in range(0, columns, COLUMNS):
+            column = start + tl.arange(0, COLUMNS)
+            inside = column < columns
+            at = tl.load(
+                query + at_row[:, None] * query_stride + column[None, :],
+                mask=(row < rows)[:, None] & inside[None, :],
+                other=0.0,
+            )
+            to = keys_of(key, more, size, stride, entry, column, there[:, None] & inside[None, :], MORE)
+            length += tl.sum(to * to, axis=1)
+            product = tl.dot(at, tl.trans(to), product, input_precision="tf32")
     squared = tl.where(there[None, :], length[None, :] - 2.0 * product, float("inf"))
     wanted = (row < rows)[:, None] & (place < width)[None, :]
     tl.store(near + at_row[:, None] * width + place[None, :], squared, mask=wanted)

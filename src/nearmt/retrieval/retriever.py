@@ -40,6 +40,10 @@ class Retrieved:
         asked_B = torch.full((len(found.entry_BK),), int(origin), device=found.entry_BK.device)
         return cls(asked_B, *filled_up(found, k))
 
+    def first(self, rows: int) -> Retrieved:
+        """That of the first rows, where it is."""
+        return Retrieved(self.asked_B[:rows], self.entry_BK[:rows], self.distance_BK[:rows])
+
     def to(self, device: torch.device) -> Retrieved:
         """The same, where a model on another device needs it."""
         return Retrieved(self.asked_B.to(device), self.entry_BK.to(device), self.distance_BK.to(device))
@@ -96,12 +100,13 @@ class EveryStep:
         #: Searches that always do the same are recorded.
         self._record: Recorder | None = None
         if gathered is not None and gathered.steady:
-            self._record = recorders.take(self, gathered, Recorder)
+            self._record = recorders.take(self, gathered, lambda: Recorder(gathered.token_N.device))
 
     def retrieve(self, query_BD: Tensor, times: list[int], sources: list[int]) -> Retrieved:
-        for source in set(sources):
-            self.searches[source] += 1
-        return Retrieved.all_of(Origin.SEARCH, self._search(query_BD), self._k)
+        sentences = set(sources)
+        for sentence in sentences:
+            self.searches[sentence] += 1
+        return Retrieved.all_of(Origin.SEARCH, self._search(query_BD, len(sentences)), self._k)
 
     def reorder(self, row_B: Tensor) -> None:
         pass
@@ -109,7 +114,7 @@ class EveryStep:
     def leave(self, sources: list[int]) -> None:
         pass
 
-    def _search(self, query_BD: Tensor) -> Neighbours:
+    def _search(self, query_BD: Tensor, sentences: int) -> Neighbours:
         store, k = self._store, self._k
         if self._record is None:
             return store.search(query_BD, k)
@@ -118,4 +123,4 @@ class EveryStep:
             found = store.search(query_BD, k)
             return found.entry_BK, found.distance_BK
 
-        return Neighbours(*self._record(("search", k), search, query_BD))
+        return Neighbours(*self._record(("search", k), search, query_BD, sentences=sentences))

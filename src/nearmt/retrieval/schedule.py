@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from nearmt.errors import ConfigError
@@ -14,6 +15,9 @@ class Schedule(Protocol):
 
     def interval(self, time: int, source_length: int) -> int:
         """i_k for a search at step t_k = `time` of a sentence with |x| = `source_length`."""
+
+    def __hash__(self) -> int:
+        """Equal schedules search at the same steps."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,9 @@ def parse_schedule(text: str) -> Schedule:
     raise ConfigError(f"schedule = {text!r}: give every:STEPS or geometric:MIN:MAX, for example geometric:2:16")
 
 
+@lru_cache(maxsize=4096)
 def search_steps(schedule: Schedule, source_length: int, max_steps: int) -> dict[int, int]:
-    """Every step t_k at which one sentence searches, with the interval i_k that follows it."""
+    """Every step t_k at which one sentence searches, with the interval i_k that follows it. Not to be written to."""
     steps = {}
     time = 1
     while time <= max_steps:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,13 +58,19 @@ class SourceMatrix:
         self._parts = [_matrix(part, value_X, len(rarity_V)) for part, value_X in zip(parts, values, strict=True)]
         self._device = rarity.device
         self.pairs = sum(len(part.start_P) - 1 for part in parts)
+        #: A group of sentences is asked about twice, for its seeds and for its guard.
+        self._latest: tuple[list[tuple[int, ...]], Tensor, Tensor] | None = None
 
     def best(self, sources: Sequence[Sequence[int]], count: int) -> tuple[Tensor, Tensor]:
         """The numbers and scores of the pairs with most in common with each sentence, [S, P], best first; -1 and 0
         fill up."""
-        count, each = min(count, self.pairs), max(1, _SCORES // max(1, self.pairs))
-        found = [self._best(sources[start : start + each], count) for start in range(0, len(sources), each)]
-        return torch.cat([number for number, _ in found]), torch.cat([score for _, score in found])
+        count, asked, latest = min(count, self.pairs), [tuple(source) for source in sources], self._latest
+        if latest is None or latest[0] != asked or latest[1].shape[1] < count:
+            each = max(1, _SCORES // max(1, self.pairs))
+            found = [self._best(sources[start : start + each], count) for start in range(0, len(sources), each)]
+            latest = asked, torch.cat([number for number, _ in found]), torch.cat([score for _, score in found])
+            self._latest = latest
+        return latest[1][:, :count], latest[2][:, :count]
 
     def _best(self, sources: Sequence[Sequence[int]], count: int) -> tuple[Tensor, Tensor]:
         score_SP = self._scores(sources)
@@ -73,10 +80,12 @@ class SourceMatrix:
     def _scores(self, sources: Sequence[Sequence[int]]) -> Tensor:
         """How much each pair has in common with each sentence, [S, P]."""
         subwords = len(self._rarity_V)
-        place = [(token, number) for number, source in enumerate(sources) for token in source if token < subwords]
-        token_X, number_X = torch.tensor(place, dtype=torch.long).view(-1, 2).T.to(self._device)
+        token_X = np.fromiter(chain.from_iterable(sources), dtype=np.int64)
+        number_X = np.repeat(np.arange(len(sources)), [len(source) for source in sources])
+        place_2X = np.stack([token_X, number_X])[:, token_X < subwords]
+        token, number = torch.from_numpy(place_2X).to(self._device)
         times_VS = torch.zeros(subwords, len(sources), device=self._device)
-        times_VS.index_put_((token_X, number_X), torch.ones(len(token_X), device=self._device), accumulate=True)
+        times_VS.index_put_((token, number), torch.ones(len(token), device=self._device), accumulate=True)
         score_SP = torch.cat([part_PV @ times_VS for part_PV in self._parts]).T.contiguous()
         return score_SP if self._seen_P is None else score_SP * self._seen_P
 
