@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Hashable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -120,6 +120,43 @@ def _resized(shape: torch.Size, sentences: int | None, wanted: int | None) -> to
     if sentences is None or wanted is None:
         return shape
     return torch.Size([shape[0] // sentences * wanted, *shape[1:]])
+
+
+class Beside:
+    """Another queue of a GPU, for what need not be done before that which follows it. A CPU does one after the other.
+
+    Two recordings that share memory must not be replayed at once: what is recorded here has a recorder of its own.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.record = Recorder(device)
+        self._queue = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._reached = torch.cuda.Event() if device.type == "cuda" else None
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """What is asked for here is done after all that was asked for before, and beside what follows."""
+        if self._queue is None:
+            yield
+            return
+        self._queue.wait_stream(torch.cuda.current_stream(self._queue.device))
+        with torch.cuda.stream(self._queue):
+            yield
+
+    def mark(self) -> None:
+        """As far as here `wait` waits; to be called while working."""
+        if self._reached is not None:
+            self._reached.record()
+
+    def wait(self) -> None:
+        """What follows is done after what was marked."""
+        if self._reached is not None:
+            torch.cuda.current_stream().wait_event(self._reached)
+
+    def join(self) -> None:
+        """What follows is done after all that was asked for here."""
+        if self._queue is not None:
+            torch.cuda.current_stream(self._queue.device).wait_stream(self._queue)
 
 
 class Pool(Generic[Kept]):

@@ -46,17 +46,22 @@ def assert_same_best(mine: SimilarSources, other: SimilarSources, queries: Seque
         assert [float(score_P[number]) for number in named] == pytest.approx(best, rel=1e-4)
 
 
+@pytest.mark.parametrize("block", [1, 4, 64])
 @pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("count", [1, 5, 60, 1000])
-def test_the_best_are_those_by_postings(parts: int, count: int, tmp_path: Path) -> None:
+def test_the_best_are_those_by_postings(
+    parts: int, count: int, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_matrix, "_BLOCK", block)
     segments = parts_of(tmp_path, parts)
     assert_same_best(by_matrix(segments), sources_of(segments), QUERIES, count)
 
 
 def test_scores_are_those_written_out(tmp_path: Path) -> None:
-    score_SP = by_matrix(parts_of(tmp_path, 3))._matrix._scores(QUERIES)  # type: ignore[union-attr]
+    score_PS = by_matrix(parts_of(tmp_path, 3))._matrix._scores(QUERIES)  # type: ignore[union-attr]
     expected = torch.tensor([bm25(query, SOURCES) for query in QUERIES])
-    torch.testing.assert_close(score_SP, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(score_PS.T[:, : len(SOURCES)], expected, rtol=1e-4, atol=1e-5)
+    assert not score_PS[len(SOURCES) :].any()
 
 
 @pytest.mark.parametrize("parts", [1, 3])
@@ -70,7 +75,9 @@ def test_shares_are_those_by_postings(parts: int, share: float | None, tmp_path:
         QUERIES, mine.shares_of_each(QUERIES), other.shares_of_each(QUERIES), strict=True
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
-        assert mine._matrix.own_score(query) == pytest.approx(other.own_score(query), rel=1e-5)
+        assert mine._matrix.own_scores([query])[0] == pytest.approx(other.own_score(query), rel=1e-5)
+    together = mine._matrix.own_scores(QUERIES)
+    assert together.tolist() == [mine._matrix.own_scores([query])[0] for query in QUERIES]
 
 
 @pytest.mark.parametrize("parts", [1, 3])
@@ -85,10 +92,31 @@ def test_hidden_pairs_are_as_if_they_were_not_there(parts: int, tmp_path: Path) 
 
 def test_sentences_are_compared_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     segments = parts_of(tmp_path, 2)
-    made = by_matrix(segments)
-    together = made.best_of_each(QUERIES, 7)
+    together = by_matrix(segments).best_of_each(QUERIES, 7)
     monkeypatch.setattr(source_matrix, "_SCORES", 3 * 60)
-    assert torch.equal(made.best_of_each(QUERIES, 7), together)
+    assert torch.equal(by_matrix(segments).best_of_each(QUERIES, 7), together)
+
+
+def test_sentences_are_compared_once_for_seeds_and_guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was asked last is known as long as nobody asks for more, or about others."""
+    segments, compared = parts_of(tmp_path, 2), list[int]()
+    scores = source_matrix.SourceMatrix._scores
+
+    def spy(self: source_matrix.SourceMatrix, sources: Sequence[Source]) -> torch.Tensor:
+        compared.append(len(sources))
+        return scores(self, sources)
+
+    monkeypatch.setattr(source_matrix.SourceMatrix, "_scores", spy)
+    made = by_matrix(segments)
+    seeds = made.best_of_each(QUERIES, 20)
+    found = made.shares_of_each(QUERIES)
+    assert torch.equal(made.best_of_each(QUERIES, 3), seeds[:, :3])
+    assert compared == [len(QUERIES)]
+    for mine, expected in zip(found, by_matrix(segments).shares_of_each(QUERIES), strict=True):
+        np.testing.assert_array_equal(mine, expected)
+    made.best_of_each(QUERIES, 21)
+    made.best_of_each(QUERIES[1:], 21)
+    assert compared[2:] == [len(QUERIES), len(QUERIES) - 1]
 
 
 def test_subwords_that_nearly_all_have_tell_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

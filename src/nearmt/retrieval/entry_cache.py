@@ -14,8 +14,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from nearmt.contracts import Neighbours
 from nearmt.index.gathered import COLUMNS, GatheredEntries, nearest_of, power_of_two
-from nearmt.recording import Recorder
+from nearmt.index.topk import smallest
+from nearmt.recording import Beside, Recorder
 from nearmt.retrieval.neighbour_cache import nominees
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.rows import on_device
@@ -36,10 +38,24 @@ class Desk(NamedTuple):
 
     query_PD: Tensor
     found: Retrieved
+    #: Who searches, holders and then rows, and what the searches bring, one below the other.
+    number_X: Tensor
+    searched: Neighbours
 
     @classmethod
-    def blank(cls, rows: int, columns: int, k: int, device: torch.device) -> Desk:
-        return cls(torch.zeros(rows + 1, columns, device=device), Retrieved.nothing(rows + 1, k, device))
+    def blank(cls, rows: int, columns: int, k: int, searched: int, device: torch.device) -> Desk:
+        entry_PW = torch.full((rows + 1, searched), -1, device=device)
+        return cls(
+            query_PD=torch.zeros(rows + 1, columns, device=device),
+            found=Retrieved.nothing(rows + 1, k, device),
+            number_X=torch.zeros(2 * rows, dtype=torch.long, device=device),
+            searched=Neighbours(entry_PW, torch.zeros(entry_PW.shape, device=device)),
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """What tells it from other desks of a cache."""
+        return *self.found.entry_BK.shape, self.searched.entry_BK.shape[1]
 
     @property
     def nobody(self) -> int:
@@ -54,8 +70,8 @@ class EntryCache:
         self.gathered = gathered
         #: What was recorded reads and writes these caches.
         self.device = device = gathered.token_N.device
-        self.record = Recorder(device)
-        self._desks: dict[tuple[int, int], Desk] = {}
+        self.record, self.beside = Recorder(device), Beside(device)
+        self._desks: dict[tuple[int, ...], Desk] = {}
         self._held_UM = torch.full((_HOLDERS, _ROOM), -1, device=device)
         self._count_U = torch.zeros(_HOLDERS, dtype=torch.long, device=device)
         #: A bit for each entry of the datastore that a holder has.
@@ -65,6 +81,7 @@ class EntryCache:
 
     def reset(self) -> None:
         """Nobody holds anything."""
+        self.beside.join()
         self._held_UM.fill_(-1)
         self._count_U.zero_()
         self._known_UW.zero_()
@@ -75,11 +92,12 @@ class EntryCache:
         self._holder_of: dict[int, int] = {}
         self._free = list(range(1, len(self._count_U)))
 
-    def desk(self, rows: int, k: int) -> Desk:
-        """For so many queries and k neighbours of each; always the same."""
-        if (rows, k) not in self._desks:
-            self._desks[rows, k] = Desk.blank(rows, self.gathered.keys.key_ND.shape[1], k, self.device)
-        return self._desks[rows, k]
+    def desk(self, rows: int, k: int, searched: int) -> Desk:
+        """For so many queries, k neighbours of each, and so many that are searched for; always the same."""
+        if (rows, k, searched) not in self._desks:
+            columns = self.gathered.keys.key_ND.shape[1]
+            self._desks[rows, k, searched] = Desk.blank(rows, columns, k, searched, self.device)
+        return self._desks[rows, k, searched]
 
     def holders(self, sentences: Sequence[int]) -> list[int]:
         """Who holds what these sentences have."""
@@ -98,8 +116,9 @@ class EntryCache:
             self._since[holder] += more
         missing = max(self._most[holder] for holder in holders) - self._held_UM.shape[1]
         if missing > 0:
+            self.beside.join()
             self._held_UM = torch.nn.functional.pad(self._held_UM, (0, -(-missing // _ROOM) * _ROOM), value=-1)
-            self.record.forget()
+            self._forget()
 
     def add(self, holder_G: Tensor, entry_GX: Tensor) -> None:
         """What these holders, who have room, do not have yet (-1: none)."""
@@ -119,6 +138,7 @@ class EntryCache:
         """These sentences are done."""
         gone = [self._holder_of.pop(sentence) for sentence in sentences if sentence in self._holder_of]
         if gone:
+            self.beside.join()
             gone_G = on_device(gone, self.device)
             self._held_UM.index_fill_(0, gone_G, -1)
             self._count_U.index_fill_(0, gone_G, 0)
@@ -145,20 +165,26 @@ class EntryCache:
             ROWS=max(_FEWEST_ROWS, power_of_two(rows // sentences)), PLACES=_COMPARED, COLUMNS=COLUMNS,
             MORE=keys.more,
         )  # fmt: skip
-        place_BX = near_BM.topk(min(nominees(k), width), dim=1, largest=False, sorted=False).indices
+        place_BX = smallest(near_BM, min(nominees(k), width))[1]
         place_SX = place_BX.view(sentences, -1)
         entry_BX = self._held_UM.index_select(0, holder_S).gather(1, place_SX).view_as(place_BX)
         found = nearest_of(query_BE, keys, entry_BX, k)
         return found.entry_BK, found.distance_BK.sqrt_()
 
     def _add_holders(self, count: int) -> None:
+        self.beside.join()
         count = -(-count // _HOLDERS) * _HOLDERS
         self._free += range(len(self._most), len(self._most) + count)
         self._most, self._since = self._most + [0] * count, self._since + [0] * count
         self._held_UM = torch.nn.functional.pad(self._held_UM, (0, 0, 0, count), value=-1)
         self._count_U = torch.nn.functional.pad(self._count_U, (0, count))
         self._known_UW = torch.nn.functional.pad(self._known_UW, (0, 0, 0, count))
+        self._forget()
+
+    def _forget(self) -> None:
+        """What was recorded knows another memory."""
         self.record.forget()
+        self.beside.record.forget()
 
     def _look(self) -> None:
         """Take over what was counted, if it is here; those that have left since have less."""

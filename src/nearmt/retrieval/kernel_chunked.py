@@ -52,17 +52,23 @@ class KernelChunked:
         return store.gathered is not None and store.gathered.steady and usual and not special
 
     def retrieve(self, query_BD: Tensor, times: list[int], sources: list[int]) -> Retrieved:
-        count, rows = len(sources), sources.count(sources[0])
-        sentences, most = sources[::rows], max(self._plan.k, self._plan.cache_k)
+        plan, cache, count, rows = self._plan, self._cache, len(sources), sources.count(sources[0])
+        sentences = sources[::rows]
         due = [place for place, sentence in enumerate(sentences) if times[place * rows] in self._due[sentence]]
-        desk = self._cache.desk(recorded_size(len(sentences)) * rows, most)
+        due_rows = [place * rows + row for place in due for row in range(rows)]
+        searching = [sentences[place] for place in due]
+        desk = cache.desk(
+            recorded_size(len(sentences)) * rows, max(plan.k, plan.cache_k), searched=max(plan.k, plan.gather)
+        )
+        cache.beside.join()
         desk.query_PD[:count].copy_(query_BD)
-        self._seed([sentences[place] for place in due])
+        self._seed(searching)
+        if due:
+            self._search(desk, searching, due_rows)
         if len(due) < len(sentences):
             self._recall(desk, sentences, rows)
         if due:
-            due_rows = [place * rows + row for place in due for row in range(rows)]
-            self._search(desk, due_rows, [sentences[place] for place in due])
+            self._take(desk, searching, rows)
         return desk.found.first(count).to(query_BD.device)
 
     def reorder(self, row_B: Tensor) -> None:
@@ -96,28 +102,49 @@ class KernelChunked:
                 desk.found.put(every, Origin.CACHE, Neighbours(*found))
                 return ()
 
-            name = "recall", k, columns, width, desk.nobody
+            name = "recall", k, columns, width, *desk.shape
             cache.record(name, recall, self._latest[1], sentences=len(sentences))
 
-    def _search(self, desk: Desk, rows: list[int], sentences: list[int]) -> None:
-        """The k nearest entries of some rows are found. The chunks that begin with them are kept for later steps."""
-        plan, store, cache, each = self._plan, self._store, self._cache, len(rows) // len(sentences)
+    def _search(self, desk: Desk, sentences: list[int], rows: list[int]) -> None:
+        """Begin to search for the nearest entries of some rows, beside what follows."""
+        store, cache, each = self._store, self._cache, len(rows) // len(sentences)
         for sentence in sentences:
             self.searches[sentence] += 1
         # Some more, which are nobody's, make few shapes of many.
-        size, most = recorded_size(len(sentences)), max(plan.k, plan.gather)
+        size = recorded_size(len(sentences))
+        spare = size - len(sentences)
+        numbers = [*cache.holders(sentences), *[0] * spare, *rows, *[desk.nobody] * (spare * each)]
 
-        def search(number_X: Tensor) -> tuple[Tensor, ...]:
-            holder_S, row_R = number_X.split([size, size * each])
-            wide = store.search(desk.query_PD.index_select(0, row_R), most)
-            chunk_RGC = store.chunks(wide.entry_BK[:, : plan.gather], plan.chunk)
-            cache.add(holder_S, chunk_RGC.view(size, -1))
-            desk.found.put(row_R, Origin.SEARCH, Neighbours(wide.entry_BK[:, : plan.k], wide.distance_BK[:, : plan.k]))
+        def search() -> tuple[Tensor, ...]:
+            entry_PW, distance_PW = desk.searched.entry_BK, desk.searched.distance_BK
+            row_R = desk.number_X[size : size + size * each]
+            wide = store.search(desk.query_PD.index_select(0, row_R), entry_PW.shape[1])
+            entry_PW[: len(row_R)], distance_PW[: len(row_R)] = wide.entry_BK, wide.distance_BK
             return ()
 
-        holders, spare = cache.holders(sentences), size - len(sentences)
-        cache.make_room(holders, each * plan.gather * plan.chunk)
-        numbers = [*holders, *[0] * spare, *rows, *[desk.nobody] * (spare * each)]
-        name = "search", plan.k, plan.gather, plan.chunk, size, desk.nobody
-        cache.record(name, search, torch.tensor(numbers))
-        cache.count()
+        with cache.beside.working():
+            desk.number_X[: len(numbers)].copy_(torch.tensor(numbers), non_blocking=True)
+            cache.beside.record(("search", size, each, *desk.shape), search)
+            cache.beside.mark()
+
+    def _take(self, desk: Desk, sentences: list[int], each: int) -> None:
+        """The k nearest that a search brought are what is found, and the chunks that begin with them are kept."""
+        plan, store, cache, size = self._plan, self._store, self._cache, recorded_size(len(sentences))
+
+        def put() -> tuple[Tensor, ...]:
+            row_R, searched = desk.number_X[size : size + size * each], desk.searched
+            found = (part[: len(row_R), : plan.k] for part in (searched.entry_BK, searched.distance_BK))
+            desk.found.put(row_R, Origin.SEARCH, Neighbours(*found))
+            return ()
+
+        def keep() -> tuple[Tensor, ...]:
+            entry_RG = desk.searched.entry_BK[: size * each, : plan.gather]
+            cache.add(desk.number_X[:size], store.chunks(entry_RG, plan.chunk).view(size, -1))
+            return ()
+
+        cache.beside.wait()
+        cache.record(("put", plan.k, size, each, *desk.shape), put)
+        cache.make_room(cache.holders(sentences), each * plan.gather * plan.chunk)
+        with cache.beside.working():
+            cache.beside.record(("keep", plan.gather, plan.chunk, size, each, *desk.shape), keep)
+            cache.count()

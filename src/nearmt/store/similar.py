@@ -206,7 +206,7 @@ class SimilarSources:
             return [self.best_shares(source) for source in sources]
         count = min(_COMPARED, self.seen)
         score_SK = self._matrix.best(sources, count)[1].cpu().numpy()[:, ::-1]
-        own = [self._matrix.own_score(source) for source in sources]
+        own = self._matrix.own_scores(sources).tolist()
         return [score_K / mine if mine else np.ones(count) for score_K, mine in zip(score_SK, own, strict=True)]
 
     def _make_matrix(self, device: torch.device) -> SourceMatrix:

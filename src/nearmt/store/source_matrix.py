@@ -6,7 +6,6 @@ Shapes: P pairs, X different subwords of pairs, V subwords, S sentences.
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -17,6 +16,8 @@ from torch import Tensor
 
 # Scores that are held at a time.
 _SCORES = 1 << 26
+# Pairs that are looked at as one: the best lie in the blocks with the best maxima.
+_BLOCK = 64
 
 
 class PairRows(NamedTuple):
@@ -55,9 +56,12 @@ class SourceMatrix:
         self._gain, self._rarity_V, self._unknown, self._seen_P = gain, rarity_V, unknown, seen_P
         rarity = torch.from_numpy(rarity_V).float().to(parts[0].times_X.device)
         values = [rarity[part.token_X] * gain(part.times_X, part.length_X) for part in parts]
-        self._parts = [_matrix(part, value_X, len(rarity_V)) for part, value_X in zip(parts, values, strict=True)]
         self._device = rarity.device
         self.pairs = sum(len(part.start_P) - 1 for part in parts)
+        #: Pairs without subwords behind the last ones make whole blocks.
+        spare = [0] * (len(parts) - 1) + [-self.pairs % _BLOCK]
+        rows = zip(parts, values, spare, strict=True)
+        self._parts = [_matrix(part, value_X, len(rarity_V), more) for part, value_X, more in rows]
         #: A group of sentences is asked about twice, for its seeds and for its guard.
         self._latest: tuple[list[tuple[int, ...]], Tensor, Tensor] | None = None
 
@@ -73,32 +77,51 @@ class SourceMatrix:
         return latest[1][:, :count], latest[2][:, :count]
 
     def _best(self, sources: Sequence[Sequence[int]], count: int) -> tuple[Tensor, Tensor]:
-        score_SP = self._scores(sources)
-        top = score_SP.topk(count, dim=1)
-        return torch.where(top.values > 0, top.indices, -1), top.values
+        score_PS = self._scores(sources)
+        score_GXS = score_PS.view(-1, _BLOCK, len(sources))
+        maximum_SG = score_GXS.amax(dim=1).T.contiguous()
+        block_SK = maximum_SG.topk(min(count, maximum_SG.shape[1]), dim=1, sorted=False).indices
+        sentence_S1 = torch.arange(len(sources), device=self._device)[:, None]
+        score_SX = score_GXS[block_SK, :, sentence_S1].flatten(1)
+        number_SX = (block_SK[:, :, None] * _BLOCK + torch.arange(_BLOCK, device=self._device)).flatten(1)
+        top = score_SX.topk(count, dim=1)
+        return torch.where(top.values > 0, number_SX.gather(1, top.indices), -1), top.values
 
     def _scores(self, sources: Sequence[Sequence[int]]) -> Tensor:
-        """How much each pair has in common with each sentence, [S, P]."""
-        subwords = len(self._rarity_V)
-        token_X = np.fromiter(chain.from_iterable(sources), dtype=np.int64)
-        number_X = np.repeat(np.arange(len(sources)), [len(source) for source in sources])
+        """How much each pair has in common with each sentence, [P, S], and as many zeros as make whole blocks."""
+        subwords, (token_X, number_X) = len(self._rarity_V), _flat(sources)
         place_2X = np.stack([token_X, number_X])[:, token_X < subwords]
         token, number = torch.from_numpy(place_2X).to(self._device)
         times_VS = torch.zeros(subwords, len(sources), device=self._device)
         times_VS.index_put_((token, number), torch.ones(len(token), device=self._device), accumulate=True)
-        score_SP = torch.cat([part_PV @ times_VS for part_PV in self._parts]).T.contiguous()
-        return score_SP if self._seen_P is None else score_SP * self._seen_P
+        products = [part_PV @ times_VS for part_PV in self._parts]
+        score_PS = products[0] if len(products) == 1 else torch.cat(products)
+        if self._seen_P is not None:
+            score_PS[: self.pairs] *= self._seen_P[:, None]
+        return score_PS
 
-    def own_score(self, source: Sequence[int]) -> float:
-        """What a pair with this very source would score."""
-        counted = Counter(source)
-        times = np.array(list(counted.values()), dtype=np.float64)
-        rarity = [self._rarity_V[token] if token < len(self._rarity_V) else self._unknown for token in counted]
-        return float((times * rarity * self._gain(times, float(len(source)))).sum())
+    def own_scores(self, sources: Sequence[Sequence[int]]) -> np.ndarray:
+        """What a pair with this very source would score, of each, [S]."""
+        (token_X, number_X), subwords = _flat(sources), len(self._rarity_V)
+        # Every (sentence, subword) once, with the number of its occurrences.
+        span = 1 + max(subwords, int(token_X.max(initial=0)))
+        joined_Y, times_Y = np.unique(number_X * span + token_X, return_counts=True)
+        number_Y, token_Y = np.divmod(joined_Y, span)
+        rarity_Y = np.where(token_Y < subwords, self._rarity_V[np.minimum(token_Y, subwords - 1)], self._unknown)
+        length_S = np.array([len(source) for source in sources], dtype=np.float64)
+        gain_Y = self._gain(times_Y.astype(np.float64), length_S[number_Y])
+        return np.bincount(number_Y, times_Y * rarity_Y * gain_Y, len(sources))
 
 
-def _matrix(rows: PairRows, value_X: Tensor, subwords: int) -> Tensor:
+def _flat(sources: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """All subwords one behind the other, and whose each is."""
+    token_X = np.fromiter(chain.from_iterable(sources), dtype=np.int64)
+    return token_X, np.repeat(np.arange(len(sources)), [len(source) for source in sources])
+
+
+def _matrix(rows: PairRows, value_X: Tensor, subwords: int, spare: int) -> Tensor:
+    """With so many empty rows behind the last one."""
+    start_P = torch.cat([rows.start_P, rows.start_P[-1:].expand(spare)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch calls its sparse matrices a beta
-        size = (len(rows.start_P) - 1, subwords)
-        return torch.sparse_csr_tensor(rows.start_P, rows.token_X, value_X, size)
+        return torch.sparse_csr_tensor(start_P, rows.token_X, value_X, (len(start_P) - 1, subwords))
