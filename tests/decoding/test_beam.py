@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearmt.decoding import SearchConfig, beam_search
+from nearmt.decoding import SearchConfig, beam, beam_search
 from nearmt.methods import PlainMethod
 from nearmt.models import DecoderState, Seq2SeqModel, TranslationModel
 from tests.tiny import FAMILIES, random_sources, restless_model, tiny_model
@@ -111,8 +111,11 @@ def test_batch_equals_single(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("places", [1, 3, 8])
-def test_sentences_that_follow_others_are_searched_as_they_are_alone(family: str, places: int) -> None:
+@pytest.mark.parametrize(("places", "ahead"), [(1, 1), (3, 1), (8, 1), (3, 7)])
+def test_sentences_that_follow_others_are_searched_as_they_are_alone(
+    family: str, places: int, ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(beam.AHEAD, "cpu", ahead)
     model = Seq2SeqModel(restless_model(family, 7))
     sources = random_sources(7, count=20)
     config, lengths = SearchConfig(beams=3, max_new_tokens=25), [len(source) for source in sources]
@@ -168,9 +171,13 @@ CROWDS: dict[str, list[int]] = {
 }
 
 
+@pytest.mark.parametrize("ahead", [4, 9])
 @pytest.mark.parametrize("beams", [1, 3])
 @pytest.mark.parametrize("crowd", CROWDS)
-def test_no_place_is_lost_while_somebody_waits(crowd: str, beams: int) -> None:
+def test_no_place_is_lost_while_somebody_waits(
+    crowd: str, beams: int, ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(beam.AHEAD, "cpu", ahead)
     model, bounds, places = Watched(tiny_model("nllb", 5)), CROWDS[crowd], 4
     sources = random_sources(5, count=len(bounds))
 
@@ -185,7 +192,7 @@ def test_no_place_is_lost_while_somebody_waits(crowd: str, beams: int) -> None:
     encoded_before = [0, *(encoded for _, encoded in model.steps)]
     is_first = [encoded > before for (_, encoded), before in zip(model.steps, encoded_before, strict=False)]
     later = [step for step, first in zip(model.steps, is_first, strict=True) if not first]
-    assert sum(is_first) == -(-len(bounds) // places)
+    assert sum(is_first) == 1 - (places - len(bounds)) // ahead
     assert all(rows == places * beams for rows, encoded in later if encoded < len(bounds))
     # The last ones may run alone.
     assert len(later) <= sum(number - 1 for number in steps) / places + max(steps)

@@ -18,6 +18,10 @@ from nearmt.models import Seq2SeqModel
 from nearmt.recording import Recorder, current
 from nearmt.timing import timed
 
+#: So many sentences, at least, that are to follow others take their first step together: to a GPU many are hardly
+#: more work than few.
+AHEAD = {"cpu": 1, "cuda": 64}
+
 
 @dataclass(frozen=True)
 class SearchConfig(Config):
@@ -77,9 +81,8 @@ def beam_search(
     state = method.begin(source_lengths, max(beam.limit for beam in beams), trace, sources)
     together = together or len(sources)
     assert together >= len(sources) or (method.by_sentence and not trace)
-    groups = [list(range(first, len(sources)))[:together] for first in range(0, len(sources), together)]
     with current(model.device):
-        _Search(model, state, sources, beams, trace, groups).run()
+        _Search(model, state, sources, beams, trace, together).run()
     searches = getattr(state, "searches", [0] * len(sources))
     return [replace(beam.best, searches=searches[number]) for number, beam in enumerate(beams)], state
 
@@ -93,23 +96,28 @@ class _Search:
     sources: Sequence[Sequence[int]]
     beams: list[SentenceBeam]
     trace: bool
-    groups: list[list[int]]
+    #: How many are searched for at a time.
+    places: int
+    #: Sentences that have not begun.
+    left: list[int] = field(init=False)
     record: Recorder = field(init=False)
     #: Sentences that have taken their first step, encoded together, and wait for places; the first `taken` have them.
     waiting: SearchState | None = None
     taken: int = 0
 
     def __post_init__(self) -> None:
+        self.left = list(range(len(self.sources)))
         self.record = self.model.recorders.take(self, self.model, lambda: Recorder(self.model.device))
 
     def run(self) -> None:
-        while self.groups:  # one turn is enough, unless all of a group are done at their first step
-            running = self._begin(self.groups.pop(0))
+        while self.left:  # one turn is enough, unless all are done at their first step
+            running = self._begin(self.places)
             while running.sentences:
                 self._step(running, others_follow=True)
 
-    def _begin(self, sentences: list[int]) -> SearchState:
-        """Sentences after their first step, which fans out into beams: each is encoded and projected once."""
+    def _begin(self, most: int) -> SearchState:
+        """The next sentences after their first step, which fans out into beams: each is encoded and projected once."""
+        sentences, self.left = self.left[:most], self.left[most:]
         count, prompt = len(sentences), self.model.prompt
         state = SearchState(
             decoder=self.model.encode([self.sources[sentence] for sentence in sentences]),
@@ -161,8 +169,8 @@ class _Search:
 
     def _at_hand(self) -> SearchState | None:
         """The group that waits for places; none only if all have places."""
-        while self.groups and (self.waiting is None or self.taken == len(self.waiting.sentences)):
-            self.waiting, self.taken = self._begin(self.groups.pop(0)), 0
+        while self.left and (self.waiting is None or self.taken == len(self.waiting.sentences)):
+            self.waiting, self.taken = self._begin(max(self.places, AHEAD.get(self.model.device.type, 1))), 0
         return None if self.waiting is None or self.taken == len(self.waiting.sentences) else self.waiting
 
     def _decide(self, state: SearchState, scores: Scores, tracer: Tracer | None) -> tuple[Chosen, list[list[int]]]:
