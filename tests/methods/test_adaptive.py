@@ -250,7 +250,9 @@ def test_a_network_that_never_believes_is_the_model_alone(
     path = saved(tmp_path / "net", {"search": decided(4, 0, 1.0), "cache": decided(4, 0, 1.0)}, tiny)
     alone = Translator(tiny, search=SEARCH).translate(TEXTS)
     found = Translator(tiny, tiny_store, method, {**neighbours(method, 4), "adaptive": path}, SEARCH).translate(TEXTS)
-    assert [(t.text, t.score) for t in found] == [(t.text, t.score) for t in alone]
+    assert [t.text for t in found] == [t.text for t in alone]
+    # Sentences follow others with some methods and not with others, and products of more rows may be rounded otherwise.
+    assert [t.score for t in found] == pytest.approx([t.score for t in alone], rel=1e-6)
 
 
 @pytest.mark.parametrize("weight", [0.3, 0.7])
