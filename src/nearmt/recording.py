@@ -150,8 +150,8 @@ class Beside:
 
     def wait(self) -> None:
         """What follows is done after what was marked."""
-        if self._reached is not None:
-            torch.cuda.current_stream().wait_event(self._reached)
+        if self._queue is not None and self._reached is not None:
+            torch.cuda.current_stream(self._queue.device).wait_event(self._reached)
 
     def join(self) -> None:
         """What follows is done after all that was asked for here."""

@@ -68,8 +68,8 @@ class EntryCache:
 
     def __init__(self, gathered: GatheredEntries) -> None:
         self.gathered = gathered
-        #: What was recorded reads and writes these caches.
         self.device = device = gathered.token_N.device
+        #: What was recorded reads and writes these caches.
         self.record, self.beside = Recorder(device), Beside(device)
         self._desks: dict[tuple[int, ...], Desk] = {}
         self._held_UM = torch.full((_HOLDERS, _ROOM), -1, device=device)
