@@ -152,7 +152,13 @@ class Translator:
         at_a_time = workers() if self._on_cpu else 1
         rounds = -(-len(batches) // ((BATCHES if self._on_cpu else BATCHES_ON_GPU) * at_a_time))
         count = min(rounds * at_a_time, len(batches))
-        return [[place for batch in batches[start::count] for place in batch] for start in range(count)]
+        runs: list[list[int]] = [[] for _ in range(count)]
+        work = [0] * count
+        for batch in batches:  # the longest first: whoever has the least to do takes the next
+            least = work.index(min(work))
+            runs[least] += batch
+            work[least] += 1 + sum(pieces[place].length for place in batch)
+        return runs
 
     @property
     def _on_cpu(self) -> bool:
