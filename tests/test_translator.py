@@ -11,7 +11,7 @@ from nearmt.errors import ConfigError
 from nearmt.methods import ChunkMethod, KnnMethod
 from nearmt.models import TranslationModel
 from nearmt.store import Datastore
-from nearmt.translator import Translator
+from nearmt.translator import Piece, Translator
 
 SEARCH = SearchConfig(beams=3, max_new_tokens=12)
 
@@ -47,27 +47,37 @@ def test_a_translation_does_not_depend_on_what_runs_beside_it(
     assert [each.steps for each in found[0]] == [each.steps for each in found[2]]
 
 
-@pytest.mark.parametrize(
-    ("batch_size", "threads", "sizes"), [(2, 1, [16, 16, 14, 14]), (2, 3, [10] * 6), (40, 4, [40, 20])]
-)
+@pytest.mark.parametrize(("batch_size", "threads", "count"), [(2, 1, 4), (2, 3, 6), (40, 4, 2)])
 def test_runs_are_alike_and_begin_with_the_longest(
     tiny: TranslationModel,
     tiny_pairs: list[Pair],
     batch_size: int,
     threads: int,
-    sizes: list[int],
+    count: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("nearmt.translator.workers", lambda: threads)
     translator = Translator(tiny, batch_size=batch_size)
     pieces = [piece for number, pair in enumerate(tiny_pairs) for piece in translator._pieces(number, pair.source)]
     runs = translator._runs(pieces, explain=False)
-    assert [len(run) for run in runs] == sizes
+    assert len(runs) == count
     assert sorted(place for run in runs for place in run) == list(range(len(pieces)))
+    work = []
     for run in runs:
         lengths = [pieces[place].length for place in run]
         assert lengths == sorted(lengths, reverse=True)
+        work.append(sum(lengths))
+    if batch_size < 40:  # nobody has a batch more to do than another
+        assert max(work) - min(work) <= batch_size * max(piece.length for piece in pieces)
     assert {len(run) for run in translator._runs(pieces, explain=True)} <= {batch_size, len(pieces) % batch_size}
+
+
+def test_whoever_has_the_least_to_do_takes_the_next_batch(
+    tiny: TranslationModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nearmt.translator.workers", lambda: 2)
+    pieces = [Piece(number, [1] * length, length) for number, length in enumerate([9, 9, 5, 5, 3, 3])]
+    assert Translator(tiny, batch_size=2)._runs(pieces, explain=False) == [[0, 1], [2, 3, 4, 5]]
 
 
 def test_methods_that_share_a_batch_keep_it(tiny: TranslationModel, tiny_store: Datastore) -> None:
