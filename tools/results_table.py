@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from nearmt.bench.tables import markdown as bench_tables
+from nearmt.bench.tables import typical_cells
 from nearmt.experiments.on_the_fly_plots import has_streams
 from nearmt.experiments.plots import drawable, plot
 from nearmt.experiments.tables import METRICS, difference_table, metric_table
@@ -50,6 +51,8 @@ def tables(experiment: str, short: bool, folder: Path = RESULTS) -> str:
     parts = []
     if experiment.startswith("bench-"):
         for path, report in reports(experiment.removeprefix("bench-"), folder, "benchmark"):
+            if short and not typical_cells(report):
+                continue
             parts.append(f"{bench_tables(report, short)}\n\n{_file(path, short)}")
     for path, report in reports(experiment, folder):
         parts.append(_caption(path, report, short))

@@ -117,8 +117,7 @@ def markdown(report: dict[str, Any], short: bool = False) -> str:
     """All tables of a report below a line that says what was measured where; `short`: only the first, of what is
     typical."""
     parts = [caption(report)]
-    typical = [cell for cell in report["cells"] if _TYPICAL.items() <= cell.items()]
-    if short and typical:
+    if short and (typical := typical_cells(report)):
         report = {**report, "cells": typical}
     for title, rows in TABLES[report["benchmark"]].items():
         found = rows(report)
@@ -127,6 +126,10 @@ def markdown(report: dict[str, Any], short: bool = False) -> str:
         if short:
             break
     return "\n\n".join(parts)
+
+
+def typical_cells(report: dict[str, Any]) -> list[dict[str, Any]]:
+    return [cell for cell in report["cells"] if _TYPICAL.items() <= cell.items()]
 
 
 def caption(report: dict[str, Any]) -> str:
