@@ -70,7 +70,7 @@ def test_it_recalls_what_a_cache_of_keys_recalls(seed: int, columns: int, small:
     for turn in range(8):
         if len(running) < 3:  # a new one, with seeds
             running.append(turn)
-            seeds_1X = found(1).unique()[None]
+            seeds_1X = found(1)
             plain.seed([0], [turn], seeds_1X)
             put(cache, [turn], seeds_1X)
         if some(0, 2):

@@ -23,7 +23,7 @@ def nominate_together(
     Index i holds the entries from `offsets[i]` up to `offsets[i + 1]`. Those that share a quantiser assign the
     queries once and nominate together as many as one index of all their entries would.
     """
-    candidates: list[Tensor] = []
+    candidates = [torch.full((len(query_BD), count), -1, device=query_BD.device)]
     groups: dict[int, list[_Part]] = {}
     for index, (start, end) in zip(indexes, pairwise(offsets), strict=True):
         if start == end:
@@ -35,9 +35,7 @@ def nominate_together(
         else:
             candidates.append(part.renumber(index.nominate(query_BD, count, part.allowed_X)))
     candidates += [_nominate_group(parts, query_BD, count) for parts in groups.values()]
-    if not candidates:
-        return torch.full((len(query_BD), count), -1, device=query_BD.device)
-    return torch.cat(candidates, dim=1) if len(candidates) > 1 else candidates[0]
+    return torch.cat(candidates[1:] or candidates, dim=1)
 
 
 def shared_index(index: Index) -> SharedIndex | None:

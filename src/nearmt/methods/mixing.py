@@ -37,16 +37,15 @@ class FixedMixer:
     cache_temperature: float
 
     def evidence(self, found: Retrieved, store: EntrySource, scores: Scores) -> Evidence:
-        origin_B = found.origin_B
-        searched_B = origin_B == int(Origin.SEARCH)
+        searched_B = found.origin_B == int(Origin.SEARCH)
         temperature_B1 = torch.where(searched_B, self.temperature, self.cache_temperature)[:, None]
         share_B = torch.where(searched_B, self.weight, self.cache_weight)
         return Evidence(
-            origin_B=origin_B,
+            origin_B=found.origin_B,
             entry_BK=found.entry_BK,
             token_BK=store.tokens(found.entry_BK),
             weight_BK=neighbour_weights(found.distance_BK, temperature_B1, multiplicity(found, store)),
-            share_B=torch.where(origin_B == int(Origin.MODEL), 0.0, share_B),
+            share_B=torch.where(found.origin_B == int(Origin.MODEL), 0.0, share_B),
         )
 
 

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from nearmt.retrieval.rows import chosen, on_device
-from nearmt.threads import scripted
 
 # On a CPU reading the keys takes the time: the most telling columns are held, as 8-bit numbers.
 _COLUMNS = 128
@@ -17,7 +16,7 @@ _LEVELS = 127.0
 # So few columns take no more room as they are.
 _FEW = _COLUMNS // 4
 # Room grows by so many places: growing copies everything.
-_ROOM = 1024
+_ROOM = 256
 # Half the squared length of a place without an entry, in whole numbers: more than any product can make good.
 _NOWHERE = 1 << 29
 
@@ -59,7 +58,7 @@ class HeldKeys:
             self._norm_UM = pad(self._norm_UM, (0, more), value=self._nowhere)
 
     def put(self, holder: int, start: int, key_XN: Tensor) -> None:
-        """Keys for places from `start` on; they are lost on the way."""
+        """Keys for places from `start` on."""
         places = slice(start, start + len(key_XN))
         if self.whole:
             self._norm_UM[holder, places] = key_XN.square().sum(dim=1)
@@ -69,7 +68,7 @@ class HeldKeys:
             return
         low, high = (float(bound) for bound in key_XN.aminmax())
         self._coarsen(holder, max(1e-30, high, -low) / _LEVELS)
-        number_XN = key_XN.mul_(1 / self._unit[holder]).round_()
+        number_XN = (key_XN * (1 / self._unit[holder])).round_()
         self._key_UMN[holder, places] = number_XN
         self._norm_UM[holder, places] = torch.linalg.vector_norm(number_XN, dim=1).square_().mul_(0.5)
         self._end[holder] = places.stop
@@ -118,28 +117,15 @@ class HeldKeys:
             return squared_GRM.topk(count, dim=-1, largest=False, sorted=False).indices
         unit_G11 = torch.tensor([max(self._unit[holder], 1e-30) for holder in holders])[:, None, None]
         number_GRN = (query_GRN / unit_G11).round_().clamp_(-_LEVELS, _LEVELS).to(torch.int8)
-        ends = [min(width, max(count, self._end[holder])) for holder in holders]
-        return _best_places(number_GRN, self._key_UMN, self._norm_UM, holders, ends, count)
+        # One holder after the other: each has as many as it has, and what is made of it stays in the processor's cache.
+        found = []
+        for holder, number_RN in zip(holders, number_GRN, strict=True):
+            end = min(width, max(count, self._end[holder]))
+            near_RM = torch._int_mm(number_RN, self._key_UMN[holder, :end].T).sub_(self._norm_UM[holder, :end])
+            found.append(near_RM.topk(count, dim=-1, sorted=False).indices)
+        return torch.stack(found)
 
     def at(self, holders: list[int], place_GRX: Tensor) -> Tensor:
         """The keys at some places, [G * R, X, N], where they are whole."""
         holder_G11 = on_device(holders, place_GRX.device)[:, None, None]
         return self._key_UMN[holder_G11, place_GRX].flatten(0, 1)
-
-
-@scripted
-def _best_places(
-    number_GRN: Tensor, key_UMN: Tensor, norm_UM: Tensor, holders: list[int], ends: list[int], count: int
-) -> Tensor:
-    """The places with the largest q k - |k|^2 / 2 among the first of each holder, [G, R, count]."""
-    rows = number_GRN.size(1)
-    # One holder after the other: each has as many as it has, and what is made of it stays in the processor's cache.
-    found: list[Tensor] = []
-    room_X = torch.empty(rows * max(ends), dtype=torch.int32)
-    for group in range(len(holders)):
-        holder, end = holders[group], ends[group]
-        near_RM = room_X[: rows * end].view(rows, end)
-        torch._int_mm(number_GRN[group], key_UMN[holder, :end].t(), out=near_RM)
-        near_RM.sub_(norm_UM[holder, :end])
-        found.append(near_RM.topk(count, dim=-1, sorted=False)[1])
-    return torch.stack(found)

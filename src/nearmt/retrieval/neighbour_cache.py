@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
+from nearmt.index.distances import squared_l2
 from nearmt.retrieval.held_keys import HeldKeys
-from nearmt.retrieval.retriever import filled_up
 from nearmt.retrieval.rows import on_device
 from nearmt.retrieval.source import EntrySource
 
@@ -61,12 +61,9 @@ class NeighbourCache:
         self._joined: tuple[Tensor, HeldKeys] | None = None
 
     def seed(self, rows: list[int], sources: list[int], entry_RX: Tensor) -> None:
-        """Entries that these rows, one a sentence, hold from the start, whatever is retrieved (-1: none).
-
-        Each of them once, and in corpus order: so it is soon seen whether what is retrieved is among them.
-        """
+        """Entries that these rows, one a sentence, hold from the start, whatever is retrieved (-1: none)."""
         holders = self._holders(rows, sources)
-        self._add(holders, entry_RX, entry_RX >= 0)
+        self._add(holders, entry_RX)
         for holder in holders:
             self._seeds[holder] = self._count[holder]
 
@@ -76,11 +73,7 @@ class NeighbourCache:
         if self._config.retention == "last":
             for holder in holders:
                 self._cut(holder, self._seeds[holder])
-        fresh_GX = new_GX >= 0
-        if self._config.duplicates == "remove":
-            for place, holder in enumerate(holders):
-                fresh_GX[place] &= ~self._known(holder, new_GX[place])
-        self._add(holders, new_GX, fresh_GX)
+        self._add(holders, new_GX)
 
     def leave(self, sources: list[int]) -> None:
         """These sentences are done. What a batch shares stays."""
@@ -99,8 +92,7 @@ class NeighbourCache:
         query_GRE = query_XE.view(len(holders), -1, query_XE.shape[1])
         # Nominate by the expanded square, then measure by differences, which is exact also where a distance is small.
         place_GRX = keys.nominate(holders, query_GRE[:, :, : keys.columns], width, nominees(k))
-        first_G = on_device([holder * entry_UM.shape[1] for holder in holders], place_GRX.device)
-        entry_GRX = entry_UM.take(place_GRX + first_G[:, None, None])
+        entry_GRX = entry_UM[on_device(holders, place_GRX.device)[:, None, None], place_GRX]
         # In corpus order, so that equal distances are always ordered alike.
         ordered = entry_GRX.flatten(0, 1).sort(dim=1)
         entry_RX, columns = ordered.values, self._config.columns
@@ -108,7 +100,13 @@ class NeighbourCache:
             key_RXE = keys.at(holders, place_GRX.gather(2, ordered.indices.view_as(place_GRX)))
         else:
             key_RXE = self._store.keys(entry_RX.clamp(min=0).flatten(), columns).view(*entry_RX.shape, columns)
-        return Neighbours(*filled_up(Neighbours(*_nearest(query_XE, key_RXE, entry_RX, k)), k))
+        distance_RX = squared_l2(query_XE, key_RXE).sqrt_().masked_fill_(entry_RX < 0, torch.inf)
+        order_RK = distance_RX.argsort(dim=1, stable=True)[:, :k]
+        missing = k - order_RK.shape[1]
+        return Neighbours(
+            torch.nn.functional.pad(entry_RX.gather(1, order_RK), (0, missing), value=-1),
+            torch.nn.functional.pad(distance_RX.gather(1, order_RK), (0, missing), value=torch.inf),
+        )
 
     def reorder(self, row_B: Tensor) -> None:
         if self._config.scope == "hypothesis":
@@ -158,27 +156,26 @@ class NeighbourCache:
             self._joined = entry_1M.masked_fill(hidden_1M, -1), self._keys.joined(hidden_1M)
         return self._joined
 
-    def _known(self, holder: int, new_X: Tensor) -> Tensor:
-        """Which of these a holder has, or stand there before."""
-        seeds = self._seeds[holder]
-        known_M, seed_M = self._held_UM[holder, seeds : self._count[holder]], self._held_UM[holder, :seeds]
-        again_X = _repeats(torch.cat([known_M, new_X])[None])[0, len(known_M) :]
-        if seeds:
-            again_X |= seed_M.take(torch.searchsorted(seed_M, new_X).clamp_(max=seeds - 1)) == new_X
-        return again_X
-
-    def _add(self, holders: Sequence[int], new_GX: Tensor, fresh_GX: Tensor) -> None:
-        """Append those that are fresh."""
+    def _add(self, holders: Sequence[int], new_GX: Tensor) -> None:
+        """Append what holders do not have yet."""
         self._joined = None
+        fresh_GX = new_GX >= 0
+        if self._config.duplicates == "remove":
+            width = max(self._count[holder] for holder in holders)
+            known_GX = torch.cat([self._held_UM[holders, :width], new_GX], dim=1)
+            fresh_GX &= ~_repeats(known_GX)[:, width:]
         # How much there is decides on the room: at steps that search the program waits for it, also on a GPU.
         counts = fresh_GX.sum(dim=1).tolist()
+        entry_X = new_GX[fresh_GX]
+        key_XN = self._store.keys(entry_X, self._keys.columns)
         self._grow(max(self._count[holder] + count for holder, count in zip(holders, counts, strict=True)))
-        for holder, entry_X in zip(holders, new_GX[fresh_GX].split(counts), strict=True):
+        start = 0
+        for holder, count in zip(holders, counts, strict=True):
             first = self._count[holder]
-            self._count[holder] = first + len(entry_X)
-            self._held_UM[holder, first : self._count[holder]] = entry_X
-            # One holder after the other: keys of all would take memory by the megabyte.
-            self._keys.put(holder, first, self._store.keys(entry_X, self._keys.columns))
+            self._held_UM[holder, first : first + count] = entry_X[start : start + count]
+            self._keys.put(holder, first, key_XN[start : start + count])
+            self._count[holder] += count
+            start += count
 
     def _grow(self, width: int) -> None:
         self._keys.grow(width)
@@ -205,11 +202,3 @@ def _repeats(entry_GX: Tensor) -> Tensor:
     ordered = entry_GX.sort(dim=1, stable=True)
     again_GX = torch.nn.functional.pad(ordered.values[:, 1:] == ordered.values[:, :-1], (1, 0), value=False)
     return torch.empty_like(again_GX).scatter_(1, ordered.indices, again_GX)
-
-
-def _nearest(query_RE: Tensor, key_RXE: Tensor, entry_RX: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k nearest of some entries (-1: none) for each row, and their distances; the keys are lost on the way."""
-    # Differences take the place of keys: to ask for as much memory again takes longer than to fill it.
-    distance_RX = torch.linalg.vector_norm(key_RXE.sub_(query_RE[:, None]), 2.0, -1)
-    nearest = distance_RX.masked_fill_(entry_RX < 0, torch.inf).sort(dim=1, stable=True)
-    return entry_RX.gather(1, nearest[1][:, :k]), nearest[0][:, :k]

@@ -65,7 +65,7 @@ class EntrySource(Protocol):
 
     def similar_each(self, sources: Sequence[Sequence[int]], count: int) -> Tensor:
         """Of each sentence all entries of up to `count` pairs whose source tokens have most in common with its own,
-        in corpus order, [S, X]; -1 fills up."""
+        [S, X]; -1 fills up."""
 
     def trust_each(self, sources: Sequence[Sequence[int]], trusted: tuple[float, float]) -> list[float]:
         """How far sources like these are what the store is about: 0 for strange ones, 1 for familiar ones.

@@ -51,7 +51,7 @@ class Entries:
         """Target tokens (0 for entry -1, which callers give no weight)."""
         if not len(self):
             return torch.zeros_like(entry)
-        return self.token_N.take(entry.clamp(min=0)).long()
+        return self.token_N[entry.clamp(min=0)].long()
 
     def weights(self, entry: Tensor) -> Tensor | None:
         """How many entries each stands for: 0 for one that was merged into another (1 for entry -1).
@@ -111,7 +111,7 @@ class Entries:
         """Entry n and those behind it in its sentence, [B, K, size]; -1 where the sentence has ended."""
         if not len(self):
             return torch.full((*entry_BK.shape, size), -1, device=self.device)
-        end_BK = self._end_P.take(self.pair_numbers(entry_BK.clamp(min=0)))
+        end_BK = self._end_P[self.pair_numbers(entry_BK.clamp(min=0))]
         entry_BKC = entry_BK[..., None] + torch.arange(size, device=self.device)
         inside = (entry_BKC < end_BK[..., None]) & (entry_BK[..., None] >= 0)
         return torch.where(inside, entry_BKC, -1)

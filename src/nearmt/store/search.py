@@ -37,20 +37,21 @@ class Searcher:
         """Exactly k entries that are allowed and not pruned, fewer only where fewer exist (-1 and inf fill up)."""
         with timed("index/search"), current(query_BD.device):
             rows, device = len(query_BD), query_BD.device
+            found = Neighbours(
+                torch.full((rows, k), -1, device=device), torch.full((rows, k), torch.inf, device=device)
+            )
             allowed_N = None if allowed_N is None else allowed_N.to(device)
             live_N = self.live(allowed_N)
             live = self.entries.kept if allowed_N is None or live_N is None else _count(live_N)
             if not live or not rows:
-                nothing = torch.full((rows, k), -1, device=device)
-                return Neighbours(nothing, torch.full((rows, k), torch.inf, device=device))
+                return found
             # What the first way does not find, the next one does.
             first, *others = self._ways(k, allowed_N, live_N, live)
             found = first(query_BD)
             for way in others:
                 if self.complete and allowed_N is None:
                     break  # nothing can be missing, and on a GPU the program would have to wait to see it
-                # Those that are missing stand last.
-                short_B = found.entry_BK[:, min(k, live) - 1] < 0
+                short_B = (found.entry_BK >= 0).sum(dim=1) < min(k, live)
                 if not bool(short_B.any()):
                     break
                 part = way(query_BD[short_B])
@@ -114,8 +115,8 @@ class Searcher:
         rows, width = entry_BX.shape
         key_BXD = self.entries.keys(entry_BX.clamp(min=0).flatten(), self.columns).view(rows, width, -1)
         distance_BX = squared_l2(query_BD, key_BXD).masked_fill_(entry_BX < 0, torch.inf)
-        nearest = distance_BX.sort(dim=1, stable=True)
-        return Neighbours(entry_BX.gather(1, nearest.indices[:, :k]), nearest.values[:, :k])
+        order_BK = distance_BX.argsort(dim=1, stable=True)[:, :k]
+        return Neighbours(entry_BX.gather(1, order_BK), distance_BX.gather(1, order_BK))
 
 
 def _count(mask_N: Tensor) -> int:

@@ -252,12 +252,12 @@ class Snapshot:
         return [int(number) for number in self._similar.best(source, count)]
 
     def similar(self, source: Sequence[int], count: int) -> Tensor:
-        """All entries of up to `count` pairs whose sources have most in common with these, in corpus order, [X]."""
+        """All entries of up to `count` pairs whose source tokens have most in common with these, [X]."""
         return self.similar_each([source], count)[0]
 
     def similar_each(self, sources: Sequence[Sequence[int]], count: int) -> Tensor:
         with timed("index/similar"):
-            return self.entries.of_pairs_each(self._similar.best_of_each(sources, count).sort(dim=1).values)
+            return self.entries.of_pairs_each(self._similar.best_of_each(sources, count))
 
     def typical_familiarity(self) -> float | None:
         """How familiar nearly all of its own sources are to the store; None if it knows not all of them."""
