@@ -67,8 +67,8 @@ def test_runs_are_alike_and_begin_with_the_longest(
         lengths = [pieces[place].length for place in run]
         assert lengths == sorted(lengths, reverse=True)
         work.append(sum(lengths))
-    if batch_size < 40:  # nobody has a batch more to do than another
-        assert max(work) - min(work) <= batch_size * max(piece.length for piece in pieces)
+    # Nobody has a batch more to do than another.
+    assert max(work) - min(work) <= batch_size * max(piece.length for piece in pieces)
     assert {len(run) for run in translator._runs(pieces, explain=True)} <= {batch_size, len(pieces) % batch_size}
 
 

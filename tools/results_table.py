@@ -37,13 +37,13 @@ def reports(
     experiment: str | None = None, folder: Path = RESULTS, kind: str = "experiment"
 ) -> list[tuple[Path, dict[str, Any]]]:
     """The reports of an experiment (or benchmark), or of all, by file name. Other results are none."""
-    found = [(path, json.loads(path.read_text(encoding="utf-8"))) for path in _by_name(folder)]
+    found = [(path, json.loads(path.read_text(encoding="utf-8"))) for path in sorted(folder.glob("*.json"), key=_stem)]
     wanted = [(path, report) for path, report in found if kind in report]
     return [(path, report) for path, report in wanted if experiment in (None, report[kind])]
 
 
-def _by_name(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.json"), key=lambda path: path.stem)
+def _stem(path: Path) -> str:
+    return path.stem
 
 
 def tables(experiment: str, short: bool, folder: Path = RESULTS) -> str:

@@ -251,8 +251,9 @@ def test_a_network_that_never_believes_is_the_model_alone(
     alone = Translator(tiny, search=SEARCH).translate(TEXTS)
     found = Translator(tiny, tiny_store, method, {**neighbours(method, 4), "adaptive": path}, SEARCH).translate(TEXTS)
     assert [t.text for t in found] == [t.text for t in alone]
-    # Sentences follow others with some methods and not with others, and products of more rows may be rounded otherwise.
-    assert [t.score for t in found] == pytest.approx([t.score for t in alone], rel=1e-6)
+    # With one of them sentences do not follow others, and products of fewer rows may be rounded otherwise.
+    near = 1e-6 if method == "efficient" else 0.0
+    assert [t.score for t in found] == pytest.approx([t.score for t in alone], rel=near, abs=0.0)
 
 
 @pytest.mark.parametrize("weight", [0.3, 0.7])
