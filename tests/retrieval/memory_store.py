@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
+from nearmt.index.distances import first_of, squared_l2
 from nearmt.index.gathered import GatheredEntries, GatheredKeys
 from nearmt.retrieval.source import EntrySource
 
@@ -62,6 +63,10 @@ class MemoryStore:
 
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         return self.key_ND[entry_M, :columns]
+
+    def nearest(self, query_BE: Tensor, candidate_BX: Tensor, k: int) -> Neighbours:
+        entry_BX = candidate_BX.sort(dim=1).values
+        return first_of(entry_BX, squared_l2(query_BE, self.key_ND[entry_BX, : query_BE.shape[1]]), k)
 
     knows_sources = True
 

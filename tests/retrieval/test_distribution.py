@@ -77,12 +77,12 @@ def test_a_missing_neighbour_does_not_take_its_placeholder_token_away() -> None:
 
 
 def test_only_the_spoken_tokens_of_the_logits_change() -> None:
-    logits_BV = torch.randn(2, 9, generator=torch.Generator().manual_seed(0))
-    before_BV = logits_BV.clone()
+    scores = Scores.of(torch.randn(2, 9, generator=torch.Generator().manual_seed(0)))
+    before_BV = scores.logits_BV.clone()
     evidence = evidence_of([[3, 5], [0, 0]], torch.tensor([[0.5, 0.5], [1.0, 0.0]]), [0.5, 0.25])
-    mixed = distribution.mix(Scores.of(logits_BV), evidence)
-    assert mixed.logits_BV is logits_BV
-    assert (logits_BV != before_BV).nonzero().tolist() == [[0, 3], [0, 5], [1, 0]]
+    mixed = distribution.mix(scores, evidence)
+    assert mixed.logits_BV is scores.logits_BV
+    assert (mixed.logits_BV != before_BV).nonzero().tolist() == [[0, 3], [0, 5], [1, 0]]
 
 
 VOCABULARY = 7

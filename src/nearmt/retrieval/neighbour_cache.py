@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
-from nearmt.index.distances import squared_l2
+from nearmt.index.distances import first_of, squared_l2
 from nearmt.retrieval.held_keys import HeldKeys
 from nearmt.retrieval.rows import on_device
 from nearmt.retrieval.source import EntrySource
@@ -93,20 +93,13 @@ class NeighbourCache:
         # Nominate by the expanded square, then measure by differences, which is exact also where a distance is small.
         place_GRX = keys.nominate(holders, query_GRE[:, :, : keys.columns], width, nominees(k))
         entry_GRX = entry_UM[on_device(holders, place_GRX.device)[:, None, None], place_GRX]
-        # In corpus order, so that equal distances are always ordered alike.
-        ordered = entry_GRX.flatten(0, 1).sort(dim=1)
-        entry_RX, columns = ordered.values, self._config.columns
-        if keys.whole:
+        if keys.whole:  # they are at hand, perhaps on another device than the store
+            ordered = entry_GRX.flatten(0, 1).sort(dim=1)
             key_RXE = keys.at(holders, place_GRX.gather(2, ordered.indices.view_as(place_GRX)))
+            found = first_of(ordered.values, squared_l2(query_XE, key_RXE), k)
         else:
-            key_RXE = self._store.keys(entry_RX.clamp(min=0).flatten(), columns).view(*entry_RX.shape, columns)
-        distance_RX = squared_l2(query_XE, key_RXE).sqrt_().masked_fill_(entry_RX < 0, torch.inf)
-        order_RK = distance_RX.argsort(dim=1, stable=True)[:, :k]
-        missing = k - order_RK.shape[1]
-        return Neighbours(
-            torch.nn.functional.pad(entry_RX.gather(1, order_RK), (0, missing), value=-1),
-            torch.nn.functional.pad(distance_RX.gather(1, order_RK), (0, missing), value=torch.inf),
-        )
+            found = self._store.nearest(query_XE, entry_GRX.flatten(0, 1), k)
+        return Neighbours(found.entry_BK, found.distance_BK.sqrt_())
 
     def reorder(self, row_B: Tensor) -> None:
         if self._config.scope == "hypothesis":

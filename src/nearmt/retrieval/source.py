@@ -52,6 +52,9 @@ class EntrySource(Protocol):
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         """The first columns of the entries' keys, [M, columns]."""
 
+    def nearest(self, query_BE: Tensor, candidate_BX: Tensor, k: int) -> Neighbours:
+        """The k nearest of each row's candidates (-1: none) by squared distance, on the query's columns."""
+
     @property
     def gathered(self) -> GatheredEntries | None:
         """All entries as kernels read them; None where there are no kernels."""

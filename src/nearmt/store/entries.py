@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Pair
+from nearmt.contracts import Neighbours, Pair
 from nearmt.datastore import AnySegment
-from nearmt.index.gathered import GatheredKeys
+from nearmt.index.distances import can_measure, first_of, nearest_by_compiler, squared_l2
+from nearmt.index.gathered import GatheredKeys, nearest_of
 
 
 class Entries:
@@ -22,6 +23,7 @@ class Entries:
         self.keys_by_segment = keys or [torch.from_numpy(segment.key_ND).to(device) for segment in segments]
         #: The same for kernels, where there are any.
         self.gathered = GatheredKeys.of(self.keys_by_segment)
+        self._measurable = can_measure(self.keys_by_segment)
         sizes = torch.tensor([segment.record.entries for segment in segments], dtype=torch.long)
         self.offsets = [0, *torch.cumsum(sizes, 0).tolist()]
         tokens = [torch.from_numpy(segment.token_N) for segment in segments]
@@ -76,6 +78,19 @@ class Entries:
                 local_M = (entry_M - start).clamp(0, len(key_ND) - 1)
                 key_ME = torch.where(inside[:, None], key_ND[:, :columns].index_select(0, local_M).float(), key_ME)
         return key_ME
+
+    def nearest(self, query_BE: Tensor, candidate_BX: Tensor, k: int) -> Neighbours:
+        """The k nearest of each row's candidates (-1: none) by squared distance, on the query's columns.
+
+        Equal distances come in corpus order, so that ties are always broken alike.
+        """
+        if self.gathered is not None:
+            return nearest_of(query_BE, self.gathered, candidate_BX, k)
+        if self._measurable:
+            return nearest_by_compiler(query_BE, self.keys_by_segment, self.offsets, candidate_BX, k)
+        entry_BX, columns = candidate_BX.sort(dim=1).values, query_BE.shape[1]
+        key_BXE = self.keys(entry_BX.clamp(min=0).flatten(), columns).view(*entry_BX.shape, columns)
+        return first_of(entry_BX, squared_l2(query_BE, key_BXE), k)
 
     @property
     def pair_count(self) -> int:

@@ -116,6 +116,9 @@ class Memory(Protocol):
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         return self.snapshot().keys(entry_M, columns)
 
+    def nearest(self, query_BE: Tensor, candidate_BX: Tensor, k: int) -> Neighbours:
+        return self.snapshot().nearest(query_BE, candidate_BX, k)
+
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
         return self.snapshot().chunks(entry_BK, size)
 

@@ -12,8 +12,6 @@ from torch import Tensor
 
 from nearmt.contracts import Index, Neighbours
 from nearmt.index import ExactIndex, PieceIndex, SubsetIndex, TorchIndex, nominate_together
-from nearmt.index.distances import squared_l2
-from nearmt.index.gathered import nearest_of
 from nearmt.recording import current
 from nearmt.store.entries import Entries
 from nearmt.timing import timed
@@ -80,13 +78,15 @@ class Searcher:
         if allowed_N is not None and 2 * live >= self.entries.kept:
             yield lambda query_BD: self._dropping(query_BD, k, allowed_N)
         if allowed_N is None or not few:
-            yield lambda query_BD: self._measure(query_BD, k, self._nominate(self.indexes, query_BD, k, allowed_N))
+            yield lambda query_BD: self.entries.nearest(
+                query_BD, self._nominate(self.indexes, query_BD, k, allowed_N), k
+            )
         # An approximate index may miss entries in its lists or behind the mask.
-        yield lambda query_BD: self._measure(query_BD, k, self._nominate_exactly(query_BD, k, live_N, live))
+        yield lambda query_BD: self.entries.nearest(query_BD, self._nominate_exactly(query_BD, k, live_N, live), k)
 
     def _dropping(self, query_BD: Tensor, k: int, allowed_N: Tensor) -> Neighbours:
         """The allowed ones among somewhat more than k: the nearest, unless that leaves fewer than k."""
-        more = self._measure(query_BD, _MORE * k, self._nominate(self.indexes, query_BD, _MORE * k, None))
+        more = self.entries.nearest(query_BD, self._nominate(self.indexes, query_BD, _MORE * k, None), _MORE * k)
         seen_BX = (more.entry_BK >= 0) & allowed_N[more.entry_BK.clamp(min=0)]
         order_BK = (~seen_BX).long().argsort(dim=1, stable=True)[:, :k]
         entry_BX = more.entry_BK.masked_fill(~seen_BX, -1)
@@ -106,17 +106,6 @@ class Searcher:
     @cached_property
     def _exact(self) -> list[Index]:
         return [TorchIndex(key_ND) for key_ND in self.entries.keys_by_segment]
-
-    def _measure(self, query_BD: Tensor, k: int, candidate_BX: Tensor) -> Neighbours:
-        """The k nearest candidates; equal distances in corpus order, so that ties are always broken alike."""
-        if self.entries.gathered is not None:
-            return nearest_of(query_BD, self.entries.gathered, candidate_BX, k)
-        entry_BX = candidate_BX.sort(dim=1).values
-        rows, width = entry_BX.shape
-        key_BXD = self.entries.keys(entry_BX.clamp(min=0).flatten(), self.columns).view(rows, width, -1)
-        distance_BX = squared_l2(query_BD, key_BXD).masked_fill_(entry_BX < 0, torch.inf)
-        order_BK = distance_BX.argsort(dim=1, stable=True)[:, :k]
-        return Neighbours(entry_BX.gather(1, order_BK), distance_BX.gather(1, order_BK))
 
 
 def _count(mask_N: Tensor) -> int:

@@ -224,6 +224,10 @@ class Snapshot:
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         return self.entries.keys(entry_M.to(self.device), columns).to(entry_M.device)
 
+    def nearest(self, query_BE: Tensor, candidate_BX: Tensor, k: int) -> Neighbours:
+        found = self.entries.nearest(query_BE.to(self.device), candidate_BX.to(self.device), k)
+        return Neighbours(found.entry_BK.to(query_BE.device), found.distance_BK.to(query_BE.device))
+
     @cached_property
     def gathered(self) -> GatheredEntries | None:
         keys = self.entries.gathered
