@@ -1,4 +1,4 @@
-"""Weighing and mixing in one go against the same in torch, and translations with kernels against those without."""
+"""Weighing and mixing by one kernel against the same in torch, and translations with kernels against those without."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nearmt.decoding import SearchConfig
 from nearmt.index import PieceIndex, gathered
 from nearmt.methods import fused
 from nearmt.methods.chunk import ChunkMethod
-from nearmt.methods.fused import mix_by_compiler, mix_found
+from nearmt.methods.fused import mix_found
 from nearmt.methods.mixing import FixedMixer
 from nearmt.models import TranslationModel
 from nearmt.retrieval import entry_cache
@@ -92,10 +92,8 @@ def assert_mixes_alike(
     """The log-probabilities, which are the same by both ways and make a distribution."""
     expected = by_torch(logits_BV, found, store, mixer, trust_B).log_probs()
     mine = mix_found(logits_BV.clone(), found, gathered_from(store), mixer, trust_B).log_probs()
-    compiled = mix_by_compiler(Scores.of(logits_BV.clone()), found, store, mixer, trust_B).log_probs()
-    for mixed in (mine, compiled):
-        torch.testing.assert_close(mixed, expected, rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(mixed.exp().sum(dim=1), torch.ones(ROWS))
+    torch.testing.assert_close(mine, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(mine.exp().sum(dim=1), torch.ones(ROWS))
     return mine
 
 
@@ -167,7 +165,7 @@ def test_logits_may_be_rows_of_a_wider_tensor() -> None:
 def test_far_neighbours_count_as_much_as_others_as_far() -> None:
     """exp(-d / T) alone would be 0 for all of them."""
     found = random_found(6)
-    found.distance_BK += 500
+    found.distance_BK += 1e4
     assert_mixes_alike(random_logits(6), found, made_store())
 
 

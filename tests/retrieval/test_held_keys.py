@@ -6,17 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearmt.retrieval import held_keys
 from nearmt.retrieval.held_keys import HeldKeys
 
 CPU = torch.device("cpu")
 WIDTH = 900
-
-
-@pytest.fixture(autouse=True, params=[True, False], ids=["compiled", "torch"])
-def compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiled or not, they nominate alike."""
-    monkeypatch.setattr(held_keys, "has_compiler", lambda: request.param)
 
 
 def made(rows: int, columns: int, seed: int) -> Tensor:

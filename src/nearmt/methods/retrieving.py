@@ -8,10 +8,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from nearmt.compiling import has_compiler
 from nearmt.contracts import Evidence, Scores, Step
 from nearmt.index.gathered import GatheredEntries
-from nearmt.methods.fused import mix_by_compiler, mix_found
+from nearmt.methods.fused import mix_found
 from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.retrieval.distribution import mix
 from nearmt.retrieval.retriever import Retriever
@@ -46,8 +45,6 @@ class RetrievingState:
         if gathered is not None and isinstance(self._mixer, FixedMixer):
             return mix_found(step.logits_BV, found, gathered, self._mixer, self._trust_of(step))
         scores = Scores.of(step.logits_BV)
-        if self._compiled(step) and isinstance(self._mixer, FixedMixer):
-            return mix_by_compiler(scores, found, self.store, self._mixer, self._trust_of(step))
         evidence = self._mixer.evidence(found, self.store, scores)
         trust_B = self._trust_of(step)
         if trust_B is not None:
@@ -63,10 +60,6 @@ class RetrievingState:
         if gathered is None or self.evidence is not None or gathered.token_N.device != step.logits_BV.device:
             return None
         return gathered
-
-    def _compiled(self, step: Step) -> bool:
-        """Whether mixing can be compiled code."""
-        return step.logits_BV.device.type == "cpu" and self.evidence is None and has_compiler()
 
     def _trust_of(self, step: Step) -> Tensor | None:
         """How much of their share the neighbours of each row get, [B]; None for all of it."""

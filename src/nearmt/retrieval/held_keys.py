@@ -8,7 +8,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nearmt.compiling import has_compiler
 from nearmt.retrieval.rows import chosen, on_device
 
 # On a CPU reading the keys takes the time: the most telling columns are held, as 8-bit numbers.
@@ -119,22 +118,12 @@ class HeldKeys:
         unit_G11 = torch.tensor([max(self._unit[holder], 1e-30) for holder in holders])[:, None, None]
         number_GRN = (query_GRN / unit_G11).round_().clamp_(-_LEVELS, _LEVELS).to(torch.int8)
         # One holder after the other: each has as many as it has, and what is made of it stays in the processor's cache.
-        ends = [min(width, max(count, self._end[holder])) for holder in holders]
-        if has_compiler():
-            return self._nominate_by_compiler(holders, ends, number_GRN, count)
         found = []
-        for holder, end, number_RN in zip(holders, ends, number_GRN, strict=True):
+        for holder, number_RN in zip(holders, number_GRN, strict=True):
+            end = min(width, max(count, self._end[holder]))
             near_RM = torch._int_mm(number_RN, self._key_UMN[holder, :end].T).sub_(self._norm_UM[holder, :end])
             found.append(near_RM.topk(count, dim=-1, sorted=False).indices)
         return torch.stack(found)
-
-    def _nominate_by_compiler(self, holders: list[int], ends: list[int], number_GRN: Tensor, count: int) -> Tensor:
-        from nearmt.retrieval.compiled import nominate
-
-        place_GRX = torch.empty((*number_GRN.shape[:2], count), dtype=torch.long)
-        tensors = (number_GRN, self._key_UMN, self._norm_UM, torch.tensor(holders), torch.tensor(ends), place_GRX)
-        nominate(*(part.numpy() for part in tensors))
-        return place_GRX
 
     def at(self, holders: list[int], place_GRX: Tensor) -> Tensor:
         """The keys at some places, [G * R, X, N], where they are whole."""

@@ -80,6 +80,8 @@ def likely_weight(model: TranslationModel, store: Snapshot, search_scale: float)
     entries, everything = store.entries, list(store.numbers())
     chosen = [everything[place] for place in sample(len(everything), _SCORED_PAIRS, seed=1).tolist()]
     numbers = [number for number in chosen if len(entries.of_pair(number))]
+    # Pairs of similar length are scored together.
+    numbers.sort(key=lambda number: len(entries.of_pair(number)))
     if len(numbers) < _FEWEST_PAIRS:
         return None
     temperature = TEMPERATURE_SHARE * search_scale

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nearmt.contracts import Neighbours, Pair
 from nearmt.datastore import AnySegment
-from nearmt.index.distances import can_measure, first_of, nearest_by_compiler, squared_l2
+from nearmt.index.distances import first_of, squared_l2
 from nearmt.index.gathered import GatheredKeys, nearest_of
 
 
@@ -23,7 +23,6 @@ class Entries:
         self.keys_by_segment = keys or [torch.from_numpy(segment.key_ND).to(device) for segment in segments]
         #: The same for kernels, where there are any.
         self.gathered = GatheredKeys.of(self.keys_by_segment)
-        self._measurable = can_measure(self.keys_by_segment)
         sizes = torch.tensor([segment.record.entries for segment in segments], dtype=torch.long)
         self.offsets = [0, *torch.cumsum(sizes, 0).tolist()]
         tokens = [torch.from_numpy(segment.token_N) for segment in segments]
@@ -86,8 +85,6 @@ class Entries:
         """
         if self.gathered is not None:
             return nearest_of(query_BE, self.gathered, candidate_BX, k)
-        if self._measurable:
-            return nearest_by_compiler(query_BE, self.keys_by_segment, self.offsets, candidate_BX, k)
         entry_BX, columns = candidate_BX.sort(dim=1).values, query_BE.shape[1]
         key_BXE = self.keys(entry_BX.clamp(min=0).flatten(), columns).view(*entry_BX.shape, columns)
         return first_of(entry_BX, squared_l2(query_BE, key_BXE), k)
