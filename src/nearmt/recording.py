@@ -92,9 +92,11 @@ class Recorder:
                 for shape, part in zip(shapes, inputs, strict=True)
             ]
             known = self._known[key] = _Known(mine)
+        whole = many == sentences
         for part, given in zip(known.inputs, inputs, strict=True):
-            part[: len(given)].copy_(given, non_blocking=True)
-        return tuple(part[: _resized(part.shape, many, sentences)[0]] for part in self._done(known, function))
+            (part if whole else part[: len(given)]).copy_(given, non_blocking=True)
+        found = self._done(known, function)
+        return found if whole else tuple(part[: _resized(part.shape, many, sentences)[0]] for part in found)
 
     def _done(self, known: _Known, function: Function) -> tuple[Tensor, ...]:
         if not known.called:
@@ -130,16 +132,22 @@ class Beside:
 
     def __init__(self, device: torch.device) -> None:
         self.record = Recorder(device)
-        self._queue = torch.cuda.Stream(device) if device.type == "cuda" else None
-        self._reached = torch.cuda.Event() if device.type == "cuda" else None
+        on_gpu = device.type == "cuda"
+        self._queue = torch.cuda.Stream(device) if on_gpu else None
+        #: How far the other queue was when work was asked for here, and this one at the mark and at the end.
+        self._begun, self._reached, self._ended = [torch.cuda.Event() if on_gpu else None for _ in range(3)]
+        #: Whether anything was asked for since `join`.
+        self._busy = False
 
     @contextmanager
     def working(self) -> Iterator[None]:
         """What is asked for here is done after all that was asked for before, and beside what follows."""
-        if self._queue is None:
+        if self._queue is None or self._begun is None:
             yield
             return
-        self._queue.wait_stream(torch.cuda.current_stream(self._queue.device))
+        self._begun.record()
+        self._queue.wait_event(self._begun)
+        self._busy = True
         with torch.cuda.stream(self._queue):
             yield
 
@@ -150,13 +158,15 @@ class Beside:
 
     def wait(self) -> None:
         """What follows is done after what was marked."""
-        if self._queue is not None and self._reached is not None:
-            torch.cuda.current_stream(self._queue.device).wait_event(self._reached)
+        if self._reached is not None:
+            self._reached.wait()
 
     def join(self) -> None:
         """What follows is done after all that was asked for here."""
-        if self._queue is not None:
-            torch.cuda.current_stream(self._queue.device).wait_stream(self._queue)
+        if self._busy and self._ended is not None:
+            self._ended.record(self._queue)
+            self._ended.wait()
+            self._busy = False
 
 
 class Pool(Generic[Kept]):
