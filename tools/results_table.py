@@ -19,6 +19,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from nearmt.bench.config import PEERS
 from nearmt.bench.tables import markdown as bench_tables
 from nearmt.bench.tables import typical_cells
 from nearmt.experiments.on_the_fly_plots import has_streams
@@ -51,7 +52,8 @@ def tables(experiment: str, short: bool, folder: Path = RESULTS) -> str:
     parts = []
     if experiment.startswith("bench-"):
         for path, report in reports(experiment.removeprefix("bench-"), folder, "benchmark"):
-            if short and not typical_cells(report):
+            # In short: what is compared with other programs, and that only at the usual sizes.
+            if short and not (typical_cells(report) and str(report.get("reference", "")).startswith(PEERS)):
                 continue
             parts.append(f"{bench_tables(report, short)}\n\n{_file(path, short)}")
     for path, report in reports(experiment, folder):
