@@ -99,6 +99,15 @@ def test_duplicates_of_another_sentence() -> None:
         assert entries(cache, 0, 0) == expected, duplicates
 
 
+def test_duplicates_of_seeds() -> None:
+    for duplicates, expected in {"keep": [0, 1, 1, 3, 4, 4, 5], "remove": [0, 1, 3, 4, 5]}.items():
+        cache = cache_of(duplicates=duplicates)
+        cache.seed([0], [0], torch.tensor([[-1, 1, 3, 4]]))
+        cache.remember([0], [0], torch.tensor([[4, 5, -1]]))
+        cache.remember([0], [0], torch.tensor([[0, 1, -1]]))
+        assert entries(cache, 0, 0) == expected, duplicates
+
+
 def test_kept_duplicates_take_the_places_of_others() -> None:
     """FIELD.md: with five equal beams the nearest eight hold two distinct entries."""
     for duplicates, expected in {"keep": [0, 0, 1], "remove": [0, 1, 2]}.items():

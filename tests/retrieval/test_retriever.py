@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Origin
+from nearmt.index.distances import filled_up
 from nearmt.recording import Pool, Recorder
-from nearmt.retrieval.retriever import EveryStep, Retrieved, filled_up
+from nearmt.retrieval.retriever import EveryStep, Retrieved
 from tests.retrieval.memory_store import gathered_from, random_store
 
 CPU = torch.device("cpu")
@@ -57,8 +58,7 @@ def test_all_rows_are_put() -> None:
 
 def test_what_is_put_does_not_change_what_it_came_from() -> None:
     given = neighbours([4, 7])
-    entry_BK, distance_BK = filled_up(given, 2)
-    assert entry_BK is given.entry_BK and distance_BK is given.distance_BK
+    assert filled_up(given, 2) is given
     found = Retrieved.nothing(1, 2, CPU)
     found.put(torch.tensor([0]), Origin.SEARCH, given)
     found.entry_BK.fill_(0)

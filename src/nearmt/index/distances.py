@@ -17,8 +17,14 @@ def first_of(entry_BX: Tensor, distance_BX: Tensor, k: int) -> Neighbours:
     """The k nearest of entries in ascending order (-1: none), so that equal distances are always ordered alike."""
     distance_BX = distance_BX.masked_fill(entry_BX < 0, torch.inf)
     order_BK = distance_BX.argsort(dim=1, stable=True)[:, :k]
-    missing, pad = k - order_BK.shape[1], torch.nn.functional.pad
+    return filled_up(Neighbours(entry_BX.gather(1, order_BK), distance_BX.gather(1, order_BK)), k)
+
+
+def filled_up(found: Neighbours, k: int) -> Neighbours:
+    """The same in k places, with -1 and infinity where there are fewer."""
+    missing, pad = k - found.entry_BK.shape[1], torch.nn.functional.pad
+    if not missing:
+        return found
     return Neighbours(
-        pad(entry_BX.gather(1, order_BK), (0, missing), value=-1),
-        pad(distance_BX.gather(1, order_BK), (0, missing), value=torch.inf),
+        pad(found.entry_BK, (0, missing), value=-1), pad(found.distance_BK, (0, missing), value=torch.inf)
     )

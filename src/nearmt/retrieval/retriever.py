@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Origin
+from nearmt.index.distances import filled_up
 from nearmt.recording import Pool, Recorder
 from nearmt.retrieval.source import EntrySource
 
@@ -38,7 +39,8 @@ class Retrieved:
     def all_of(cls, origin: Origin, found: Neighbours, k: int) -> Retrieved:
         """Neighbours of one kind for all rows."""
         asked_B = torch.full((len(found.entry_BK),), int(origin), device=found.entry_BK.device)
-        return cls(asked_B, *filled_up(found, k))
+        found = filled_up(found, k)
+        return cls(asked_B, found.entry_BK, found.distance_BK)
 
     def first(self, rows: int) -> Retrieved:
         """That of the first rows, where it is."""
@@ -56,22 +58,14 @@ class Retrieved:
     def put(self, row_R: Tensor | slice, origin: Origin, found: Neighbours) -> None:
         """Neighbours for some rows."""
         # A row is filled anew: another kind of step may have found more.
-        entry_RK, distance_RK = filled_up(found, self.entry_BK.shape[1])
+        found = filled_up(found, self.entry_BK.shape[1])
+        entry_RK, distance_RK = found.entry_BK, found.distance_BK
         if isinstance(row_R, slice):
             self.asked_B[row_R], self.entry_BK[row_R], self.distance_BK[row_R] = int(origin), entry_RK, distance_RK
         else:  # to set a number by index the program would wait for a GPU
             self.asked_B.index_fill_(0, row_R, int(origin))
             self.entry_BK.index_copy_(0, row_R, entry_RK)
             self.distance_BK.index_copy_(0, row_R, distance_RK)
-
-
-def filled_up(found: Neighbours, k: int) -> tuple[Tensor, Tensor]:
-    """Entries and distances in k places, with -1 and infinity where there are fewer."""
-    missing = k - found.entry_BK.shape[1]
-    if not missing:
-        return found.entry_BK, found.distance_BK
-    pad = torch.nn.functional.pad
-    return pad(found.entry_BK, (0, missing), value=-1), pad(found.distance_BK, (0, missing), value=torch.inf)
 
 
 class Retriever(Protocol):
