@@ -106,6 +106,7 @@ class Settings:
     retention: str = "all"
     duplicates: str = "remove"
     gather: int | None = None  # chunks that a search brings, if these are not k
+    search_beams: int = 1  # rows of a sentence, best first, that search when it is due
     search_beyond: float | None = None  # a distance: who finds nothing nearer in the cache searches
 
 
@@ -167,17 +168,18 @@ class ReferenceChunk:
 
     def log_probs(self, logits_BV: np.ndarray, query_BD: np.ndarray, time: int, sources: list[int]) -> np.ndarray:
         result: list[list[float]] = [[] for _ in sources]
-        # Rows that are due search first and fill the cache ...
-        for row, source in enumerate(sources):
-            if time in self.due[source]:
-                result[row] = self._search(row, source, time, logits_BV[row], query_BD[row])
-        # ... then the others recall ...
-        rest = [row for row, source in enumerate(sources) if time not in self.due[source]]
+        searching = [
+            row
+            for row, source in enumerate(sources)
+            if time in self.due[source] and sources[:row].count(source) < self.settings.search_beams
+        ]
+        # Rows that do not search recall what earlier steps brought ...
+        rest = [row for row in range(len(sources)) if row not in searching]
         far = [row for row in rest if self._is_far(row, sources[row], query_BD[row])]
         for row in rest:
             result[row] = self._recall(row, sources[row], time, logits_BV[row], query_BD[row])
-        # ... and those that found nothing near search after all.
-        for row in far:
+        # ... and those that are due, or found nothing near, search.
+        for row in (*searching, *far):
             result[row] = self._search(row, sources[row], time, logits_BV[row], query_BD[row])
         return np.array(result)
 

@@ -95,6 +95,19 @@ GATHERING: dict[str, dict[str, Any]] = {
     "gather, varying chunk": {"gather": 9, "varying-chunk": True},
     **{f"gather, {name}": {**settings, "gather": 7} for name, settings in STRATEGIES.items() if "/all/" in name},
 }
+#: Hypotheses that search, and what else is done.
+SEARCHING: dict[str, dict[str, Any]] = {
+    f"{what}, {name}": {**settings, **more}
+    for name, settings in STRATEGIES.items()
+    if name.startswith(("source/", "batch/"))
+    for what, more in {
+        "one searches": {"search-beams": 1, "seeds": 0},
+        "two search": {"search-beams": 2, "seeds": 0},
+        "two search, with seeds": {"search-beams": 2, "seeds": 2},
+        "two search, and others that are far": {"search-beams": 2, "seeds": 0, "search-beyond": 0.4},
+        "all search": {"search-beams": 100, "seeds": 0},
+    }.items()
+}
 #: In typical distances; of the steps in between, 0.1 makes all search, 0.4 and 0.5 some, 9 none.
 BEYOND: dict[str, dict[str, Any]] = {
     **{
@@ -176,6 +189,7 @@ def reference_settings(config: ChunkConfig, scale: float = 1.0) -> Settings:
         retention=config.retention,
         duplicates=config.duplicates,
         gather=config.gather,
+        search_beams=config.search_beams or (1 if config.shares_chunks else 100),
         search_beyond=None if config.search_beyond is None else config.search_beyond * scale,
     )
 
@@ -258,6 +272,16 @@ def test_seeds(seed: int, name: str) -> None:
 @pytest.mark.parametrize("name", GATHERING)
 def test_gathering(seed: int, name: str) -> None:
     check_chunk(large_store(seed), make_moments(seed), GATHERING[name])
+
+
+@pytest.mark.parametrize("seed", SEEDS[:2])
+@pytest.mark.parametrize("name", SEARCHING)
+def test_few_hypotheses_search_for_all(seed: int, name: str) -> None:
+    settings = SEARCHING[name]
+    _, reference = check_chunk(large_store(seed), make_moments(seed), settings, SOURCES)
+    together = Counter((retrieval.source, retrieval.time) for retrieval in reference.log)
+    if "search-beyond" not in settings:
+        assert {count for (_, time), count in together.items() if time > 1} == {min(settings["search-beams"], BEAMS)}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -391,7 +415,7 @@ def test_named_strategies_are_combinations_of_the_options() -> None:
         "paper": "batch/all/keep",
     }
     for name, combination in same.items():
-        settings = ({**STRATEGIES[n], "cache-columns": 64} for n in (name, combination))
+        settings = ({**STRATEGIES[n], "cache-columns": 64, "search-beams": 100} for n in (name, combination))
         first, second = (log_probs_of(store, moments, given) for given in settings)
         assert torch.equal(first, second), name
 

@@ -45,6 +45,7 @@ def plan(
         varying_chunk=False,
         gather=1,
         seeds=1,
+        search_beams=100,
         search_beyond=None,
         in_order=False,
         cache=CacheConfig(scope, retention, duplicates, columns),

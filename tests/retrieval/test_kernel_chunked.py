@@ -30,6 +30,7 @@ PLAN = ChunkPlan(
     varying_chunk=False,
     gather=2,
     seeds=2,
+    search_beams=100,
     search_beyond=None,
     in_order=False,
     cache=CacheConfig("source", "all", "remove", COLUMNS),

@@ -31,8 +31,17 @@ CHUNK_TEMPERATURE_SHARE = 0.3
 CHUNK_NEIGHBOURS = 1
 CHUNK_DISCOUNT = 0.1
 
-#: What the paper's caches have in common: nothing but retrieved chunks, as often as they are retrieved.
-_PAPER_CACHE: dict[str, Any] = {"duplicates": "keep", "seeds": 0, "cache-columns": 64, "guard": False}
+#: As many hypotheses as a sentence can have.
+ALL_BEAMS = 100
+#: What the paper's caches have in common: nothing but retrieved chunks, of all hypotheses, as often as they are
+#: retrieved.
+_PAPER_CACHE: dict[str, Any] = {
+    "duplicates": "keep",
+    "seeds": 0,
+    "search-beams": ALL_BEAMS,
+    "cache-columns": 64,
+    "guard": False,
+}
 #: The strategies of section 3.2 as settings.
 PRESETS: dict[str, dict[str, Any]] = {
     "in-order": {"recall": "in-order", "seeds": 0, "guard": False},
@@ -61,6 +70,9 @@ class ChunkConfig(KnnConfig):
     cache_columns: int | None = option(None, "columns of the keys that the cache compares (default: all)", low=1)
     seeds: int = option(128, "pairs with similar sources that are in the cache from the start", low=0, high=65536)
     gather: int | None = option(None, "chunks that a search brings into the cache (default: --k)", low=1, high=4096)
+    search_beams: int | None = option(
+        None, "hypotheses of a sentence that search, best first (default: 1 where they share a cache)", low=1, high=ALL_BEAMS
+    )
     search_beyond: float | None = option(
         None, "search also where the nearest cache entry is farther than this many typical distances", low=0
     )
@@ -74,8 +86,15 @@ class ChunkConfig(KnnConfig):
         parse_schedule(self.schedule)
         if self.recall == "in-order" and self.search_beyond is not None:
             raise ConfigError("search-beyond measures the cache; with recall = 'in-order' there is none")
+        if not self.shares_chunks and (self.search_beams or ALL_BEAMS) < ALL_BEAMS:
+            raise ConfigError("search-beams lets few hypotheses search for all, but each has chunks of its own here")
         if self.varying_chunk and self.search_beyond is not None:
             raise ConfigError("varying-chunk takes its sizes from the schedule; it does not go with search-beyond")
+
+    @property
+    def shares_chunks(self) -> bool:
+        """Whether what one hypothesis retrieves is there for the others of its sentence."""
+        return self.recall == "cache" and self.scope != "hypothesis"
 
 
 def resolve_cache(config: ChunkConfig, store: EntrySource) -> ChunkConfig:
@@ -101,6 +120,7 @@ def resolve_cache(config: ChunkConfig, store: EntrySource) -> ChunkConfig:
         cache_columns=columns,
         cache_k=config.cache_k or neighbours,
         gather=config.gather or config.k,
+        search_beams=config.search_beams or (1 if config.shares_chunks else ALL_BEAMS),
     )
 
 
@@ -159,6 +179,7 @@ def _plan(config: ChunkConfig, store: EntrySource) -> ChunkPlan:
         varying_chunk=config.varying_chunk,
         cache_k=config.cache_k or config.k,
         gather=config.gather or config.k,
+        search_beams=config.search_beams or ALL_BEAMS,
         seeds=config.seeds,
         search_beyond=None if beyond is None else beyond * store.scale(columns),
         in_order=config.recall == "in-order",

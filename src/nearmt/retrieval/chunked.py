@@ -12,7 +12,7 @@ from nearmt.contracts import Neighbours, Origin
 from nearmt.retrieval.chunk_order import ChunkReader
 from nearmt.retrieval.neighbour_cache import CacheConfig, NeighbourCache
 from nearmt.retrieval.retriever import Retrieved
-from nearmt.retrieval.rows import chosen, on_device
+from nearmt.retrieval.rows import chosen, on_device, ranks_of
 from nearmt.retrieval.schedule import Schedule, search_steps
 from nearmt.retrieval.source import EntrySource
 from nearmt.timing import timed
@@ -26,6 +26,8 @@ class ChunkPlan:
     #: Neighbours recalled from the cache.
     cache_k: int
     schedule: Schedule
+    #: Hypotheses of a sentence that search when it is due, best first. What they bring is for all that share a cache.
+    search_beams: int
     chunk: int
     varying_chunk: bool
     #: Chunks that a search brings into the cache; the k nearest make the distribution of its own step.
@@ -60,19 +62,20 @@ class Chunked:
         self.searches = [0] * len(source_lengths)
 
     def retrieve(self, query_BD: Tensor, times: list[int], sources: list[int]) -> Retrieved:
-        """Sentences that are due search and fill their caches; then the others recall from theirs."""
+        """Rows recall what earlier steps brought; the best of sentences that are due search, and fill the caches."""
         found = Retrieved.nothing(len(sources), max(self._plan.k, self._plan.cache_k), query_BD.device)
         is_due = [time in self._due[source] for time, source in zip(times, sources, strict=True)]
-        due = [row for row, now in enumerate(is_due) if now]
-        rest = [row for row, now in enumerate(is_due) if not now]
-        if due:
-            self._search(found, query_BD, due, times, sources)
+        ranks, most = ranks_of(sources), self._plan.search_beams
+        due = [row for row, now in enumerate(is_due) if now and ranks[row] < most]
+        # Rows of a sentence recall together, also those that search besides.
+        left_out = {source for source, rank in zip(sources, ranks, strict=True) if rank >= most}
+        rest = [row for row, now in enumerate(is_due) if not now or sources[row] in left_out]
         if rest:
             recalled = self._recall(query_BD, rest, sources)
             found.put(chosen(rest, len(sources), query_BD.device), Origin.CACHE, recalled)
-            far = self._far(recalled, rest)
-            if far:
-                self._search(found, query_BD, far, times, sources)
+            due = sorted({*due, *self._far(recalled, rest)})
+        if due:
+            self._search(found, query_BD, due, times, sources)
         return found
 
     def reorder(self, row_B: Tensor) -> None:

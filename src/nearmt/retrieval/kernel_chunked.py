@@ -55,7 +55,8 @@ class KernelChunked:
         plan, cache, count, rows = self._plan, self._cache, len(sources), sources.count(sources[0])
         sentences = sources[::rows]
         due = [place for place, sentence in enumerate(sentences) if times[place * rows] in self._due[sentence]]
-        due_rows = [place * rows + row for place in due for row in range(rows)]
+        each = min(rows, plan.search_beams)
+        due_rows = [place * rows + row for place in due for row in range(each)]
         searching = [sentences[place] for place in due]
         desk = cache.desk(
             recorded_size(len(sentences)) * rows, max(plan.k, plan.cache_k), searched=max(plan.k, plan.gather)
@@ -65,10 +66,10 @@ class KernelChunked:
         self._seed(searching)
         if due:
             self._search(desk, searching, due_rows)
-        if len(due) < len(sentences):
+        if len(due) < len(sentences) or each < rows:
             self._recall(desk, sentences, rows)
         if due:
-            self._take(desk, searching, rows)
+            self._take(desk, searching, each)
         return desk.found.first(count).to(query_BD.device)
 
     def reorder(self, row_B: Tensor) -> None:

@@ -21,7 +21,7 @@ from torch import Tensor
 from nearmt.contracts import Neighbours
 from nearmt.index.distances import first_of, squared_l2
 from nearmt.retrieval.held_keys import HeldKeys
-from nearmt.retrieval.rows import on_device
+from nearmt.retrieval.rows import on_device, ranks_of
 from nearmt.retrieval.source import EntrySource
 
 SCOPES = ("hypothesis", "source", "batch")
@@ -184,7 +184,7 @@ def _by_holder(holder_of_row: list[int], entry_RX: Tensor) -> tuple[list[int], T
     if all(holder_of_row.count(holder) == rows_each for holder in holders):
         return holders, entry_RX.reshape(len(holders), -1)
     place = {holder: number for number, holder in enumerate(holders)}
-    ranks = [holder_of_row[:row].count(holder) for row, holder in enumerate(holder_of_row)]
+    ranks = ranks_of(holder_of_row)
     entry_GRX = entry_RX.new_full((len(holders), max(ranks) + 1, entry_RX.shape[1]), -1)
     entry_GRX[[place[holder] for holder in holder_of_row], ranks] = entry_RX
     return holders, entry_GRX.flatten(1)
