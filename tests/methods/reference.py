@@ -106,7 +106,7 @@ class Settings:
     retention: str = "all"
     duplicates: str = "remove"
     gather: int | None = None  # chunks that a search brings, if these are not k
-    search_beams: int = 1  # rows of a sentence, best first, that search when it is due
+    search_beams: int = 100  # rows of a sentence, best first, that search when it is due
     search_beyond: float | None = None  # a distance: who finds nothing nearer in the cache searches
 
 

@@ -189,7 +189,7 @@ def reference_settings(config: ChunkConfig, scale: float = 1.0) -> Settings:
         retention=config.retention,
         duplicates=config.duplicates,
         gather=config.gather,
-        search_beams=config.search_beams or (1 if config.shares_chunks else 100),
+        search_beams=config.search_beams or (3 if config.shares_chunks else 100),
         search_beyond=None if config.search_beyond is None else config.search_beyond * scale,
     )
 

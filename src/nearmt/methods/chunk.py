@@ -31,7 +31,9 @@ CHUNK_TEMPERATURE_SHARE = 0.3
 CHUNK_NEIGHBOURS = 1
 CHUNK_DISCOUNT = 0.1
 
-#: As many hypotheses as a sentence can have.
+#: Hypotheses of a sentence that search where they share what they find, and as many as there can be. Fewer than
+#: three cost BLEU with a large memory (docs/log.md).
+SEARCH_BEAMS = 3
 ALL_BEAMS = 100
 #: What the paper's caches have in common: nothing but retrieved chunks, of all hypotheses, as often as they are
 #: retrieved.
@@ -71,7 +73,7 @@ class ChunkConfig(KnnConfig):
     seeds: int = option(128, "pairs with similar sources that are in the cache from the start", low=0, high=65536)
     gather: int | None = option(None, "chunks that a search brings into the cache (default: --k)", low=1, high=4096)
     search_beams: int | None = option(
-        None, "hypotheses of a sentence that search, best first (default: 1 where they share a cache)", low=1, high=ALL_BEAMS
+        None, "hypotheses of a sentence that search, best first (default: 3 where they share a cache)", low=1, high=ALL_BEAMS
     )
     search_beyond: float | None = option(
         None, "search also where the nearest cache entry is farther than this many typical distances", low=0
@@ -120,7 +122,7 @@ def resolve_cache(config: ChunkConfig, store: EntrySource) -> ChunkConfig:
         cache_columns=columns,
         cache_k=config.cache_k or neighbours,
         gather=config.gather or config.k,
-        search_beams=config.search_beams or (1 if config.shares_chunks else ALL_BEAMS),
+        search_beams=config.search_beams or (SEARCH_BEAMS if config.shares_chunks else ALL_BEAMS),
     )
 
 
