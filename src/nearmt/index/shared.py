@@ -25,6 +25,7 @@ from nearmt.index.faiss import (
     train,
     write,
 )
+from nearmt.threads import scripted
 
 #: With n probes, cells are left out whose centres are more than 1 + n / 64 times as far (squared) as the nearest:
 #: a query in the middle of a cell needs few of them, one between cells many.
@@ -73,31 +74,43 @@ class Quantiser:
     def assign(self, query_BD: np.ndarray, probes: int) -> Assignment:
         """The cells with the nearest centres, at most so many."""
         probes = min(probes, self.coarse.ntotal)
-        # Cells are found for the query itself; only codes are compared with what it is rounded to.
-        scaled_BD = query_BD if self.unit is None else query_BD * np.float32(1 / self.unit)
-        distance_BP, cell_BP = self._nearest_cells(scaled_BD, probes)
+        code_BD = coded(query_BD, self.unit)
+        distance_BP, cell_BP = self._nearest_cells(code_BD, probes)
         # Indexes from before there were units found their effort without this.
         if self.unit is not None and probes < self.coarse.ntotal:
             cell_BP[distance_BP > distance_BP[:, :1] * (1 + probes / _REACH)] = -1
-        return Assignment(coded(query_BD, self.unit), cell_BP, distance_BP)
+        return Assignment(code_BD, cell_BP, distance_BP)
 
-    def _nearest_cells(self, scaled_BD: np.ndarray, probes: int) -> tuple[np.ndarray, np.ndarray]:
+    def _nearest_cells(self, code_BD: np.ndarray, probes: int) -> tuple[np.ndarray, np.ndarray]:
         """Squared distances and numbers, the nearest first."""
         if self._centres is None:
-            distance_BP, cell_BP = self.coarse.search(scaled_BD, probes)
+            distance_BP, cell_BP = self.coarse.search(code_BD, probes)
             return distance_BP, cell_BP
-        # What FAISS does, in a third of the time.
-        centre_CD, squared_C = self._centres
-        scaled = torch.from_numpy(scaled_BD)
-        nearest = torch.addmm(squared_C, scaled, centre_CD.T, alpha=-2.0).topk(probes, dim=1, largest=False)
-        distance = nearest.values + scaled.square().sum(dim=1, keepdim=True)
-        return distance.clamp_(min=0.0).numpy(), nearest.indices.numpy()
+        # What FAISS does, in a third of the time; in whole numbers, where queries are such, in an eighth.
+        distance, cell = _nearest(torch.from_numpy(code_BD), *self._centres, probes)
+        return distance.numpy(), cell.numpy()
 
     @cached_property
     def _centres(self) -> tuple[Tensor, Tensor] | None:
-        """The centres and their squared lengths; None where they are not a plain list."""
+        """The centres and half their squared lengths, rounded as queries are; None where they are not a plain list."""
         centre_CD = flat_centres(self._template)
-        return None if centre_CD is None else (centre_CD, centre_CD.square().sum(dim=1))
+        if centre_CD is None:
+            return None
+        if self.unit is None:
+            return centre_CD, centre_CD.square().sum(dim=1) / 2
+        number_CD = torch.from_numpy(coded(centre_CD.numpy(), 1.0))
+        return number_CD.to(torch.int8), (number_CD.square().sum(dim=1) / 2).int()
+
+
+@scripted
+def _nearest(query_BD: Tensor, centre_CD: Tensor, half_C: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Squared distances and numbers of the nearest centres; `half_C` are halves of their squared lengths."""
+    if centre_CD.dtype == torch.int8:
+        near_BC = torch._int_mm(query_BD.to(torch.int8), centre_CD.t())
+    else:
+        near_BC = torch.mm(query_BD, centre_CD.t())
+    near_BK, cell_BK = near_BC.sub_(half_C).topk(count, dim=1)
+    return (query_BD.square().sum(dim=1, keepdim=True) - 2 * near_BK).clamp_(min=0.0), cell_BK
 
 
 class SharedIndex(FaissIndex):
