@@ -109,6 +109,23 @@ def test_steps_are_those_without_kernels(name: str) -> None:
     assert origins == {int(Origin.SEARCH)} | ({int(Origin.CACHE)} if name != "at every step" else set())
 
 
+@pytest.mark.parametrize("beams", [1, 2, 3])
+def test_the_best_hypotheses_of_a_sentence_search_and_the_others_recall(beams: int) -> None:
+    store, plan = made_store(), replace(PLAN, search_beams=beams)
+    mine, plain = kernels(store, plan, Pool[EntryCache]()), Chunked(store, plan, LENGTHS, 20, SOURCES)
+    generator, seen = torch.Generator().manual_seed(1), set[tuple[int, ...]]()
+    for time in range(1, 8):
+        sources = [sentence for sentence in range(5) for _ in range(3 if time > 1 else 1)]
+        query_BD = torch.randn(len(sources), COLUMNS, generator=generator)
+        expected = plain.retrieve(query_BD, [time] * len(sources), sources)
+        assert_same(mine.retrieve(query_BD, [time] * len(sources), sources), expected)
+        if time > 1:
+            seen |= {tuple(origins) for origins in expected.origin_B.view(5, 3).tolist()}
+    due = [int(Origin.SEARCH)] * beams + [int(Origin.CACHE)] * (3 - beams)
+    assert seen == {tuple(due), (int(Origin.CACHE),) * 3}
+    assert mine.searches == plain.searches
+
+
 def test_seeds_are_those_of_the_first_search_alone() -> None:
     """And nothing is like a sentence whose source is not told."""
     store, caches = made_store(), Pool[EntryCache]()

@@ -73,7 +73,10 @@ class ChunkConfig(KnnConfig):
     seeds: int = option(128, "pairs with similar sources that are in the cache from the start", low=0, high=65536)
     gather: int | None = option(None, "chunks that a search brings into the cache (default: --k)", low=1, high=4096)
     search_beams: int | None = option(
-        None, "hypotheses of a sentence that search, best first (default: 3 where they share a cache)", low=1, high=ALL_BEAMS
+        None,
+        "hypotheses of a sentence that search, best first (default: 3; all where each has chunks of its own)",
+        low=1,
+        high=ALL_BEAMS,
     )
     search_beyond: float | None = option(
         None, "search also where the nearest cache entry is farther than this many typical distances", low=0
