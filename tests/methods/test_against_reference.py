@@ -96,17 +96,18 @@ GATHERING: dict[str, dict[str, Any]] = {
     **{f"gather, {name}": {**settings, "gather": 7} for name, settings in STRATEGIES.items() if "/all/" in name},
 }
 #: Hypotheses that search, and what else is done.
+SEARCHERS: dict[str, dict[str, Any]] = {
+    "one searches": {"search-beams": 1, "seeds": 0},
+    "two search": {"search-beams": 2, "seeds": 0},
+    "two search, with seeds": {"search-beams": 2, "seeds": 2},
+    "two search, and others that are far": {"search-beams": 2, "seeds": 0, "search-beyond": 0.4},
+    "all search": {"search-beams": 100, "seeds": 0},
+}
 SEARCHING: dict[str, dict[str, Any]] = {
     f"{what}, {name}": {**settings, **more}
     for name, settings in STRATEGIES.items()
     if name.startswith(("source/", "batch/"))
-    for what, more in {
-        "one searches": {"search-beams": 1, "seeds": 0},
-        "two search": {"search-beams": 2, "seeds": 0},
-        "two search, with seeds": {"search-beams": 2, "seeds": 2},
-        "two search, and others that are far": {"search-beams": 2, "seeds": 0, "search-beyond": 0.4},
-        "all search": {"search-beams": 100, "seeds": 0},
-    }.items()
+    for what, more in SEARCHERS.items()
 }
 #: In typical distances; of the steps in between, 0.1 makes all search, 0.4 and 0.5 some, 9 none.
 BEYOND: dict[str, dict[str, Any]] = {
