@@ -86,7 +86,7 @@ class Quantiser:
         if self._centres is None:
             distance_BP, cell_BP = self.coarse.search(code_BD, probes)
             return distance_BP, cell_BP
-        # What FAISS does, in a third of the time; in whole numbers, where queries are such, in an eighth.
+        # What FAISS does, in a third of the time; whole numbers, where queries are such, are less to read.
         distance, cell = _nearest(torch.from_numpy(code_BD), *self._centres, probes)
         return distance.numpy(), cell.numpy()
 
