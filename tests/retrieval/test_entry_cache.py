@@ -51,6 +51,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entry_cache, "_HOLDERS", 2)
     monkeypatch.setattr(entry_cache, "_COMPARED", 16)
     monkeypatch.setattr(entry_cache, "_PUT", 4)
+    monkeypatch.setattr(entry_cache, "_COUNTED", 1)
 
 
 @pytest.mark.parametrize(("seed", "columns"), [(0, COLUMNS), (1, 3), (2, COLUMNS), (3, 1)])
@@ -146,7 +147,9 @@ def test_an_entry_that_comes_again_is_held_once(put_at_once: int, monkeypatch: p
     put(cache, [0], torch.tensor([[33, 5, 5, 31, -1, 5, 32, 5, 5, 5, -1, 33]]))
     put(cache, [0], torch.tensor([[5, 34, 33, 0]]))
     assert held(cache, 0) == [0, 5, 31, 32, 33, 34]
-    cache.count()
+    for _ in range(entry_cache._COUNTED):
+        assert cache._counted is None
+        cache.count()
     assert cache._counted is not None and cache._counted.numbers()[cache.holders([0])[0]] == 6
 
 

@@ -28,6 +28,8 @@ _ROOM, _HOLDERS = 1024, 16
 _COMPARED, _PUT = 64, 1024
 # The least that a product of a GPU takes.
 _FEWEST_ROWS = 16
+# Of so many times that something was added what there is is counted once: what may be there is known without.
+_COUNTED = 4
 
 
 class Desk(NamedTuple):
@@ -89,8 +91,11 @@ class EntryCache:
         self._most = [0] * len(self._count_U)
         self._since = [0] * len(self._count_U)
         self._counted: Arriving | None = None
+        self._uncounted = 0
         self._holder_of: dict[int, int] = {}
         self._free = list(range(1, len(self._count_U)))
+        #: Those of them that still have what a sentence left behind.
+        self._left = set[int]()
 
     def desk(self, rows: int, k: int, searched: int) -> Desk:
         """For so many queries, k neighbours of each, and so many that are searched for; always the same."""
@@ -104,8 +109,10 @@ class EntryCache:
         new = [sentence for sentence in sentences if sentence not in self._holder_of]
         if len(new) > len(self._free):
             self._add_holders(len(new) - len(self._free))
-        for sentence in new:
-            self._holder_of[sentence] = self._free.pop(0)
+        if new:
+            taken, self._free = self._free[: len(new)], self._free[len(new) :]
+            self._holder_of.update(zip(new, taken, strict=True))
+            self._clear([holder for holder in taken if holder in self._left])
         return [self._holder_of[sentence] for sentence in sentences]
 
     def make_room(self, holders: Sequence[int], more: int) -> None:
@@ -131,21 +138,29 @@ class EntryCache:
         )  # fmt: skip
 
     def count(self) -> None:
-        """Let it be known how much there is now."""
-        self._counted, self._since = Arriving(self._count_U), [0] * len(self._most)
+        """Let it be known how much there is now, every now and then; to be called when something was added."""
+        self._uncounted += 1
+        if self._uncounted >= _COUNTED and self._counted is None:
+            self._counted, self._since, self._uncounted = Arriving(self._count_U), [0] * len(self._most), 0
 
     def leave(self, sentences: Sequence[int]) -> None:
-        """These sentences are done."""
+        """These sentences are done. What they had stays until others, who mostly come together, take their places."""
         gone = [self._holder_of.pop(sentence) for sentence in sentences if sentence in self._holder_of]
-        if gone:
+        self._free += gone
+        self._left.update(gone)
+
+    def _clear(self, holders: list[int]) -> None:
+        """Take from them what they have."""
+        if holders:
             self.beside.join()
-            gone_G = on_device(gone, self.device)
+            gone_G = on_device(holders, self.device)
             self._held_UM.index_fill_(0, gone_G, -1)
             self._count_U.index_fill_(0, gone_G, 0)
             self._known_UW.index_fill_(0, gone_G, 0)
-            for holder in gone:
+            self._left.difference_update(holders)
+            self._counted = None  # it is about what they had
+            for holder in holders:
                 self._most[holder] = 0
-            self._free += gone
 
     def width(self, holders: Sequence[int]) -> int:
         """Places beyond which none of these has an entry."""
@@ -187,7 +202,7 @@ class EntryCache:
         self.beside.record.forget()
 
     def _look(self) -> None:
-        """Take over what was counted, if it is here; those that have left since have less."""
+        """Take over what was counted, if it is here."""
         if self._counted is not None and self._counted.is_here():
             counts = self._counted.numbers()
             counts += [0] * (len(self._most) - len(counts))
