@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Neighbours
+from nearmt.contracts import Origin
 from nearmt.retrieval import entry_cache
 from nearmt.retrieval.entry_cache import Arriving, EntryCache
 from nearmt.retrieval.neighbour_cache import CacheConfig, NeighbourCache
+from nearmt.retrieval.retriever import Retrieved
 from tests.retrieval.memory_store import MemoryStore, gathered_from, random_store
 
 COLUMNS = 6
@@ -33,9 +34,16 @@ def put(cache: EntryCache, sentences: Sequence[int], entry_SX: Tensor) -> None:
     cache.add(torch.tensor(holders), entry_SX)
 
 
-def recall(cache: EntryCache, sentences: Sequence[int], query_BE: Tensor, k: int) -> Neighbours:
-    holders = cache.holders(sentences)
-    return Neighbours(*cache.nearest(query_BE, torch.tensor(holders), cache.width(holders), k))
+def recall(cache: EntryCache, sentences: Sequence[int], query_BE: Tensor, k: int) -> Retrieved:
+    """Into the first rows of what has room for more rows and neighbours, where something else was found before."""
+    holders, rows = cache.holders(sentences), len(query_BE)
+    found = Retrieved.nothing(rows + 1, k + 2, CPU)
+    found.entry_BK.fill_(77)
+    cache.recall(found, query_BE, torch.tensor(holders), cache.width(holders), k)
+    assert found.asked_B.tolist() == [int(Origin.CACHE)] * rows + [int(Origin.MODEL)]
+    assert (found.entry_BK[:rows, k:] == -1).all() and found.distance_BK[:rows, k:].isinf().all()
+    assert (found.entry_BK[rows] == 77).all()
+    return Retrieved(found.asked_B[:rows], found.entry_BK[:rows, :k], found.distance_BK[:rows, :k])
 
 
 def held(cache: EntryCache, sentence: int) -> list[int]:
@@ -134,8 +142,9 @@ def test_nobody_holds_nothing(small: None) -> None:
     cache.make_room([holder], 3)
     cache.add(torch.tensor([holder, 0, 0]), torch.tensor([[1, 2, 3], [4, 5, 6], [1, 5, 7]]))
     assert held(cache, 0) == [1, 2, 3]
-    found, _ = cache.nearest(torch.zeros(2, COLUMNS), torch.tensor([0, holder]), 8, 4)
-    assert found[0].tolist() == [-1] * 4 and sorted(found[1].tolist()) == [-1, 1, 2, 3]
+    found = Retrieved.nothing(2, 4, CPU)
+    cache.recall(found, torch.zeros(2, COLUMNS), torch.tensor([0, holder]), 8, 4)
+    assert found.entry_BK[0].tolist() == [-1] * 4 and sorted(found.entry_BK[1].tolist()) == [-1, 1, 2, 3]
     assert not cache._known_UW[0].any() and int(cache._count_U[0]) == 0
 
 

@@ -107,9 +107,10 @@ def test_sentences_are_compared_once_for_seeds_and_guard(tmp_path: Path, monkeyp
         return scores(self, sources)
 
     monkeypatch.setattr(source_matrix.SourceMatrix, "_scores", spy)
+    monkeypatch.setattr(source_matrix, "_AT_ONCE", 20)
     made = by_matrix(segments)
-    seeds = made.best_of_each(QUERIES, 20)
     found = made.shares_of_each(QUERIES)
+    seeds = made.best_of_each(QUERIES, 20)
     assert torch.equal(made.best_of_each(QUERIES, 3), seeds[:, :3])
     assert compared == [len(QUERIES)]
     for mine, expected in zip(found, by_matrix(segments).shares_of_each(QUERIES), strict=True):

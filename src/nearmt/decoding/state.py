@@ -103,7 +103,8 @@ class SearchState:
         with timed("beam/replace"):
             self.decoder.replace(places, newer.decoder, chosen)
             rows, newer_rows = self.rows_of(places), newer.rows_of(chosen)
-            row_R, newer_R = torch.tensor([rows, newer_rows]).to(self.score_B.device, non_blocking=True)
+            both_2R = torch.from_numpy(np.array([rows, newer_rows]))
+            row_R, newer_R = both_2R.to(self.score_B.device, non_blocking=True)
             self.newest_BT.index_copy_(0, row_R, newer.newest_BT.index_select(0, newer_R))
             self.score_B.index_copy_(0, row_R, newer.score_B.index_select(0, newer_R))
             self.said_BT[rows, : newer.said_BT.shape[1]] = newer.said_BT[newer_rows]

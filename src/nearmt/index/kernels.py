@@ -49,6 +49,17 @@ def squared_distances(
 
 
 @triton.jit
+def ranks(entry, squared, place):
+    """As many of the places as come before each: nearest first, equals in the order of entries."""
+    nearer = squared[None, :] < squared[:, None]
+    alike = squared[None, :] == squared[:, None]
+    before = (entry[None, :] < entry[:, None]) | (
+        (entry[None, :] == entry[:, None]) & (place[None, :] < place[:, None])
+    )
+    return tl.sum((nearer | (alike & before)).to(tl.int32), axis=1)
+
+
+@triton.jit
 def nearest(
     query,
     key,
@@ -73,13 +84,7 @@ def nearest(
     squared = squared_distances(
         query + row * query_stride, key, more, size, stride, entry, columns, PLACES, COLUMNS, MORE
     )
-    # As many places as come before it.
-    nearer = squared[None, :] < squared[:, None]
-    alike = squared[None, :] == squared[:, None]
-    before = (entry[None, :] < entry[:, None]) | (
-        (entry[None, :] == entry[:, None]) & (place[None, :] < place[:, None])
-    )
-    rank = tl.sum((nearer | (alike & before)).to(tl.int32), axis=1)
+    rank = ranks(entry, squared, place)
     tl.store(found + row * k + rank, entry, mask=rank < k)
     tl.store(distance + row * k + rank, squared, mask=rank < k)
 

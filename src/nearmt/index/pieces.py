@@ -81,7 +81,9 @@ class PieceIndex:
         if allowed_N is not None:
             entry_BK = entry_BK.masked_fill(found.values.isinf(), -1)
         missing = count - entry_BK.shape[1]
-        return torch.nn.functional.pad(entry_BK, (0, missing), value=-1).to(query_BD.device)
+        if missing:
+            entry_BK = torch.nn.functional.pad(entry_BK, (0, missing), value=-1)
+        return entry_BK.to(query_BD.device)
 
     def _look_through(self, query_BD: Tensor, piece_BP: Tensor, member_LX: Tensor) -> tuple[Tensor, Tensor]:
         """All entries of some pieces and their squared distances, [B, P * X]; -1 and infinite where there is none."""

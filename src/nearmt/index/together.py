@@ -23,7 +23,7 @@ def nominate_together(
     Index i holds the entries from `offsets[i]` up to `offsets[i + 1]`. Those that share a quantiser assign the
     queries once and nominate together as many as one index of all their entries would.
     """
-    candidates = [torch.full((len(query_BD), count), -1, device=query_BD.device)]
+    candidates: list[Tensor] = []
     groups: dict[int, list[_Part]] = {}
     for index, (start, end) in zip(indexes, pairwise(offsets), strict=True):
         if start == end:
@@ -35,7 +35,9 @@ def nominate_together(
         else:
             candidates.append(part.renumber(index.nominate(query_BD, count, part.allowed_X)))
     candidates += [_nominate_group(parts, query_BD, count) for parts in groups.values()]
-    return torch.cat(candidates[1:] or candidates, dim=1)
+    if not candidates:
+        return torch.full((len(query_BD), count), -1, device=query_BD.device)
+    return candidates[0] if len(candidates) == 1 else torch.cat(candidates, dim=1)
 
 
 def shared_index(index: Index) -> SharedIndex | None:
@@ -53,7 +55,7 @@ class _Part:
     allowed_X: Tensor | None
 
     def renumber(self, local_BX: Tensor) -> Tensor:
-        return torch.where(local_BX >= 0, local_BX + self.start, -1)
+        return torch.where(local_BX >= 0, local_BX + self.start, -1) if self.start else local_BX
 
     def nominate_in(self, shared: SharedIndex, assigned: Assignment, wanted: int) -> tuple[Tensor, Tensor]:
         if not isinstance(self.index, SubsetIndex):
@@ -69,8 +71,9 @@ def _nominate_group(parts: list[_Part], query_BD: Tensor, count: int) -> Tensor:
     wanted = max(index.width(count) for index in indexes)
     assigned = indexes[0].quantiser.assign(as_queries(query_BD), max(index.effort for index in indexes))
     found = [part.nominate_in(index, assigned, wanted) for part, index in zip(parts, indexes, strict=True)]
-    entry_BX = torch.cat([entry for entry, _ in found], dim=1)
+    entry_BX, _ = found[0]
     if len(found) > 1:
+        entry_BX = torch.cat([entry for entry, _ in found], dim=1)
         distance_BX = torch.cat([distance for _, distance in found], dim=1)
         entry_BX = entry_BX.gather(1, distance_BX.topk(wanted, dim=1, largest=False, sorted=False).indices)
     return entry_BX.to(query_BD.device)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -40,13 +41,14 @@ class RetrievingState:
 
     def scores(self, step: Step) -> Scores:
         """log p(y_t | y_<t, x) of equation 3."""
+        # First: where the program waits for it, there is not yet much to wait for.
+        trust_B = self._trust_of(step)
         found = self._retriever.retrieve(self.store.query(step.hidden_BH), step.times, step.sources)
         gathered = self._fused(step)
         if gathered is not None and isinstance(self._mixer, FixedMixer):
-            return mix_found(step.logits_BV, found, gathered, self._mixer, self._trust_of(step))
+            return mix_found(step.logits_BV, found, gathered, self._mixer, trust_B)
         scores = Scores.of(step.logits_BV)
         evidence = self._mixer.evidence(found, self.store, scores)
-        trust_B = self._trust_of(step)
         if trust_B is not None:
             evidence.share_B *= trust_B
         if self.evidence is not None:
@@ -74,8 +76,8 @@ class RetrievingState:
         assert self._trust is not None
         if new := [source for source in dict.fromkeys(sources) if source not in self._trusted]:
             self._trusted.update(zip(new, self._trust(new), strict=True))
-        shares = [self._trusted[source] for source in sources]
-        return None if min(shares) == 1.0 else torch.tensor(shares).to(device, non_blocking=True)
+        share_B = np.array([self._trusted[source] for source in sources], dtype=np.float32)
+        return None if share_B.min() == 1.0 else torch.from_numpy(share_B).to(device, non_blocking=True)
 
     def reorder(self, row_B: Tensor) -> None:
         self._retriever.reorder(row_B)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -263,5 +264,5 @@ def _numbers(seats: Seats, sentences: Sequence[Sequence[int]]) -> tuple[Tensor, 
     """Lists of sentences as numbers [N, S], and those of their keys and values [N, S * A]."""
     assert seats.source is not None
     device, heads = seats.mask_SF.device, seats.source.groups // len(seats.mask_SF)
-    number_NS = torch.tensor(sentences).to(device, non_blocking=True)
+    number_NS = torch.from_numpy(np.array(sentences)).to(device, non_blocking=True)
     return number_NS, (number_NS[..., None] * heads + torch.arange(heads, device=device)).flatten(1)

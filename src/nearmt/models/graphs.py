@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -165,7 +166,7 @@ class GraphedState(DecoderState):
         stage.take(places, newer, chosen, self.used)
         if self.moved_B is not None:  # the new ones have not moved
             rows = [place * self.rows_each + row for place in places for row in range(self.rows_each)]
-            row_R = torch.tensor(rows).to(self.moved_B.device, non_blocking=True)
+            row_R = torch.from_numpy(np.array(rows)).to(self.moved_B.device, non_blocking=True)
             self.moved_B = self.moved_B.index_copy(0, row_R, row_R)
 
     def fits(self) -> bool:

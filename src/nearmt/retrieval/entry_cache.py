@@ -14,8 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Neighbours
-from nearmt.index.gathered import COLUMNS, GatheredEntries, nearest_of, power_of_two
+from nearmt.contracts import Neighbours, Origin
+from nearmt.index.gathered import COLUMNS, GatheredEntries, power_of_two
 from nearmt.index.topk import smallest
 from nearmt.recording import Beside, Recorder
 from nearmt.retrieval.neighbour_cache import nominees
@@ -63,6 +63,17 @@ class Desk(NamedTuple):
     def nobody(self) -> int:
         """The row that is no query's."""
         return len(self.query_PD) - 1
+
+    def put(self, row_R: Tensor, k: int) -> None:
+        """The k nearest that the searches brought, one below the other, are what is found for these rows."""
+        from nearmt.retrieval.kernels import put_searched
+
+        found, searched, most = self.found, self.searched, self.found.entry_BK.shape[1]
+        put_searched[(len(row_R),)](
+            row_R, searched.entry_BK, searched.distance_BK, searched.entry_BK.shape[1],
+            found.asked_B, found.entry_BK, found.distance_BK, k, most,
+            ORIGIN=int(Origin.SEARCH), PLACES=power_of_two(most),
+        )  # fmt: skip
 
 
 class EntryCache:
@@ -168,23 +179,29 @@ class EntryCache:
         most = max(self._most[holder] for holder in holders)
         return min(self._held_UM.shape[1], -(-max(1, most) // _ROOM) * _ROOM)
 
-    def nearest(self, query_BE: Tensor, holder_S: Tensor, width: int, k: int) -> tuple[Tensor, Tensor]:
-        """The k nearest entries of each row, whose sentences stand side by side, and their distances (not squared)."""
-        from nearmt.retrieval.kernels import compare
+    def recall(self, found: Retrieved, query_BE: Tensor, holder_S: Tensor, width: int, k: int) -> None:
+        """Put the k nearest entries of each row and their distances (not squared) into the first rows of `found`.
 
-        keys, rows, sentences = self.gathered.keys, len(query_BE), len(holder_S)
+        The rows of a sentence stand side by side, equally many of each.
+        """
+        from nearmt.retrieval.kernels import compare, measure
+
+        keys, (rows, columns), sentences = self.gathered.keys, query_BE.shape, len(holder_S)
+        each, stride = rows // sentences, query_BE.stride(0)
         near_BM = torch.empty(rows, width, device=query_BE.device)
         compare[(sentences, -(-width // _COMPARED))](
             query_BE, *keys.arguments(), self._held_UM, self._held_UM.shape[1], self._count_U, holder_S,
-            near_BM, width, rows // sentences, query_BE.stride(0), columns=query_BE.shape[1],
-            ROWS=max(_FEWEST_ROWS, power_of_two(rows // sentences)), PLACES=_COMPARED, COLUMNS=COLUMNS,
-            MORE=keys.more,
+            near_BM, width, each, stride, columns=columns,
+            ROWS=max(_FEWEST_ROWS, power_of_two(each)), PLACES=_COMPARED, COLUMNS=COLUMNS, MORE=keys.more,
         )  # fmt: skip
         place_BX = smallest(near_BM, min(nominees(k), width))[1]
-        place_SX = place_BX.view(sentences, -1)
-        entry_BX = self._held_UM.index_select(0, holder_S).gather(1, place_SX).view_as(place_BX)
-        found = nearest_of(query_BE, keys, entry_BX, k)
-        return found.entry_BK, found.distance_BK.sqrt_()
+        nominated, most = place_BX.shape[1], found.entry_BK.shape[1]
+        measure[(rows,)](
+            query_BE, *keys.arguments(), self._held_UM, self._held_UM.shape[1], holder_S, each,
+            place_BX.contiguous(), nominated, found.asked_B, found.entry_BK, found.distance_BK, k, most, stride,
+            columns=columns, ORIGIN=int(Origin.CACHE), PLACES=power_of_two(max(nominated, most)), COLUMNS=COLUMNS,
+            MORE=keys.more,
+        )  # fmt: skip
 
     def _add_holders(self, count: int) -> None:
         self.beside.join()

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Neighbours, Origin
 from nearmt.recording import Pool, recorded_size
 from nearmt.retrieval.chunked import ChunkPlan
 from nearmt.retrieval.entry_cache import Desk, EntryCache
@@ -98,9 +97,7 @@ class KernelChunked:
             width = cache.width(holders)
 
             def recall(holder_S: Tensor) -> tuple[Tensor, ...]:
-                every = slice(0, len(holder_S) * rows)
-                found = cache.nearest(desk.query_PD[every, :columns], holder_S, width, k)
-                desk.found.put(every, Origin.CACHE, Neighbours(*found))
+                cache.recall(desk.found, desk.query_PD[: len(holder_S) * rows, :columns], holder_S, width, k)
                 return ()
 
             name = "recall", k, columns, width, *desk.shape
@@ -124,7 +121,7 @@ class KernelChunked:
             return ()
 
         with cache.beside.working():
-            desk.number_X[: len(numbers)].copy_(torch.tensor(numbers), non_blocking=True)
+            desk.number_X[: len(numbers)].copy_(on_device(numbers, torch.device("cpu")), non_blocking=True)
             cache.beside.record(("search", size, each, *desk.shape), search)
             cache.beside.mark()
 
@@ -133,9 +130,7 @@ class KernelChunked:
         plan, store, cache, size = self._plan, self._store, self._cache, recorded_size(len(sentences))
 
         def put() -> tuple[Tensor, ...]:
-            row_R, searched = desk.number_X[size : size + size * each], desk.searched
-            found = (part[: len(row_R), : plan.k] for part in (searched.entry_BK, searched.distance_BK))
-            desk.found.put(row_R, Origin.SEARCH, Neighbours(*found))
+            desk.put(desk.number_X[size : size + size * each], plan.k)
             return ()
 
         def keep() -> tuple[Tensor, ...]:

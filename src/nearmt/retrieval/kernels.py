@@ -5,7 +5,7 @@
 import triton
 import triton.language as tl
 
-from nearmt.index.kernels import keys_of
+from nearmt.index.kernels import keys_of, ranks, squared_distances
 
 
 @triton.jit
@@ -55,6 +55,65 @@ def compare(
     squared = tl.where(there[None, :], length[None, :] - 2.0 * product, float("inf"))
     wanted = (row < rows)[:, None] & (place < width)[None, :]
     tl.store(near + at_row[:, None] * width + place[None, :], squared, mask=wanted)
+
+
+@triton.jit
+def measure(
+    query,
+    key,
+    more,
+    size,
+    stride,
+    held,
+    room,
+    holder,
+    rows,
+    nominated,
+    width,
+    asked,
+    found,
+    distance,
+    k,
+    most,
+    query_stride,
+    columns: tl.constexpr,
+    ORIGIN: tl.constexpr,
+    PLACES: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    MORE: tl.constexpr,
+):
+    """The k nearest of what a row's holder has in the nominated places [width], and how far they are (not squared).
+
+    A row of what is found has room for `most`: what is behind the k is filled up.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    place = tl.arange(0, PLACES)
+    owner = tl.load(holder + row // rows)
+    at = tl.load(nominated + row * width + place, mask=place < width, other=0)
+    entry = tl.load(held + owner * room + at, mask=place < width, other=-1)
+    squared = squared_distances(
+        query + row * query_stride, key, more, size, stride, entry, columns, PLACES, COLUMNS, MORE
+    )
+    rank = ranks(entry, squared, place)
+    wanted = rank < most
+    tl.store(found + row * most + rank, tl.where(rank < k, entry, -1), mask=wanted)
+    tl.store(distance + row * most + rank, tl.where(rank < k, tl.sqrt(squared), float("inf")), mask=wanted)
+    tl.store(asked + row, ORIGIN)
+
+
+@triton.jit
+def put_searched(
+    row_of, entry, squared, width, asked, found, distance, k, most, ORIGIN: tl.constexpr, PLACES: tl.constexpr
+):
+    """The first k of what was searched for a row [width] are what is found for it; the rest of `most` is filled up."""
+    number = tl.program_id(0).to(tl.int64)
+    place = tl.arange(0, PLACES)
+    row = tl.load(row_of + number)
+    mine = tl.load(entry + number * width + place, mask=place < k, other=-1)
+    far = tl.load(squared + number * width + place, mask=place < k, other=float("inf"))
+    tl.store(found + row * most + place, mine, mask=place < most)
+    tl.store(distance + row * most + place, far, mask=place < most)
+    tl.store(asked + row, ORIGIN)
 
 
 @triton.jit

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 
 def on_device(numbers: Sequence[int], device: torch.device) -> Tensor:
     """A tensor of them; on a GPU the program does not wait for the copy."""
-    return torch.tensor(numbers).to(device, non_blocking=True)
+    # By way of numpy, which reads lists several times as fast.
+    return torch.from_numpy(np.array(numbers, dtype=np.int64)).to(device, non_blocking=True)
 
 
 def chosen(numbers: Sequence[int], count: int, device: torch.device) -> Tensor | slice:

@@ -35,14 +35,12 @@ class Searcher:
         """Exactly k entries that are allowed and not pruned, fewer only where fewer exist (-1 and inf fill up)."""
         with timed("index/search"), current(query_BD.device):
             rows, device = len(query_BD), query_BD.device
-            found = Neighbours(
-                torch.full((rows, k), -1, device=device), torch.full((rows, k), torch.inf, device=device)
-            )
             allowed_N = None if allowed_N is None else allowed_N.to(device)
             live_N = self.live(allowed_N)
             live = self.entries.kept if allowed_N is None or live_N is None else _count(live_N)
             if not live or not rows:
-                return found
+                nobody_BK = torch.full((rows, k), -1, device=device)
+                return Neighbours(nobody_BK, torch.full_like(nobody_BK, torch.inf, dtype=torch.float32))
             # What the first way does not find, the next one does.
             first, *others = self._ways(k, allowed_N, live_N, live)
             found = first(query_BD)

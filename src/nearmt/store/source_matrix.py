@@ -16,6 +16,8 @@ from torch import Tensor
 
 # Scores that are held at a time.
 _SCORES = 1 << 26
+# So many pairs are looked for even if fewer are wanted: whoever asks next about the same sentences wants more.
+_AT_ONCE = 128
 # Pairs that are looked at as one: the best lie in the blocks with the best maxima.
 _BLOCK = 64
 
@@ -70,8 +72,8 @@ class SourceMatrix:
         fill up."""
         count, asked, latest = min(count, self.pairs), [tuple(source) for source in sources], self._latest
         if latest is None or latest[0] != asked or latest[1].shape[1] < count:
-            each = max(1, _SCORES // max(1, self.pairs))
-            found = [self._best(sources[start : start + each], count) for start in range(0, len(sources), each)]
+            each, many = max(1, _SCORES // max(1, self.pairs)), min(max(count, _AT_ONCE), self.pairs)
+            found = [self._best(sources[start : start + each], many) for start in range(0, len(sources), each)]
             latest = asked, torch.cat([number for number, _ in found]), torch.cat([score for _, score in found])
             self._latest = latest
         return latest[1][:, :count], latest[2][:, :count]
