@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
+import pytest
+import torch
+
 from nearmt.models import TranslationModel
+from nearmt.recording import Recording
 from nearmt.store import Datastore
 from nearmt.timing import Timings, timed
 from nearmt.translator import Translator
@@ -36,6 +42,24 @@ def test_a_listener_may_synchronise() -> None:
     with Timings().active(), timed("a"):
         pass
     assert len(waited) == 2
+
+
+def test_what_is_recorded_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recording in which the program waited would be none."""
+    waited: list[int] = []
+    timings = Timings(synchronise=lambda: waited.append(1))
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: None)
+    monkeypatch.setattr(torch.cuda, "graph", lambda graph, **settings: nullcontext())
+
+    def doubled() -> tuple[torch.Tensor, ...]:
+        with timed("a"):
+            return (torch.tensor([2.0]),)
+
+    with timings.active():
+        Recording(doubled, (torch.zeros(1),), None)
+        assert waited == [] and timings.calls == {}
+        doubled()
+    assert waited == [1, 1] and timings.calls == {"a": 1}
 
 
 def test_a_translation_reports_its_parts(tiny: TranslationModel, tiny_store: Datastore) -> None:

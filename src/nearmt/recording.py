@@ -12,6 +12,8 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
+from nearmt.timing import unheard
+
 Function = Callable[..., tuple[Tensor, ...]]
 Kept = TypeVar("Kept")
 
@@ -39,7 +41,7 @@ class Recording:
         """
         self._outputs = tuple(torch.empty_like(part) for part in like)
         self._graph: Any = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, pool=memory, capture_error_mode="thread_local"):
+        with unheard(), torch.cuda.graph(self._graph, pool=memory, capture_error_mode="thread_local"):
             for mine, found in zip(self._outputs, function(), strict=True):
                 mine.copy_(found)
 

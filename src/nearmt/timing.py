@@ -72,6 +72,16 @@ def timed(name: str) -> Iterator[None]:
         listener.add(name, time.perf_counter() - start)
 
 
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Nobody listens to the block: it is not done but recorded, so there is nothing to wait for."""
+    token = _listener.set(None)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
 def _wait(listener: Timings) -> None:
     if listener.synchronise is not None:
         listener.synchronise()
