@@ -20,7 +20,7 @@ from nearmt.timing import timed
 
 #: So many sentences, at least, that are to follow others take their first step together: to a GPU many are hardly
 #: more work than few.
-AHEAD = {"cpu": 1, "cuda": 64}
+AHEAD = {"cpu": 1, "cuda": 128}
 
 
 @dataclass(frozen=True)
