@@ -2,18 +2,20 @@
 
 Query, key and value come from one product. Keys and values of the source are made once for all layers, and once for
 a sentence however many hypotheses it has. Hypotheses of a sentence are compared with its slots in one product.
-On a CPU a layer is one call of TorchScript: beside it other threads run Python, for which small products would queue.
+On a CPU a step through all layers is one call of a kernel or, where there is none, a layer is one call of TorchScript:
+beside it other threads run Python, for which small products would queue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from nearmt.models.decoder_state import DecoderState, Place, Slots, as_columns, fill_slots, first_slots
+from nearmt.models.decoder_state import DecoderState, Place, Slots, fill_slots, first_slots
+from nearmt.models.kernel_layers import KernelLayers
 from nearmt.models.parts import AttentionParts, DecoderParts, LayerParts
 from nearmt.threads import scripted
 
@@ -39,23 +41,18 @@ class StepDecoder:
     def __init__(self, parts: DecoderParts, joined: JoinedLinears, key_layer: str) -> None:
         self._parts, self._key_layer = parts, key_layer
         self._source = joined.source
-        layers = zip(parts.layers, joined.own, strict=True)
-        self._layers = [_compiled(_StepLayer(layer, own, parts.norm_first)) for layer, own in layers]
-        self._heads = parts.layers[0].own.heads
+        self._layers: Layers = KernelLayers.of(parts, joined.own) or _TorchLayers(parts, joined.own)
+        self._count, self._heads = len(parts.layers), parts.layers[0].own.heads
 
     def step(self, state: DecoderState | Stage, token_B: Tensor) -> tuple[Tensor, Tensor]:
         """What is projected as logits, and the key, each [B, H]."""
-        parts = self._parts
-        hidden_BH = parts.embed(token_B, state.position_S.repeat_interleave(state.rows_each))
+        hidden_BH = self._parts.embed(token_B, state.position_S.repeat_interleave(state.rows_each))
         if isinstance(state, DecoderState) and state.source is None:
             state.begin(self._look_at_source(state.encoded_SFH))
         state.begin_step()
-        bias_GRX, bias_GRF = self._biases(state, hidden_BH.dtype)
-        assert state.own is not None and state.source is not None
-        for layer, own, source in zip(self._layers, state.own.layers, state.source.layers, strict=True):
-            hidden_BH, thinking_BH = layer(hidden_BH, (*own, bias_GRX), state.place, (*source, bias_GRF))
+        hidden_BH, thinking_BH = self._layers.run(state, hidden_BH)
         state.end_step()
-        hidden_BH = parts.finish(hidden_BH)
+        hidden_BH = self._parts.finish(hidden_BH)
         return hidden_BH, hidden_BH if self._key_layer == "output" else thinking_BH
 
     def logits(self, hidden_BH: Tensor) -> Tensor:
@@ -63,16 +60,46 @@ class StepDecoder:
 
     def _look_at_source(self, encoded_SFH: Tensor) -> Slots:
         """Keys and values of the source, for all layers."""
-        found_SFLPAD = self._source(encoded_SFH).unflatten(-1, (len(self._layers), 2, self._heads, -1))
+        found_SFLPAD = self._source(encoded_SFH).unflatten(-1, (self._count, 2, self._heads, -1))
         # One copy for all: [2, L, G, F, D].
-        key_LGFD, value_LGFD = found_SFLPAD.permute(3, 2, 0, 4, 1, 5).flatten(2, 3)
-        return Slots(key_LGFD.transpose(2, 3).contiguous() if as_columns(key_LGFD) else key_LGFD, value_LGFD)
+        key_LGFD, value_LGFD = found_SFLPAD.permute(3, 2, 0, 4, 1, 5).flatten(2, 3).contiguous()
+        return self._layers.slots(key_LGFD, value_LGFD)
+
+
+class Layers(Protocol):
+    """All layers of a decoder."""
+
+    def slots(self, key_LGFD: Tensor, value_LGFD: Tensor) -> Slots:
+        """Keys and values of all layers as these read them."""
+
+    def run(self, state: DecoderState | Stage, hidden_BH: Tensor) -> tuple[Tensor, Tensor]:
+        """What comes out of the last layer, and what its feed-forward block was given, each [B, H]."""
+
+
+class _TorchLayers:
+    """Layer by layer, wherever the weights are."""
+
+    def __init__(self, parts: DecoderParts, own: Iterable[nn.Module]) -> None:
+        self._position_bias, self._heads = parts.position_bias, parts.layers[0].own.heads
+        layers = zip(parts.layers, own, strict=True)
+        self._layers = [_compiled(_StepLayer(layer, linear, parts.norm_first)) for layer, linear in layers]
+
+    def slots(self, key_LGFD: Tensor, value_LGFD: Tensor) -> Slots:
+        columns = _as_columns(key_LGFD)
+        return Slots(key_LGFD.transpose(2, 3).contiguous() if columns else key_LGFD, value_LGFD, columns)
+
+    def run(self, state: DecoderState | Stage, hidden_BH: Tensor) -> tuple[Tensor, Tensor]:
+        bias_GRX, bias_GRF = self._biases(state, hidden_BH.dtype)
+        assert state.own is not None and state.source is not None
+        for layer, own, source in zip(self._layers, state.own.layers, state.source.layers, strict=True):
+            hidden_BH, thinking_BH = layer(hidden_BH, (*own, bias_GRX), state.place, (*source, bias_GRF))
+        return hidden_BH, thinking_BH
 
     def _biases(self, state: DecoderState | Stage, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """What is added to scores: -inf for slots of others and for padding; [G, R, X] and [G, R, F]."""
         bias_SARX = _bias(state.ancestor_SRX[:, :, : state.used], dtype)[:, None].expand(-1, self._heads, -1, -1)
-        if self._parts.position_bias is not None:
-            place_SXA = self._parts.position_bias(state.position_S, state.position_SX[:, : state.used])
+        if self._position_bias is not None:
+            place_SXA = self._position_bias(state.position_S, state.position_SX[:, : state.used])
             bias_SARX = bias_SARX + place_SXA.to(dtype).permute(0, 2, 1)[:, :, None]
         source_S11F = _bias(state.mask_SF[:, : state.width] != 0, dtype)[:, None, None]
         source_SARF = source_S11F.expand(-1, self._heads, state.rows_each, -1)
@@ -102,7 +129,7 @@ class _StepLayer(nn.Module):
     def _look_back(self, hidden_BH: Tensor, own: Seen, place: Place) -> Tensor:
         """Each row looks at its ancestors and itself, for which the newest slots are filled."""
         query_GRD, key_GRD, value_GRD = self.own.split(hidden_BH, own, 3)
-        fill_slots(own[0], own[1], place, key_GRD, value_GRD)
+        fill_slots(own[0], own[1], place, key_GRD, value_GRD, _as_columns(own[0]))
         found_BH: Tensor = self.own(query_GRD, own)
         return found_BH
 
@@ -127,7 +154,7 @@ class _Attention(nn.Module):
     def forward(self, query_GRD: Tensor, seen: Seen) -> Tensor:
         """What the rows find, [B, H]."""
         bias_GRX = seen[2]
-        key, value_GXD = first_slots(seen[0], seen[1], bias_GRX.shape[2])
+        key, value_GXD = first_slots(seen[0], seen[1], bias_GRX.shape[2], _as_columns(seen[0]))
         found_BH: Tensor = self.output(_attend(query_GRD, key, value_GXD, bias_GRX, self.scale, self.heads))
         return found_BH
 
@@ -145,9 +172,14 @@ def _by_head(joined_BX: Tensor, sentences: int, parts: int, heads: int) -> list[
     return list(joined_SRPAD.permute(2, 0, 3, 1, 4).flatten(1, 2).unbind())
 
 
+def _as_columns(key: Tensor) -> bool:
+    """Whether keys like these are columns: products of single precision read them so, others as rows."""
+    return key.dtype == torch.float32
+
+
 def _attend(query_GRD: Tensor, key: Tensor, value_GXD: Tensor, bias_GRX: Tensor, scale: float, heads: int) -> Tensor:
     """softmax(scale * query . key + bias) . value of every row, heads side by side: [B, A * D]."""
-    if as_columns(key):
+    if _as_columns(key):
         return _attend_to_columns(query_GRD, key, value_GXD, bias_GRX, scale, heads)
     # The kernels want a batch of heads.
     found_GRD = nn.functional.scaled_dot_product_attention(

@@ -29,19 +29,20 @@ _ROOM = 64
 
 @dataclass
 class Slots:
-    """Keys and values of all layers. Products of single precision read keys as columns, others as rows."""
+    """Keys and values of all layers. Some who read them want keys as columns, others as rows."""
 
     key: Tensor  # [L, G, D, X] as columns, [L, G, X, D] as rows
     value_LGXD: Tensor
+    columns: bool
 
     @classmethod
     def blank(cls, room: int, groups: int, like: Slots) -> Slots:
         """Empty slots like others, for so many G."""
         layers, _, _, size = like.value_LGXD.shape
-        shape = (size, room) if as_columns(like.key) else (room, size)
+        shape = (size, room) if like.columns else (room, size)
         # Slots that are not in use are looked at with weight 0, which makes NaN of what is not a number.
         zeros = like.value_LGXD.new_zeros
-        return cls(zeros(layers, groups, *shape), zeros(layers, groups, room, size))
+        return cls(zeros(layers, groups, *shape), zeros(layers, groups, room, size), like.columns)
 
     @cached_property
     def layers(self) -> list[tuple[Tensor, Tensor]]:
@@ -54,23 +55,23 @@ class Slots:
 
     def first(self, groups: int) -> Slots:
         """Those of the first sentences, where they are."""
-        return Slots(self.key[:, :groups], self.value_LGXD[:, :groups])
+        return Slots(self.key[:, :groups], self.value_LGXD[:, :groups], self.columns)
 
     def kept(self, kept_G: Tensor) -> Slots:
         """Those of some sentences."""
-        return Slots(self.key.index_select(1, kept_G), self.value_LGXD.index_select(1, kept_G))
+        return Slots(self.key.index_select(1, kept_G), self.value_LGXD.index_select(1, kept_G), self.columns)
 
     def replace(self, place_G: Tensor, newer: Slots, count: int) -> None:
         """Put the first `count` slots of others into these places; what lies behind them is not looked at."""
-        mine, theirs = (first_slots(slots.key, slots.value_LGXD, count) for slots in (self, newer))
+        mine, theirs = (first_slots(slots.key, slots.value_LGXD, count, self.columns) for slots in (self, newer))
         for part, given in zip(mine, theirs, strict=True):
             part.index_copy_(1, place_G, given)
 
     def widened(self, room: int) -> Slots:
         """The same with room for more."""
         spare = room - self.value_LGXD.shape[2]
-        wider = (0, spare) if as_columns(self.key) else (0, 0, 0, spare)
-        return Slots(pad(self.key, wider), pad(self.value_LGXD, (0, 0, 0, spare)))
+        wider = (0, spare) if self.columns else (0, 0, 0, spare)
+        return Slots(pad(self.key, wider), pad(self.value_LGXD, (0, 0, 0, spare)), self.columns)
 
     def picked(self, place_GX: Tensor) -> Slots:
         """Some slots of each sentence."""
@@ -81,26 +82,23 @@ class Slots:
         def rows(part: Tensor) -> Tensor:
             return part.reshape(layers, -1, size).index_select(1, row_X).view(layers, groups, -1, size)
 
-        if as_columns(self.key):
+        if self.columns:
             place_LGDX = place_GX[None, :, None, :].expand(layers, -1, size, -1)
-            return Slots(self.key.gather(3, place_LGDX), rows(self.value_LGXD))
-        return Slots(rows(self.key), rows(self.value_LGXD))
+            return Slots(self.key.gather(3, place_LGDX), rows(self.value_LGXD), True)
+        return Slots(rows(self.key), rows(self.value_LGXD), False)
 
 
-def as_columns(key: Tensor) -> bool:
-    """Whether keys like these are columns."""
-    return key.dtype == torch.float32
-
-
-def first_slots(key: Tensor, value: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def first_slots(key: Tensor, value: Tensor, count: int, columns: bool) -> tuple[Tensor, Tensor]:
     """Keys and values of the first `count` slots, of a layer or of all, where they are."""
-    return key.narrow(-1 if as_columns(key) else -2, 0, count), value.narrow(-2, 0, count)
+    return key.narrow(-1 if columns else -2, 0, count), value.narrow(-2, 0, count)
 
 
-def fill_slots(key: Tensor, value_GXD: Tensor, place: Place, key_GRD: Tensor, value_GRD: Tensor) -> None:
+def fill_slots(
+    key: Tensor, value_GXD: Tensor, place: Place, key_GRD: Tensor, value_GRD: Tensor, columns: bool
+) -> None:
     """Put keys and values of rows into the newest slots."""
-    axis = 2 if as_columns(key) else 1
-    newest = key_GRD.transpose(1, 2) if as_columns(key) else key_GRD
+    axis = 2 if columns else 1
+    newest = key_GRD.transpose(1, 2) if columns else key_GRD
     if isinstance(place, int):
         key.narrow(axis, place, newest.shape[axis]).copy_(newest)
         value_GXD.narrow(1, place, value_GRD.shape[1]).copy_(value_GRD)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from nearmt.native import PackedLinear, kernels
 from nearmt.threads import scripted
 
 
@@ -32,6 +33,13 @@ def product_with(weight_OI: Tensor, scale_O: Tensor, bias_O: Tensor | None) -> n
     """What multiplies inputs [R, I] with `weight_OI * scale_O[:, None]`, int8 times fp32, and adds the bias."""
     make, steps = _kernel()
     return make(weight_OI, scale_O, bias_O, steps)
+
+
+def _by_kernel(weight_OI: Tensor, scale_O: Tensor, bias_O: Tensor | None, steps: Steps) -> nn.Module:
+    """nearmt's own kernel, where there is one: all in one call."""
+    if kernels() is None:
+        raise NotImplementedError
+    return PackedLinear(weight_OI, scale_O, bias_O)
 
 
 class _Fbgemm(nn.Module):
@@ -86,6 +94,7 @@ class _Plain(nn.Module):
 
 Kernel = Callable[[Tensor, Tensor, Tensor | None, Steps], nn.Module]
 _KERNELS: tuple[tuple[Kernel, Steps], ...] = (
+    (_by_kernel, EIGHT_BITS),
     (_Fbgemm, EIGHT_BITS),
     (_Fbgemm, SEVEN_BITS),
     (_Plain, EIGHT_BITS),

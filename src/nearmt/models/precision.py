@@ -28,11 +28,11 @@ class Int8Linear(nn.Module):
         # [O, I]; transformers asks layers for the type of what they call `weight`.
         self.weight = nn.Buffer((weight_OI / scale_O[:, None]).round().to(torch.int8))
         self.bias_O = None if linear.bias is None else nn.Buffer(linear.bias.detach().float())
-        self._product = product_with(self.weight, scale_O, self.bias_O)
+        self.product = product_with(self.weight, scale_O, self.bias_O)
 
     def forward(self, input: Tensor) -> Tensor:
         row_RI = input.reshape(-1, self.in_features).float()
-        output_RO: Tensor = self._product(row_RI)
+        output_RO: Tensor = self.product(row_RI)
         shape = list(input.shape)
         shape[-1] = self.out_features
         return output_RO.view(shape)

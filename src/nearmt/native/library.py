@@ -1,0 +1,103 @@
+"""The compiled library, and how its functions are called."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import POINTER, Structure, c_double, c_float, c_int64, c_void_p
+from functools import cache
+from importlib.util import find_spec
+
+from torch import Tensor
+
+#: Set to anything but 0, it is as if there were no kernels.
+_OFF = "NEARMT_NO_KERNELS"
+
+
+class Linear(Structure):
+    """`Linear` of linear.h."""
+
+    _fields_ = (
+        ("inputs", c_int64),
+        ("outputs", c_int64),
+        ("panels", c_void_p),
+        ("scale", c_void_p),
+        ("bias", c_void_p),
+    )
+
+
+class Norm(Structure):
+    """`Norm` of decoder.c."""
+
+    _fields_ = (("gain", c_void_p), ("shift", c_void_p), ("epsilon", c_double))
+
+
+class Layer(Structure):
+    """`Layer` of decoder.c."""
+
+    _fields_ = (
+        *((name, Linear) for name in ("own", "own_output", "cross", "cross_output", "first", "second")),
+        *((name, Norm) for name in ("own_norm", "cross_norm", "last_norm")),
+        ("own_scale", c_double),
+        ("cross_scale", c_double),
+    )
+
+
+class Decoder(Structure):
+    """`Decoder` of decoder.c."""
+
+    _fields_ = (
+        ("layers", c_int64),
+        ("norm_first", c_int64),
+        ("activation", c_int64),
+        ("layer", POINTER(Layer)),
+    )
+
+
+class Slots(Structure):
+    """`Slots` of attention.h."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("sentences", "rows", "heads", "size", "used", "room", "halves")),
+        ("key", c_void_p),
+        ("value", c_void_p),
+        ("seen", c_void_p),
+        ("seen_room", c_int64),
+        ("length", c_void_p),
+    )
+
+
+_P = c_void_p
+_FUNCTIONS = {
+    "supported": (ctypes.c_int, ()),
+    "linear_room": (c_int64, (POINTER(Linear), c_int64)),
+    "linear": (None, (POINTER(Linear), _P, c_int64, _P, _P)),
+    "decoder_room": (c_int64, (POINTER(Decoder), POINTER(Slots), POINTER(Slots))),
+    "decoder_step": (None, (POINTER(Decoder), POINTER(Slots), c_int64, c_int64, POINTER(Slots), c_int64, _P, _P, _P)),
+}
+
+
+@cache
+def kernels() -> ctypes.CDLL | None:
+    """The library; None where there is none that this processor could run."""
+    spec = find_spec("nearmt.native._kernels")
+    if spec is None or spec.origin is None or os.environ.get(_OFF, "0") != "0":
+        return None
+    try:
+        library = ctypes.CDLL(spec.origin)
+        if not library.supported():
+            return None
+        for name, (result, arguments) in _FUNCTIONS.items():
+            function = getattr(library, name)
+            function.restype, function.argtypes = result, arguments
+    except (OSError, AttributeError):  # built for something else, or from other sources
+        return None
+    return library
+
+
+def address(tensor: Tensor | None) -> int | None:
+    """Where the numbers of a contiguous tensor begin."""
+    if tensor is None:
+        return None
+    assert tensor.is_contiguous()
+    return tensor.data_ptr()

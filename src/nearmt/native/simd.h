@@ -1,0 +1,59 @@
+/* Vectors of sixteen floats, for processors that have AVX-512 with VNNI; elsewhere nothing is compiled.
+
+   Shapes in comments are those of contracts.py: B rows, H decoder state, D of a head or of a key, X slots. */
+
+#ifndef NEARMT_SIMD_H
+#define NEARMT_SIMD_H
+
+#include <stdint.h>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define NEARMT_KERNELS 1
+#else
+#define NEARMT_KERNELS 0
+#endif
+
+#if NEARMT_KERNELS
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c"))), apply_to = function)
+#else
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c")
+#endif
+
+#include <immintrin.h>
+#include <math.h>
+
+#define LANES 16
+#define INLINED static inline __attribute__((always_inline))
+#define EXPORTED __attribute__((visibility("default")))
+
+INLINED long smaller(long a, long b) { return a < b ? a : b; }
+
+/* a / b, rounded up. */
+INLINED long parts_of(long a, long b) { return (a + b - 1) / b; }
+
+/* The first `count` of sixteen lanes; all of them where there are more. */
+INLINED __mmask16 first_lanes(long count) { return count >= LANES ? 0xFFFF : (__mmask16)((1u << count) - 1); }
+
+/* e^x to the last bit or two: 2^n times the Taylor series of what is left, which is less than ln 2 / 2. */
+INLINED __m512 exponential(__m512 x)
+{
+    x = _mm512_max_ps(_mm512_min_ps(x, _mm512_set1_ps(88.0f)), _mm512_set1_ps(-104.0f));
+    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), 8);
+    /* ln 2 in two parts, of which the first has few digits, so that its product with n is exact. */
+    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
+    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
+    __m512 sum = _mm512_set1_ps(1.0f / 5040);
+    sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(1.0f / 720));
+    sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(1.0f / 120));
+    sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(1.0f / 24));
+    sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(1.0f / 6));
+    sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(0.5f));
+    sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(1.0f));
+    sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(1.0f));
+    return _mm512_scalef_ps(sum, n);
+}
+
+#endif
+#endif
