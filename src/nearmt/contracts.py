@@ -52,6 +52,10 @@ class Scores:
     @classmethod
     def of(cls, logits_BV: Tensor) -> Scores:
         """The model's own distribution, its softmax."""
+        from nearmt.native import scores  # opening a manifest needs no tensors
+
+        if scores.serves(logits_BV):
+            return cls(logits_BV, -scores.log_of_sum(logits_BV))
         # In one pass, as `generate()` does it; the logarithm of the sum alone takes twice as long.
         return cls(logits_BV.log_softmax(dim=1), logits_BV.new_zeros(len(logits_BV)))
 

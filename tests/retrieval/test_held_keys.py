@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearmt.retrieval.held_keys import HeldKeys
+from nearmt.retrieval.held_keys import HeldKeys, held_keys
 
 CPU = torch.device("cpu")
 WIDTH = 900
@@ -19,7 +19,7 @@ def made(rows: int, columns: int, seed: int) -> Tensor:
 
 
 def held(keys: list[Tensor], columns: int) -> HeldKeys:
-    found = HeldKeys(len(keys), columns, CPU)
+    found = held_keys(len(keys), columns, CPU)
     for holder, key_MD in enumerate(keys):
         found.grow(len(key_MD))
         found.put(holder, 0, key_MD[:, : found.columns])

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Scores
+from nearmt.native import scores as native
 from nearmt.recording import Recorder
 from nearmt.threads import scripted
 
@@ -18,6 +19,9 @@ _MANY = 4
 def recorded_best(record: Recorder, scores: Scores, score_B: Tensor, sentences: int, count: int) -> Tensor:
     """What `best_candidates` gives as one tensor, [S, 3, count]; doubles hold all three exactly."""
     each = len(score_B) // sentences
+    if native.serves(scores.logits_BV):
+        most = min(count, each * scores.logits_BV.shape[1])
+        return native.best(scores.logits_BV, scores.offset_B + score_B, sentences, most)
 
     def best(logits_BV: Tensor, offset_B: Tensor, score_B: Tensor) -> tuple[Tensor, ...]:
         found = best_candidates(Scores(logits_BV, offset_B), score_B, len(score_B) // each, count)

@@ -67,11 +67,24 @@ class Slots(Structure):
     )
 
 
-_P = c_void_p
+class Keys(Structure):
+    """`Keys` of nearest.c."""
+
+    _fields_ = (("segments", c_int64), ("columns", c_int64), ("key", POINTER(c_void_p)), ("start", POINTER(c_int64)))
+
+
+_P, _I = c_void_p, c_int64
 _FUNCTIONS = {
     "supported": (ctypes.c_int, ()),
     "linear_room": (c_int64, (POINTER(Linear), c_int64)),
     "linear": (None, (POINTER(Linear), _P, c_int64, _P, _P)),
+    "nominate_room": (c_int64, (_I, _I)),
+    "nominate": (None, (_P, _P, _I, _I, _P, _P, _P, _I, _I, _P, _I, _I, _P, _P)),
+    "hold": (None, (_P, _P, _I, _I, _P, _I, c_float)),
+    "nearest": (None, (POINTER(Keys), _P, _I, _I, _I, _P, _I, _I, _P, _P)),
+    "log_of_sum": (None, (_P, _I, _I, _I, _P)),
+    "mix": (None, (_P, _I, _I, _I, _P, _P, _I, _P, _P)),
+    "best": (None, (_P, _I, _I, _I, _I, _P, _I, _P)),
     "decoder_room": (c_int64, (POINTER(Decoder), POINTER(Slots), POINTER(Slots))),
     "decoder_step": (None, (POINTER(Decoder), POINTER(Slots), c_int64, c_int64, POINTER(Slots), c_int64, _P, _P, _P)),
 }

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Evidence, Scores
+from nearmt.native import scores as native
 from nearmt.timing import timed
 
 
@@ -31,7 +32,10 @@ def mix(scores: Scores, evidence: Evidence) -> Scores:
     the model's numbers exactly as they are and nothing of the size of the vocabulary is made.
     """
     with timed("mix"):
-        token_BK = evidence.token_BK
+        logits_BV, token_BK = scores.logits_BV, evidence.token_BK
+        if native.serves(logits_BV):
+            spoken = token_BK, evidence.weight_BK, evidence.share_B
+            return Scores(logits_BV, native.mix(logits_BV, scores.offset_B, *spoken))
         # p_kNN of each neighbour's token: neighbours with the same token add up.
         same_BKK = token_BK[:, :, None] == token_BK[:, None, :]
         probability_BK = (same_BKK * evidence.weight_BK[:, None, :]).sum(dim=-1)

@@ -5,9 +5,13 @@ Shapes here: U holders, M places of a holder, N columns that nominate, G holders
 
 from __future__ import annotations
 
+from copy import copy
+
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
+from nearmt.native import kernels, nearest
 from nearmt.retrieval.rows import chosen, on_device
 
 # On a CPU reading the keys takes the time: the most telling columns are held, as 8-bit numbers.
@@ -44,7 +48,6 @@ class HeldKeys:
 
     def add(self, holders: int) -> None:
         """Some more holders, who have nothing yet."""
-        pad = torch.nn.functional.pad
         self._key_UMN = pad(self._key_UMN, (0, 0, 0, 0, 0, holders))
         self._norm_UM = pad(self._norm_UM, (0, 0, 0, holders), value=self._nowhere)
         self._unit, self._end = [*self._unit, *[0.0] * holders], [*self._end, *[0] * holders]
@@ -53,7 +56,6 @@ class HeldKeys:
         """Make room for so many places, and some more."""
         more = -(-width // _ROOM) * _ROOM - self.room
         if more > 0:
-            pad = torch.nn.functional.pad
             self._key_UMN = pad(self._key_UMN, (0, 0, 0, more))
             self._norm_UM = pad(self._norm_UM, (0, more), value=self._nowhere)
 
@@ -68,20 +70,29 @@ class HeldKeys:
             return
         low, high = (float(bound) for bound in key_XN.aminmax())
         self._coarsen(holder, max(1e-30, high, -low) / _LEVELS)
+        self._write(holder, start, key_XN)
+        self._end[holder] = places.stop
+
+    def _write(self, holder: int, start: int, key_XN: Tensor) -> None:
+        """Keys as whole numbers."""
+        places = slice(start, start + len(key_XN))
         number_XN = (key_XN * (1 / self._unit[holder])).round_()
         self._key_UMN[holder, places] = number_XN
         self._norm_UM[holder, places] = torch.linalg.vector_norm(number_XN, dim=1).square_().mul_(0.5)
-        self._end[holder] = places.stop
 
     def _coarsen(self, holder: int, unit: float) -> None:
         """Let a holder have numbers for larger keys than those it has, if they are larger."""
         old, end = self._unit[holder], self._end[holder]
         if unit > old:
             self._unit[holder] = unit
-            self._key_UMN[holder, :end] = (self._key_UMN[holder, :end] * (old / unit)).round_()
+            self._scale(holder, end, old / unit)
             hidden_M = self._norm_UM[holder, :end] == _NOWHERE
             norm_M = (self._norm_UM[holder, :end] * (old / unit) ** 2).int()
             self._norm_UM[holder, :end] = norm_M.masked_fill_(hidden_M, _NOWHERE)
+
+    def _scale(self, holder: int, end: int, factor: float) -> None:
+        """Multiply the numbers of a holder."""
+        self._key_UMN[holder, :end] = (self._key_UMN[holder, :end] * factor).round_()
 
     def cut(self, holder: int, end: int) -> None:
         """Forget the places from `end` on."""
@@ -101,8 +112,8 @@ class HeldKeys:
         if not self.whole:
             for holder in range(len(self._unit)):
                 self._coarsen(holder, max(self._unit))
-        one = HeldKeys(1, self.columns, self._key_UMN.device)
-        one._key_UMN = self._key_UMN.view(1, -1, self.columns)
+        one = copy(self)
+        one._key_UMN = self._key_UMN.flatten(0, 1)[None]
         one._norm_UM = self._norm_UM.view(1, -1).masked_fill(hidden_1M, self._nowhere)
         one._unit, one._end = [max(self._unit)], [one.room]
         return one
@@ -129,3 +140,42 @@ class HeldKeys:
         """The keys at some places, [G * R, X, N], where they are whole."""
         holder_G11 = on_device(holders, place_GRX.device)[:, None, None]
         return self._key_UMN[holder_G11, place_GRX].flatten(0, 1)
+
+
+class KernelHeldKeys(HeldKeys):
+    """The same on a CPU with kernels: of 16 places first 4 columns of each, then the next 4; each number plus 128."""
+
+    _PLACES, _QUAD = 16, 4
+
+    def __init__(self, holders: int, columns: int) -> None:
+        super().__init__(holders, columns, torch.device("cpu"))
+        assert not self.whole
+        width = self.columns + -self.columns % self._QUAD
+        self._key_UMN = torch.zeros((holders, 0, width), dtype=torch.uint8)
+
+    def _write(self, holder: int, start: int, key_XN: Tensor) -> None:
+        key_XN = self._filled(key_XN)
+        nearest.hold(self._key_UMN[holder], self._norm_UM[holder], start, key_XN, self._unit[holder])
+
+    def _scale(self, holder: int, end: int, factor: float) -> None:
+        read = slice(0, end + -end % self._PLACES)
+        number_MN = (self._key_UMN[holder, read].short() - 128) * factor
+        self._key_UMN[holder, read] = number_MN.round_().add_(128).to(torch.uint8)
+
+    def nominate(self, holders: list[int], query_GRN: Tensor, width: int, count: int) -> Tensor:
+        count = min(count, width)
+        # Those that hold less than is asked for name places without an entry, too.
+        ends = [min(width, max(count, self._end[holder])) for holder in holders]
+        units = [max(self._unit[holder], 1e-30) for holder in holders]
+        return nearest.nominate(self._key_UMN, self._norm_UM, holders, units, ends, self._filled(query_GRN), count)
+
+    def _filled(self, key: Tensor) -> Tensor:
+        """Columns filled up with zeros."""
+        missing = self._key_UMN.shape[2] - key.shape[-1]
+        return pad(key, (0, missing)) if missing else key
+
+
+def held_keys(holders: int, columns: int, device: torch.device) -> HeldKeys:
+    """The fastest kind that there is for keys of so many columns."""
+    keys = HeldKeys(holders, columns, device)
+    return keys if keys.whole or kernels() is None else KernelHeldKeys(holders, columns)

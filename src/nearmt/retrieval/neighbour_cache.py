@@ -20,7 +20,7 @@ from torch import Tensor
 
 from nearmt.contracts import Neighbours
 from nearmt.index.distances import first_of, squared_l2
-from nearmt.retrieval.held_keys import HeldKeys
+from nearmt.retrieval.held_keys import HeldKeys, held_keys
 from nearmt.retrieval.rows import on_device, ranks_of
 from nearmt.retrieval.source import EntrySource
 
@@ -52,7 +52,7 @@ class NeighbourCache:
         # Hypotheses begin as one row a sentence; `reorder` lets them multiply.
         holders = sentences if config.scope == "hypothesis" else 0
         self._held_UM = torch.full((holders, 0), -1, device=device)
-        self._keys = HeldKeys(holders, config.columns, device)
+        self._keys = held_keys(holders, config.columns, device)
         #: How many entries each holder has, and how many of them for good.
         self._count, self._seeds = [0] * holders, [0] * holders
         #: Which holder a sentence is, and those that are nobody.

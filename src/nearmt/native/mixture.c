@@ -1,0 +1,105 @@
+/* From logits to candidates: what a row adds up to, what neighbours add, and the best continuations. */
+
+#include "simd.h"
+
+#if NEARMT_KERNELS
+
+/* log sum exp(logit) of each row. */
+EXPORTED void log_of_sum(const float *logits, int64_t stride, int64_t rows, int64_t vocabulary, float *sum_B)
+{
+    for (long row = 0; row < rows; row++, logits += stride) {
+        __m512 top = _mm512_set1_ps(-INFINITY), sum = _mm512_setzero_ps();
+        for (long v = 0; v < vocabulary; v += LANES) {
+            const __mmask16 there = first_lanes(vocabulary - v);
+            top = _mm512_mask_max_ps(top, there, top, _mm512_maskz_loadu_ps(there, logits + v));
+        }
+        const float most = _mm512_reduce_max_ps(top);
+        for (long v = 0; v < vocabulary; v += LANES) {
+            const __mmask16 there = first_lanes(vocabulary - v);
+            const __m512 off = _mm512_sub_ps(_mm512_maskz_loadu_ps(there, logits + v), _mm512_set1_ps(most));
+            sum = _mm512_mask_add_ps(sum, there, sum, exponential(off));
+        }
+        sum_B[row] = most + logf(_mm512_reduce_add_ps(sum));
+    }
+}
+
+/* log(exp(a) + exp(b)). */
+INLINED float log_of_both(float a, float b)
+{
+    const float higher = a > b ? a : b, lower = a > b ? b : a;
+    return higher == -INFINITY ? higher : higher + log1pf(expf(lower - higher));
+}
+
+/* log((1 - share) p_NMT + share p_kNN), equation 3, on the K tokens that neighbours speak for: `weight` are their
+   shares of p_kNN. The logits change in place, and what is added to all of a row. A share of 0 leaves both as they are. */
+EXPORTED void mix(float *logits, int64_t stride, int64_t rows, int64_t vocabulary, const int64_t *token,
+                  const float *weight, int64_t k, const float *share, float *offset)
+{
+    for (long row = 0; row < rows; row++, logits += stride, token += k, weight += k) {
+        if (share[row] == 0.0f)
+            continue;
+        if (share[row] == 1.0f) { /* nothing is left to the model: log 0, which no offset can say */
+            for (long v = 0; v < vocabulary; v++)
+                logits[v] = -INFINITY;
+            offset[row] = 0.0f;
+        } else {
+            offset[row] += log1pf(-share[row]);
+        }
+        for (long i = 0; i < k; i++) {
+            /* Neighbours with the same token add up; the first speaks for all. */
+            float probability = 0.0f;
+            long first = 0;
+            while (token[first] != token[i])
+                first++;
+            if (first < i)
+                continue;
+            for (long j = i; j < k; j++)
+                probability += token[j] == token[i] ? weight[j] : 0.0f;
+            if (probability > 0.0f)
+                logits[token[i]] = log_of_both(logits[token[i]], logf(share[row] * probability) - offset[row]);
+        }
+    }
+}
+
+/* The best continuations of each sentence, best first: score, row and token, [S, 3, count]. A token scores its logit
+   plus what is added to its row. The rows of a sentence stand together; of equal scores the first stays ahead. */
+EXPORTED void best(const float *logits, int64_t stride, int64_t sentences, int64_t each, int64_t vocabulary,
+                   const float *base, int64_t count, double *found)
+{
+    for (long sentence = 0; sentence < sentences; sentence++, found += 3 * count) {
+        double *score = found, *owner = found + count, *token = found + 2 * count;
+        long have = 0;
+        for (long row = sentence * each; row < (sentence + 1) * each; row++) {
+            const float *mine = logits + row * stride;
+            const __m512 added = _mm512_set1_ps(base[row]);
+            for (long v = 0; v < vocabulary; v += LANES) {
+                const __mmask16 there = first_lanes(vocabulary - v);
+                const __m512 total = _mm512_add_ps(_mm512_maskz_loadu_ps(there, mine + v), added);
+                unsigned better = there;
+                if (have == count)
+                    better &= _mm512_cmp_ps_mask(total, _mm512_set1_ps((float)score[count - 1]), _CMP_GT_OQ);
+                if (!better)
+                    continue;
+                float each_total[LANES];
+                _mm512_storeu_ps(each_total, total);
+                for (; better; better &= better - 1) {
+                    const int lane = __builtin_ctz(better);
+                    const double mine_total = each_total[lane];
+                    if (have == count && !(mine_total > score[count - 1]))
+                        continue;
+                    long at = have < count ? have++ : count - 1;
+                    for (; at > 0 && score[at - 1] < mine_total; at--) {
+                        score[at] = score[at - 1];
+                        owner[at] = owner[at - 1];
+                        token[at] = token[at - 1];
+                    }
+                    score[at] = mine_total;
+                    owner[at] = (double)row;
+                    token[at] = (double)(v + lane);
+                }
+            }
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,197 @@
+/* Nearest neighbours: nominated on few columns as 8-bit numbers, then measured on the stored keys. */
+
+#include "simd.h"
+
+#if NEARMT_KERNELS
+
+/* Rows that are compared together. */
+#define ROWS 5
+
+/* The best of what goes by, best first. */
+typedef struct {
+    long count, room;
+    int32_t *score;
+    int32_t *place;
+} Best;
+
+INLINED void offer(Best *best, int32_t score, int32_t place)
+{
+    long at = best->count < best->room ? best->count++ : best->room - 1;
+    for (; at > 0 && best->score[at - 1] < score; at--) {
+        best->score[at] = best->score[at - 1];
+        best->place[at] = best->place[at - 1];
+    }
+    best->score[at] = score;
+    best->place[at] = place;
+}
+
+/* Some rows of whole numbers with the keys of a holder: of each row the places with the most q . k - |k|^2 / 2.
+   Keys [M / 16, N / 4, 16, 4] have 128 added, which adds the same to all places of a row. */
+INLINED void nominate_rows(const int rows, const uint8_t *key, const int32_t *half, long end, long quads,
+                           const int8_t *query, Best best[ROWS])
+{
+    for (long first = 0; first < end; first += LANES, key += quads * 64) {
+        const __m512i offset = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_loadu_si512(half + first));
+        __m512i sum[ROWS];
+#pragma GCC unroll 5
+        for (int r = 0; r < rows; r++)
+            sum[r] = offset;
+        for (long quad = 0; quad < quads; quad++) {
+            const __m512i sixteen = _mm512_loadu_si512(key + quad * 64);
+#pragma GCC unroll 5
+            for (int r = 0; r < rows; r++) {
+                const __m512i four = _mm512_set1_epi32(*(const int32_t *)(query + (r * quads + quad) * 4));
+                sum[r] = _mm512_dpbusd_epi32(sum[r], sixteen, four);
+            }
+        }
+        const __mmask16 there = first_lanes(end - first);
+        for (int r = 0; r < rows; r++) {
+            Best *mine = best + r;
+            unsigned better = there;
+            if (mine->count == mine->room)
+                better &= _mm512_cmpgt_epi32_mask(sum[r], _mm512_set1_epi32(mine->score[mine->room - 1]));
+            if (!better)
+                continue;
+            int32_t score[LANES];
+            _mm512_storeu_si512(score, sum[r]);
+            for (; better; better &= better - 1) {
+                const int lane = __builtin_ctz(better);
+                if (mine->count < mine->room || score[lane] > mine->score[mine->room - 1])
+                    offer(mine, score[lane], (int32_t)(first + lane));
+            }
+        }
+    }
+}
+
+static void round_query(const float *query, long columns, float unit, int8_t *number)
+{
+    const __m512 factor = _mm512_set1_ps(1.0f / unit), most = _mm512_set1_ps(127.0f), least = _mm512_set1_ps(-127.0f);
+    for (long i = 0; i < columns; i += LANES) {
+        const __mmask16 there = first_lanes(columns - i);
+        const __m512 scaled = _mm512_mul_ps(_mm512_maskz_loadu_ps(there, query + i), factor);
+        const __m512i whole = _mm512_cvtps_epi32(_mm512_max_ps(_mm512_min_ps(scaled, most), least));
+        _mm_mask_storeu_epi8(number + i, there, _mm512_cvtsepi32_epi8(whole));
+    }
+}
+
+/* Bytes that `nominate` needs meanwhile. */
+EXPORTED int64_t nominate_room(int64_t columns, int64_t count) { return ROWS * (columns + 8 * count); }
+
+/* For `rows` queries of each of some holders `count` places that are likely to be nearest, of no fewer than that.
+   Of all holders: keys [U, room / 16, N / 4, 16, 4] and halves of squared lengths [U, room]; of those that are read:
+   what numbers count, and how many places they have. */
+EXPORTED void nominate(const uint8_t *key, const int32_t *half, int64_t room, int64_t columns, const int64_t *holder,
+                       const float *unit, const int64_t *end, int64_t holders, int64_t rows,
+                       const float *query, int64_t stride, int64_t count, int64_t *found, char *meanwhile)
+{
+    const long quads = columns / 4;
+    int8_t *number = (int8_t *)meanwhile;
+    int32_t *list = (int32_t *)(meanwhile + ROWS * columns);
+    for (long h = 0; h < holders; h++) {
+        const long u = holder[h];
+        for (long first = 0; first < rows; first += ROWS) {
+            const int some = (int)smaller(ROWS, rows - first);
+            Best best[ROWS];
+            for (int r = 0; r < some; r++) {
+                best[r] = (Best){0, count, list + 2 * r * count, list + (2 * r + 1) * count};
+                round_query(query + (h * rows + first + r) * stride, columns, unit[h], number + r * columns);
+            }
+            const uint8_t *mine = key + u * room * columns;
+            switch (some) {
+            case 1: nominate_rows(1, mine, half + u * room, end[h], quads, number, best); break;
+            case 2: nominate_rows(2, mine, half + u * room, end[h], quads, number, best); break;
+            case 3: nominate_rows(3, mine, half + u * room, end[h], quads, number, best); break;
+            case 4: nominate_rows(4, mine, half + u * room, end[h], quads, number, best); break;
+            default: nominate_rows(5, mine, half + u * room, end[h], quads, number, best); break;
+            }
+            for (int r = 0; r < some; r++) {
+                int64_t *to = found + (h * rows + first + r) * count;
+                for (long i = 0; i < count; i++)
+                    to[i] = best[r].place[i];
+            }
+        }
+    }
+}
+
+/* Keys of a holder, rounded to multiples of a unit, for places from `start` on; and halves of their squared lengths. */
+EXPORTED void hold(uint8_t *key, int32_t *half, int64_t columns, int64_t start, const float *given, int64_t count,
+                   float unit)
+{
+    for (long x = 0; x < count; x++, given += columns) {
+        const long place = start + x;
+        uint8_t *to = key + place / LANES * LANES * columns + place % LANES * 4;
+        int32_t square = 0;
+        for (long i = 0; i < columns; i += LANES) {
+            const __mmask16 there = first_lanes(columns - i);
+            const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_maskz_loadu_ps(there, given + i), _mm512_set1_ps(1.0f / unit)));
+            square += _mm512_reduce_add_epi32(_mm512_mullo_epi32(whole, whole));
+            uint32_t four[4];
+            _mm_storeu_si128((__m128i *)four, _mm512_cvtepi32_epi8(_mm512_add_epi32(whole, _mm512_set1_epi32(128))));
+            for (long quad = 0; quad < 4 && i + quad * 4 < columns; quad++)
+                *(uint32_t *)(to + (i / 4 + quad) * 64) = four[quad];
+        }
+        half[place] = square / 2;
+    }
+}
+
+/* Keys of all entries, in segments that begin at these numbers. */
+typedef struct {
+    int64_t segments, columns;
+    const uint16_t *const *key; /* fp16 [., columns] of each segment */
+    const int64_t *start;       /* one more than there are segments */
+} Keys;
+
+INLINED const uint16_t *key_of(const Keys *keys, int64_t entry)
+{
+    long segment = 0;
+    while (segment + 1 < keys->segments && entry >= keys->start[segment + 1])
+        segment++;
+    return keys->key[segment] + (entry - keys->start[segment]) * keys->columns;
+}
+
+/* By differences: exact also where it is small. */
+INLINED float squared_distance(const float *query, const uint16_t *key, long columns)
+{
+    __m512 sum = _mm512_setzero_ps();
+    for (long i = 0; i < columns; i += LANES) {
+        const __mmask16 there = first_lanes(columns - i);
+        const __m512 stored = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(there, key + i));
+        const __m512 off = _mm512_sub_ps(stored, _mm512_maskz_loadu_ps(there, query + i));
+        sum = _mm512_fmadd_ps(off, off, sum);
+    }
+    return _mm512_reduce_add_ps(sum);
+}
+
+/* The k nearest of each row's candidates [B, X] (-1: none) by squared distance on the first `columns`, nearest first;
+   equal distances by entry; -1 and infinity fill up. */
+EXPORTED void nearest(const Keys *keys, const float *query, int64_t stride, int64_t columns, int64_t rows,
+                      const int64_t *candidate, int64_t candidates, int64_t k, int64_t *entry, float *distance)
+{
+    for (long row = 0; row < rows; row++, query += stride, candidate += candidates, entry += k, distance += k) {
+        long count = 0;
+        for (long c = 0; c < candidates; c++)
+            if (candidate[c] >= 0)
+                _mm_prefetch((const char *)key_of(keys, candidate[c]), _MM_HINT_T0);
+        for (long c = 0; c < candidates; c++) {
+            const int64_t number = candidate[c];
+            if (number < 0)
+                continue;
+            const float far = squared_distance(query, key_of(keys, number), columns);
+            if (count == k && !(far < distance[k - 1] || (far == distance[k - 1] && number < entry[k - 1])))
+                continue;
+            long at = count < k ? count++ : k - 1;
+            for (; at > 0 && (distance[at - 1] > far || (distance[at - 1] == far && entry[at - 1] > number)); at--) {
+                distance[at] = distance[at - 1];
+                entry[at] = entry[at - 1];
+            }
+            distance[at] = far;
+            entry[at] = number;
+        }
+        for (; count < k; count++) {
+            distance[count] = INFINITY;
+            entry[count] = -1;
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,81 @@
+"""Nearest neighbours by kernels, on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ctypes import byref, c_int64, c_void_p
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nearmt.native.library import Keys, address, kernels
+
+
+class KeyRows:
+    """The keys of all entries, in segments, where they are."""
+
+    def __init__(self, keys: Sequence[Tensor], starts: Sequence[int]) -> None:
+        self._keys = keys  # they have to live as long
+        pointers = (c_void_p * len(keys))(*(key_ND.data_ptr() for key_ND in keys))
+        self._layout = Keys(len(keys), keys[0].shape[1], pointers, (c_int64 * len(starts))(*starts))
+
+    @classmethod
+    def of(cls, keys: Sequence[Tensor], starts: Sequence[int]) -> KeyRows | None:
+        """None where there are no kernels that read these."""
+        if kernels() is None or not keys:
+            return None
+        fit = all(
+            key_ND.device.type == "cpu" and key_ND.dtype == torch.float16 and key_ND.is_contiguous() for key_ND in keys
+        )
+        return cls(keys, starts) if fit else None
+
+    def nearest(self, query_BE: Tensor, candidate_BX: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Entries and squared distances of the k nearest of each row's candidates (-1: none), on the query's columns.
+
+        Equal distances come in corpus order; -1 and infinity fill up.
+        """
+        library = kernels()
+        assert library is not None
+        rows, columns = query_BE.shape
+        if query_BE.dtype != torch.float32 or query_BE.stride(1) != 1:
+            query_BE = query_BE.float().contiguous()
+        candidate_BX = candidate_BX.contiguous()
+        entry_BK, distance_BK = torch.empty(rows, k, dtype=torch.long), torch.empty(rows, k)
+        library.nearest(
+            byref(self._layout), query_BE.data_ptr(), query_BE.stride(0), columns, rows,
+            address(candidate_BX), candidate_BX.shape[1], k, address(entry_BK), address(distance_BK),
+        )  # fmt: skip
+        return entry_BK, distance_BK
+
+
+def hold(key_MN: Tensor, half_M: Tensor, start: int, key_XN: Tensor, unit: float) -> None:
+    """Keys of a holder, rounded to multiples of a unit, for places from `start` on, and halves of squared lengths.
+
+    They lie as [M / 16, N / 4, 16, 4], each number plus 128.
+    """
+    library = kernels()
+    assert library is not None
+    count, columns = key_XN.shape
+    library.hold(address(key_MN), address(half_M), columns, start, address(key_XN.contiguous()), count, unit)
+
+
+def nominate(
+    key_UMN: Tensor, half_UM: Tensor, holders: Sequence[int], units: Sequence[float], ends: Sequence[int],
+    query_GRN: Tensor, count: int,
+) -> Tensor:  # fmt: skip
+    """`count` places of each holder that are likely to be nearest to its queries, [G, R, count]; they have as many."""
+    library = kernels()
+    assert library is not None
+    (groups, rows, _), (_, room, columns) = query_GRN.shape, key_UMN.shape
+    holder_G, end_G = np.array(holders, dtype=np.int64), np.array(ends, dtype=np.int64)
+    unit_G = np.array(units, dtype=np.float32)
+    place_GRX = torch.empty(groups, rows, count, dtype=torch.long)
+    meanwhile = torch.empty(library.nominate_room(columns, count), dtype=torch.uint8)
+    query_GRN = query_GRN.contiguous()
+    library.nominate(
+        address(key_UMN), address(half_UM), room, columns, holder_G.ctypes.data, unit_G.ctypes.data,
+        end_G.ctypes.data, groups, rows, address(query_GRN), query_GRN.stride(1), count, address(place_GRX),
+        address(meanwhile),
+    )  # fmt: skip
+    return place_GRX

@@ -1,0 +1,52 @@
+"""Log-probabilities and candidates by kernels. Rows of logits are contiguous and on a CPU."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nearmt.native.library import address, kernels
+
+
+def serves(logits_BV: Tensor) -> bool:
+    """Whether there are kernels that read these."""
+    return (
+        logits_BV.device.type == "cpu"
+        and logits_BV.dtype == torch.float32
+        and logits_BV.stride(1) == 1
+        and kernels() is not None
+    )
+
+
+def log_of_sum(logits_BV: Tensor) -> Tensor:
+    """log sum exp of each row, [B]."""
+    library = kernels()
+    assert library is not None
+    sum_B = torch.empty(len(logits_BV))
+    library.log_of_sum(logits_BV.data_ptr(), logits_BV.stride(0), *logits_BV.shape, address(sum_B))
+    return sum_B
+
+
+def mix(logits_BV: Tensor, offset_B: Tensor, token_BK: Tensor, weight_BK: Tensor, share_B: Tensor) -> Tensor:
+    """Equation 3: the logits change in place; what is to be added to each row is returned."""
+    library = kernels()
+    assert library is not None
+    offset_B = offset_B.clone()
+    library.mix(
+        logits_BV.data_ptr(), logits_BV.stride(0), *logits_BV.shape, address(token_BK.contiguous()),
+        address(weight_BK.contiguous()), token_BK.shape[1], address(share_B.float().contiguous()), address(offset_B),
+    )  # fmt: skip
+    return offset_B
+
+
+def best(logits_BV: Tensor, base_B: Tensor, sentences: int, count: int) -> Tensor:
+    """Scores, rows and tokens of the best continuations of each sentence, [S, 3, count]."""
+    library = kernels()
+    assert library is not None
+    rows, vocabulary = logits_BV.shape
+    found_S3K = torch.empty(sentences, 3, count, dtype=torch.double)
+    library.best(
+        logits_BV.data_ptr(), logits_BV.stride(0), sentences, rows // sentences, vocabulary, address(base_B), count,
+        address(found_S3K),
+    )  # fmt: skip
+    return found_S3K
