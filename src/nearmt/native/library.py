@@ -73,15 +73,31 @@ class Keys(Structure):
     _fields_ = (("segments", c_int64), ("columns", c_int64), ("key", POINTER(c_void_p)), ("start", POINTER(c_int64)))
 
 
+class Cells(Structure):
+    """`Cells` of cells.c."""
+
+    _fields_ = (
+        ("cells", c_int64),
+        ("columns", c_int64),
+        ("size", POINTER(c_int64)),
+        ("code", POINTER(c_void_p)),
+        ("entry", POINTER(c_void_p)),
+        ("half", POINTER(c_void_p)),
+    )
+
+
 _P, _I = c_void_p, c_int64
 _FUNCTIONS = {
     "supported": (ctypes.c_int, ()),
     "linear_room": (c_int64, (POINTER(Linear), c_int64)),
     "linear": (None, (POINTER(Linear), _P, c_int64, _P, _P)),
     "nominate_room": (c_int64, (_I, _I)),
-    "nominate": (None, (_P, _P, _I, _I, _P, _P, _P, _I, _I, _P, _I, _I, _P, _P)),
+    "nominate": (None, (_P, _P, _I, _I, _P, _P, _P, _I, _I, _P, _I, _I, _P, _P, _P)),
     "hold": (None, (_P, _P, _I, _I, _P, _I, c_float)),
     "nearest": (None, (POINTER(Keys), _P, _I, _I, _I, _P, _I, _I, _P, _P)),
+    "measure_cells": (None, (POINTER(Cells),)),
+    "scan_room": (_I, (POINTER(Cells), _I, _I, _I)),
+    "scan_cells": (None, (POINTER(Cells), _P, _I, _P, _I, _I, _P, _P, _P)),
     "log_of_sum": (None, (_P, _I, _I, _I, _P)),
     "mix": (None, (_P, _I, _I, _I, _P, _P, _I, _P, _P)),
     "best": (None, (_P, _I, _I, _I, _I, _P, _I, _P)),

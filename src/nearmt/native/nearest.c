@@ -1,29 +1,11 @@
 /* Nearest neighbours: nominated on few columns as 8-bit numbers, then measured on the stored keys. */
 
-#include "simd.h"
+#include "best.h"
 
 #if NEARMT_KERNELS
 
 /* Rows that are compared together. */
 #define ROWS 5
-
-/* The best of what goes by, best first. */
-typedef struct {
-    long count, room;
-    int32_t *score;
-    int32_t *place;
-} Best;
-
-INLINED void offer(Best *best, int32_t score, int32_t place)
-{
-    long at = best->count < best->room ? best->count++ : best->room - 1;
-    for (; at > 0 && best->score[at - 1] < score; at--) {
-        best->score[at] = best->score[at - 1];
-        best->place[at] = best->place[at - 1];
-    }
-    best->score[at] = score;
-    best->place[at] = place;
-}
 
 /* Some rows of whole numbers with the keys of a holder: of each row the places with the most q . k - |k|^2 / 2.
    Keys [M / 16, N / 4, 16, 4] have 128 added, which adds the same to all places of a row. */
@@ -48,16 +30,15 @@ INLINED void nominate_rows(const int rows, const uint8_t *key, const int32_t *ha
         for (int r = 0; r < rows; r++) {
             Best *mine = best + r;
             unsigned better = there;
-            if (mine->count == mine->room)
-                better &= _mm512_cmpgt_epi32_mask(sum[r], _mm512_set1_epi32(mine->score[mine->room - 1]));
+            if (is_full(mine))
+                better &= _mm512_cmpgt_epi32_mask(sum[r], _mm512_set1_epi32(bar(mine)));
             if (!better)
                 continue;
             int32_t score[LANES];
             _mm512_storeu_si512(score, sum[r]);
             for (; better; better &= better - 1) {
                 const int lane = __builtin_ctz(better);
-                if (mine->count < mine->room || score[lane] > mine->score[mine->room - 1])
-                    offer(mine, score[lane], (int32_t)(first + lane));
+                offer(mine, score[lane], (int32_t)(first + lane));
             }
         }
     }
@@ -79,10 +60,11 @@ EXPORTED int64_t nominate_room(int64_t columns, int64_t count) { return ROWS * (
 
 /* For `rows` queries of each of some holders `count` places that are likely to be nearest, of no fewer than that.
    Of all holders: keys [U, room / 16, N / 4, 16, 4] and halves of squared lengths [U, room]; of those that are read:
-   what numbers count, and how many places they have. */
+   what numbers count, and how many places they have. Scores are 128 times the sum of a query too large. */
 EXPORTED void nominate(const uint8_t *key, const int32_t *half, int64_t room, int64_t columns, const int64_t *holder,
                        const float *unit, const int64_t *end, int64_t holders, int64_t rows,
-                       const float *query, int64_t stride, int64_t count, int64_t *found, char *meanwhile)
+                       const float *query, int64_t stride, int64_t count, int64_t *found, int32_t *scores,
+                       char *meanwhile)
 {
     const long quads = columns / 4;
     int8_t *number = (int8_t *)meanwhile;
@@ -105,9 +87,11 @@ EXPORTED void nominate(const uint8_t *key, const int32_t *half, int64_t room, in
             default: nominate_rows(5, mine, half + u * room, end[h], quads, number, best); break;
             }
             for (int r = 0; r < some; r++) {
-                int64_t *to = found + (h * rows + first + r) * count;
-                for (long i = 0; i < count; i++)
-                    to[i] = best[r].place[i];
+                const long row = (h * rows + first + r) * count;
+                for (long i = 0; i < count; i++) {
+                    found[row + i] = best[r].place[i];
+                    scores[row + i] = best[r].score[i];
+                }
             }
         }
     }

@@ -167,7 +167,7 @@ class KernelHeldKeys(HeldKeys):
         # Those that hold less than is asked for name places without an entry, too.
         ends = [min(width, max(count, self._end[holder])) for holder in holders]
         units = [max(self._unit[holder], 1e-30) for holder in holders]
-        return nearest.nominate(self._key_UMN, self._norm_UM, holders, units, ends, self._filled(query_GRN), count)
+        return nearest.nominate(self._key_UMN, self._norm_UM, holders, units, ends, self._filled(query_GRN), count)[0]
 
     def _filled(self, key: Tensor) -> Tensor:
         """Columns filled up with zeros."""

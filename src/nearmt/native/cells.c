@@ -1,0 +1,125 @@
+/* Neighbours in the cells of an index: codes are 8-bit numbers plus 128, one row a code. */
+
+#include "best.h"
+
+#include <string.h>
+
+/* The entries of each cell: their codes, halves of the squared lengths of these, and their numbers. */
+typedef struct {
+    int64_t cells, columns;
+    const int64_t *size;
+    const uint8_t *const *code; /* [size, columns] of each cell */
+    const int64_t *const *entry;
+    int32_t *const *half;
+} Cells;
+
+#if NEARMT_KERNELS
+
+/* Codes that are compared together. */
+#define CODES 4
+
+/* Halves of the squared lengths of all codes, once and for all. */
+EXPORTED void measure_cells(const Cells *cells)
+{
+    for (long cell = 0; cell < cells->cells; cell++) {
+        const uint8_t *code = cells->code[cell];
+        for (long i = 0; i < cells->size[cell]; i++, code += cells->columns) {
+            int32_t square = 0;
+            for (long d = 0; d < cells->columns; d++)
+                square += (code[d] - 128) * (code[d] - 128);
+            cells->half[cell][i] = square / 2;
+        }
+    }
+}
+
+/* The sums of all numbers of four vectors. */
+INLINED __m128i sums_of(const __m512i part[CODES])
+{
+    __m256i half[CODES];
+#pragma GCC unroll 4
+    for (int i = 0; i < CODES; i++)
+        half[i] = _mm256_add_epi32(_mm512_castsi512_si256(part[i]), _mm512_extracti64x4_epi64(part[i], 1));
+    const __m256i both = _mm256_hadd_epi32(_mm256_hadd_epi32(half[0], half[1]), _mm256_hadd_epi32(half[2], half[3]));
+    return _mm_add_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+}
+
+/* A row is compared with `count` codes, at most four; the best by q . k - |k|^2 / 2 stay. */
+INLINED void compare(const uint8_t *code, const int32_t *half, const int64_t *entry, long count, long columns,
+                     const int8_t *query, Best *best)
+{
+    __m512i part[CODES];
+#pragma GCC unroll 4
+    for (int i = 0; i < CODES; i++)
+        part[i] = _mm512_setzero_si512();
+    for (long d = 0; d < columns; d += 64) {
+        const __mmask64 there = columns - d >= 64 ? ~0ull : (1ull << (columns - d)) - 1;
+        const __m512i number = _mm512_maskz_loadu_epi8(there, query + d);
+#pragma GCC unroll 4
+        for (int i = 0; i < CODES; i++)
+            part[i] = _mm512_dpbusd_epi32(part[i], _mm512_maskz_loadu_epi8(i < count ? there : 0, code + i * columns + d), number);
+    }
+    const __mmask8 all = (__mmask8)((1 << count) - 1);
+    const __m128i score = _mm_sub_epi32(sums_of(part), _mm_maskz_loadu_epi32(all, half));
+    unsigned better = all;
+    if (is_full(best))
+        better &= _mm_cmpgt_epi32_mask(score, _mm_set1_epi32(bar(best)));
+    if (!better)
+        return;
+    int32_t each[CODES];
+    _mm_storeu_si128((__m128i *)each, score);
+    for (; better; better &= better - 1)
+        offer(best, each[__builtin_ctz(better)], (int32_t)entry[__builtin_ctz(better)]);
+}
+
+/* Bytes that `scan_cells` needs meanwhile. */
+EXPORTED int64_t scan_room(const Cells *cells, int64_t rows, int64_t probes, int64_t count)
+{
+    return rows * (long)sizeof(Best) + (cells->cells + 1 + rows * probes + 2 * rows * count) * (long)sizeof(int32_t);
+}
+
+/* Of each row [B, D] of whole numbers the entries in its cells [B, P] (-1: none) that are nearest, [B, count], and their
+   squared distances; -1 and infinity fill up. A cell is read once, however many rows look into it. */
+EXPORTED void scan_cells(const Cells *cells, const int8_t *query, int64_t rows, const int64_t *cell, int64_t probes,
+                         int64_t count, int64_t *entry, float *distance, char *room)
+{
+    Best *best = (Best *)room;
+    int32_t *end = (int32_t *)(best + rows), *visitor = end + cells->cells + 1, *list = visitor + rows * probes;
+    for (long row = 0; row < rows; row++)
+        best[row] = (Best){0, count, list + 2 * row * count, list + (2 * row + 1) * count};
+    /* Rows by cell: where those of each begin, then who they are. */
+    memset(end, 0, (cells->cells + 1) * sizeof(int32_t));
+    for (long i = 0; i < rows * probes; i++)
+        if (cell[i] >= 0)
+            end[cell[i] + 1]++;
+    for (long c = 0; c < cells->cells; c++)
+        end[c + 1] += end[c];
+    for (long i = 0; i < rows * probes; i++)
+        if (cell[i] >= 0)
+            visitor[end[cell[i]]++] = (int32_t)(i / probes);
+    for (long c = 0, first = 0; c < cells->cells; first = end[c], c++) {
+        if (first == end[c])
+            continue;
+        for (long i = 0; i < cells->size[c]; i += CODES) {
+            const uint8_t *code = cells->code[c] + i * cells->columns;
+            _mm_prefetch((const char *)(code + 4 * CODES * cells->columns), _MM_HINT_T0);
+            for (long v = first; v < end[c]; v++)
+                compare(code, cells->half[c] + i, cells->entry[c] + i, smaller(CODES, cells->size[c] - i), cells->columns,
+                        query + visitor[v] * cells->columns, best + visitor[v]);
+        }
+    }
+    for (long row = 0; row < rows; row++) {
+        int32_t length = 0, shift = 0;
+        for (long d = 0; d < cells->columns; d++) {
+            const int32_t number = query[row * cells->columns + d];
+            length += number * number;
+            shift += 128 * number;
+        }
+        for (long i = 0; i < count; i++) {
+            const int found = i < best[row].count;
+            entry[row * count + i] = found ? best[row].place[i] : -1;
+            distance[row * count + i] = found ? (float)(length - 2 * (best[row].score[i] - shift)) : INFINITY;
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,67 @@
+"""Neighbours in the cells of an index by kernels, on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ctypes import byref, c_int64, c_void_p
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nearmt.native.library import Cells, address, kernels
+from nearmt.native.nearest import hold, nominate
+
+# As in nearest.c.
+_PLACES, _QUAD = 16, 4
+
+
+class Centres:
+    """The centres of cells, as whole numbers."""
+
+    def __init__(self, number_CD: Tensor) -> None:
+        count, columns = number_CD.shape
+        assert columns % _QUAD == 0
+        self._count = count
+        room = count + -count % _PLACES
+        self._key_1CD = torch.zeros(1, room, columns, dtype=torch.uint8)
+        self._half_1C = torch.zeros(1, room, dtype=torch.int32)
+        hold(self._key_1CD[0], self._half_1C[0], 0, number_CD.float(), 1.0)
+
+    def nearest(self, number_BD: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """Squared distances of queries to their nearest centres, and whose these are, the nearest first; [B, count]."""
+        cell_1BK, score_1BK = nominate(
+            self._key_1CD, self._half_1C, [0], [1.0], [self._count], number_BD[None], min(count, self._count)
+        )
+        shift_B1 = (128 * number_BD.sum(dim=1, keepdim=True)).int()
+        length_B1 = number_BD.square().sum(dim=1, keepdim=True)
+        return (length_B1 - 2 * (score_1BK[0] - shift_B1)).clamp_(min=0.0), cell_1BK[0]
+
+
+class CellCodes:
+    """The codes of all entries by cell, where they are."""
+
+    def __init__(self, codes: Sequence[np.ndarray], entries: Sequence[np.ndarray], columns: int) -> None:
+        """Of each cell: codes as bytes in a row, and entries."""
+        library = kernels()
+        assert library is not None
+        half = [np.empty(len(entry), dtype=np.int32) for entry in entries]
+        self._kept = codes, entries, half  # they have to live as long
+        tables = [(c_void_p * len(part))(*(each.ctypes.data for each in part)) for part in self._kept]
+        sizes = (c_int64 * len(entries))(*map(len, entries))
+        self._layout = Cells(len(entries), columns, sizes, *tables)
+        library.measure_cells(byref(self._layout))
+
+    def nearest(self, number_BD: Tensor, cell_BP: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """The nearest entries in some cells (-1: none) of each query, and their squared distances, [B, count]."""
+        library = kernels()
+        assert library is not None
+        (rows, probes), layout = cell_BP.shape, byref(self._layout)
+        number_BD, cell_BP = number_BD.to(torch.int8).contiguous(), cell_BP.contiguous()
+        entry_BK, distance_BK = torch.empty(rows, count, dtype=torch.long), torch.empty(rows, count)
+        room = torch.empty(library.scan_room(layout, rows, probes, count), dtype=torch.uint8)
+        library.scan_cells(
+            layout, address(number_BD), rows, address(cell_BP), probes, count, address(entry_BK),
+            address(distance_BK), address(room),
+        )  # fmt: skip
+        return entry_BK, distance_BK
