@@ -11,6 +11,7 @@ from torch import Tensor
 from nearmt.contracts import Neighbours
 from nearmt.index.distances import first_of, squared_l2
 from nearmt.index.gathered import GatheredEntries, GatheredKeys
+from nearmt.native.nearest import EntryRows
 from nearmt.retrieval.source import EntrySource
 
 
@@ -32,6 +33,9 @@ class MemoryStore:
         self.projection_HD = torch.eye(key_ND.shape[1]) if projection_HD is None else projection_HD
         self.columns = key_ND.shape[1]
         self.likely_weight: float | None = 0.4
+
+    #: Nothing for kernels on a CPU: what is done without them is what they are compared with.
+    rows: EntryRows | None = None
 
     def snapshot(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Weighing neighbours and mixing them in, in one kernel: what `FixedMixer` and `mix` do, on a GPU."""
+"""Weighing neighbours and mixing them in, in one kernel: what `FixedMixer` and `mix` do, on a GPU or a CPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from torch import Tensor
 from nearmt.contracts import Origin, Scores
 from nearmt.index.gathered import GatheredEntries, power_of_two
 from nearmt.methods.mixing import FixedMixer
+from nearmt.native import scores as native
+from nearmt.native.library import Mixing
 from nearmt.retrieval.retriever import Retrieved
+from nearmt.retrieval.source import EntrySource
 from nearmt.timing import timed
 
 # Logits that are read at a time, and by how many warps.
@@ -16,9 +19,28 @@ _BLOCK, _WARPS = 4096, 16
 
 
 def mix_found(
+    logits_BV: Tensor, found: Retrieved, store: EntrySource, mixer: FixedMixer, trust_B: Tensor | None
+) -> Scores | None:
+    """Equations 2 and 3; the logits change in place. `trust_B` is how much of their share neighbours get.
+
+    None where no kernel can do it.
+    """
+    gathered, rows = store.gathered, store.rows
+    if gathered is not None and gathered.token_N.device == logits_BV.device:
+        return _on_gpu(logits_BV, found, gathered, mixer, trust_B)
+    if rows is not None and not rows.weighted and native.serves(logits_BV):
+        mixing = Mixing(
+            mixer.weight, mixer.temperature, mixer.cache_weight, mixer.cache_temperature, int(Origin.SEARCH)
+        )
+        retrieved = found.entry_BK, found.distance_BK, found.asked_B
+        with timed("mix"):
+            return Scores(logits_BV, native.mix_neighbours(mixing, logits_BV, *retrieved, rows.token_N, trust_B))
+    return None
+
+
+def _on_gpu(
     logits_BV: Tensor, found: Retrieved, gathered: GatheredEntries, mixer: FixedMixer, trust_B: Tensor | None
 ) -> Scores:
-    """Equations 2 and 3; the logits change in place. `trust_B` is how much of their share neighbours get."""
     from nearmt.retrieval.kernels import mix
 
     (rows, k), vocabulary = found.entry_BK.shape, logits_BV.shape[1]

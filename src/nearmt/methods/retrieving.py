@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Evidence, Scores, Step
-from nearmt.index.gathered import GatheredEntries
 from nearmt.methods.fused import mix_found
 from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.retrieval.distribution import mix
@@ -44,9 +43,11 @@ class RetrievingState:
         # First: where the program waits for it, there is not yet much to wait for.
         trust_B = self._trust_of(step)
         found = self._retriever.retrieve(self.store.query(step.hidden_BH), step.times, step.sources)
-        gathered = self._fused(step)
-        if gathered is not None and isinstance(self._mixer, FixedMixer):
-            return mix_found(step.logits_BV, found, gathered, self._mixer, trust_B)
+        # Kernels keep no evidence.
+        if self.evidence is None and isinstance(self._mixer, FixedMixer):
+            mixed = mix_found(step.logits_BV, found, self.store, self._mixer, trust_B)
+            if mixed is not None:
+                return mixed
         scores = Scores.of(step.logits_BV)
         evidence = self._mixer.evidence(found, self.store, scores)
         if trust_B is not None:
@@ -55,13 +56,6 @@ class RetrievingState:
             # What was retrieved may lie where the next step writes.
             self.evidence.append(replace(evidence, entry_BK=evidence.entry_BK.clone()))
         return mix(scores, evidence)
-
-    def _fused(self, step: Step) -> GatheredEntries | None:
-        """What kernels need, where they can do the mixing; they keep no evidence."""
-        gathered = self.store.gathered
-        if gathered is None or self.evidence is not None or gathered.token_N.device != step.logits_BV.device:
-            return None
-        return gathered
 
     def _trust_of(self, step: Step) -> Tensor | None:
         """How much of their share the neighbours of each row get, [B]; None for all of it."""

@@ -35,7 +35,8 @@ class Centres:
         )
         shift_B1 = (128 * number_BD.sum(dim=1, keepdim=True)).int()
         length_B1 = number_BD.square().sum(dim=1, keepdim=True)
-        return (length_B1 - 2 * (score_1BK[0] - shift_B1)).clamp_(min=0.0), cell_1BK[0]
+        nearest = (length_B1 - 2 * (score_1BK[0] - shift_B1)).clamp_(min=0.0).sort(dim=1)
+        return nearest.values, cell_1BK[0].gather(1, nearest.indices)
 
 
 class CellCodes:

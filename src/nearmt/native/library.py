@@ -86,6 +86,15 @@ class Cells(Structure):
     )
 
 
+class Mixing(Structure):
+    """`Mixing` of mixture.c."""
+
+    _fields_ = (
+        *((name, c_double) for name in ("weight", "temperature", "cache_weight", "cache_temperature")),
+        ("search", c_int64),
+    )
+
+
 _P, _I = c_void_p, c_int64
 _FUNCTIONS = {
     "supported": (ctypes.c_int, ()),
@@ -94,12 +103,16 @@ _FUNCTIONS = {
     "nominate_room": (c_int64, (_I, _I)),
     "nominate": (None, (_P, _P, _I, _I, _P, _P, _P, _I, _I, _P, _I, _I, _P, _P, _P)),
     "hold": (None, (_P, _P, _I, _I, _P, _I, c_float)),
+    "hold_entries": (None, (_P, _P, _I, _I, POINTER(Keys), _P, _I, c_float)),
+    "largest_of": (c_float, (POINTER(Keys), _I, _P, _I)),
+    "mark": (_I, (_P, _I, _P, _I, _P)),
     "nearest": (None, (POINTER(Keys), _P, _I, _I, _I, _P, _I, _I, _P, _P)),
     "measure_cells": (None, (POINTER(Cells),)),
     "scan_room": (_I, (POINTER(Cells), _I, _I, _I)),
     "scan_cells": (None, (POINTER(Cells), _P, _I, _P, _I, _I, _P, _P, _P)),
     "log_of_sum": (None, (_P, _I, _I, _I, _P)),
     "mix": (None, (_P, _I, _I, _I, _P, _P, _I, _P, _P)),
+    "mix_neighbours": (None, (POINTER(Mixing), _P, _I, _I, _I, _P, _P, _I, _P, _P, _P, _P, _P)),
     "best": (None, (_P, _I, _I, _I, _I, _P, _I, _P)),
     "decoder_room": (c_int64, (POINTER(Decoder), POINTER(Slots), POINTER(Slots))),
     "decoder_step": (None, (POINTER(Decoder), POINTER(Slots), c_int64, c_int64, POINTER(Slots), c_int64, _P, _P, _P)),

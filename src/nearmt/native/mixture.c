@@ -61,6 +61,49 @@ EXPORTED void mix(float *logits, int64_t stride, int64_t rows, int64_t vocabular
     }
 }
 
+/* How neighbours count: lambda and temperature of those that a search found, and of those that a cache recalled. */
+typedef struct {
+    double weight, temperature, cache_weight, cache_temperature;
+    int64_t search; /* what says that a row has searched */
+} Mixing;
+
+/* Shares of p_kNN, equation 2: exp(-d / T), which add up to 1; 0 for those that are not there. Returns whether any is. */
+static int weigh(const float *distance, long k, float temperature, float *weight)
+{
+    float least = INFINITY, sum = 0.0f;
+    for (long i = 0; i < k; i++)
+        least = distance[i] < least ? distance[i] : least;
+    if (least == INFINITY)
+        return 0;
+    for (long i = 0; i < k; i++)
+        sum += weight[i] = expf((least - distance[i]) / temperature);
+    for (long i = 0; i < k; i++)
+        weight[i] /= sum;
+    return 1;
+}
+
+/* Equations 2 and 3 for neighbours as they were retrieved: entries [B, K] (-1: none), distances, and where each row asked.
+   `trust` is how much of their share the neighbours of each row get; NULL for all of it. `room` holds K of each 8 + 4 bytes. */
+EXPORTED void mix_neighbours(const Mixing *mixing, float *logits, int64_t stride, int64_t rows, int64_t vocabulary,
+                             const int64_t *entry, const float *distance, int64_t k, const int64_t *asked,
+                             const int32_t *token_of, const float *trust, float *offset, char *room)
+{
+    int64_t *token = (int64_t *)room;
+    float *weight = (float *)(token + k);
+    for (long row = 0; row < rows; row++, entry += k, distance += k) {
+        const int searched = asked[row] == mixing->search;
+        const float temperature = (float)(searched ? mixing->temperature : mixing->cache_temperature);
+        float share = (float)(searched ? mixing->weight : mixing->cache_weight);
+        if (trust)
+            share *= trust[row];
+        if (!weigh(distance, k, temperature, weight))
+            continue;
+        for (long i = 0; i < k; i++)
+            token[i] = entry[i] >= 0 ? token_of[entry[i]] : 0;
+        mix(logits + row * stride, stride, 1, vocabulary, token, weight, k, &share, offset + row);
+    }
+}
+
 /* The best continuations of each sentence, best first: score, row and token, [S, 3, count]. A token scores its logit
    plus what is added to its row. The rows of a sentence stand together; of equal scores the first stays ahead. */
 EXPORTED void best(const float *logits, int64_t stride, int64_t sentences, int64_t each, int64_t vocabulary,

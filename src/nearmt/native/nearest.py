@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ctypes import byref, c_int64, c_void_p
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -47,6 +48,43 @@ class KeyRows:
             address(candidate_BX), candidate_BX.shape[1], k, address(entry_BK), address(distance_BK),
         )  # fmt: skip
         return entry_BK, distance_BK
+
+    def largest(self, entry_X: Tensor, columns: int) -> float:
+        """The largest number, whatever its sign, in the first columns of some entries' keys."""
+        library = kernels()
+        assert library is not None
+        found: float = library.largest_of(byref(self._layout), columns, address(entry_X), len(entry_X))
+        return found
+
+    def hold(self, key_MN: Tensor, half_M: Tensor, start: int, entry_X: Tensor, unit: float) -> None:
+        """What `hold` does, for entries."""
+        library = kernels()
+        assert library is not None
+        library.hold_entries(
+            address(key_MN), address(half_M), key_MN.shape[1], start, byref(self._layout), address(entry_X),
+            len(entry_X), unit,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class EntryRows:
+    """What kernels read of entries: keys and target tokens; and whether some count more than others."""
+
+    keys: KeyRows
+    token_N: Tensor
+    weighted: bool
+
+
+def mark(table_T: Tensor, entry_X: Tensor) -> Tensor:
+    """Those of some entries (-1: none) that a table of hashes does not have yet, in their order; now it has them.
+
+    The table begins with zeros; its size is a power of two and more than it will ever hold.
+    """
+    library = kernels()
+    assert library is not None
+    fresh_X = torch.empty_like(entry_X)
+    count = library.mark(address(table_T), len(table_T), address(entry_X), len(entry_X), address(fresh_X))
+    return fresh_X[:count]
 
 
 def hold(key_MN: Tensor, half_M: Tensor, start: int, key_XN: Tensor, unit: float) -> None:

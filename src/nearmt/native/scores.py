@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from ctypes import byref
+
 import torch
 from torch import Tensor
 
-from nearmt.native.library import address, kernels
+from nearmt.native.library import Mixing, address, kernels
 
 
 def serves(logits_BV: Tensor) -> bool:
@@ -35,6 +37,24 @@ def mix(logits_BV: Tensor, offset_B: Tensor, token_BK: Tensor, weight_BK: Tensor
     library.mix(
         logits_BV.data_ptr(), logits_BV.stride(0), *logits_BV.shape, address(token_BK.contiguous()),
         address(weight_BK.contiguous()), token_BK.shape[1], address(share_B.float().contiguous()), address(offset_B),
+    )  # fmt: skip
+    return offset_B
+
+
+def mix_neighbours(
+    mixing: Mixing, logits_BV: Tensor, entry_BK: Tensor, distance_BK: Tensor, asked_B: Tensor, token_N: Tensor,
+    trust_B: Tensor | None,
+) -> Tensor:  # fmt: skip
+    """Equations 2 and 3 for neighbours as they were retrieved: the logits change in place; what is to be added to each
+    row is returned."""
+    library = kernels()
+    assert library is not None
+    k, offset_B = entry_BK.shape[1], -log_of_sum(logits_BV)
+    room = torch.empty(12 * k, dtype=torch.uint8)
+    entry_BK, distance_BK, asked_B = entry_BK.contiguous(), distance_BK.contiguous(), asked_B.contiguous()
+    library.mix_neighbours(
+        byref(mixing), logits_BV.data_ptr(), logits_BV.stride(0), *logits_BV.shape, address(entry_BK),
+        address(distance_BK), k, address(asked_B), address(token_N), address(trust_B), address(offset_B), address(room),
     )  # fmt: skip
     return offset_B
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from nearmt.errors import DatastoreError
+from nearmt.native import PackedLinear, kernels
 
 #: Columns of a reduced key (the paper follows Martins et al. 2022b).
 KEY_COLUMNS = 256
@@ -68,7 +69,17 @@ class Reduction:
         """Keys [B, D] of states [B, H]."""
         if not self.fitted:
             return hidden_BH
+        if self._packed is not None and hidden_BH.dtype == torch.float32:
+            keys_BD: Tensor = self._packed(hidden_BH)
+            return keys_BD
         return torch.addmm(self._offset_D, hidden_BH, self.component_HD)
+
+    @cached_property
+    def _packed(self) -> PackedLinear | None:
+        """The same for a kernel, where there is one."""
+        if self.component_HD.device.type != "cpu" or kernels() is None:
+            return None
+        return PackedLinear(self.component_HD.T, None, self._offset_D)
 
     def to(self, device: torch.device) -> Reduction:
         if self.mean_H.device == device:

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from nearmt.native import kernels, nearest
+from nearmt.native.nearest import EntryRows
 from nearmt.retrieval.rows import chosen, on_device
 
 # On a CPU reading the keys takes the time: the most telling columns are held, as 8-bit numbers.
@@ -19,8 +20,8 @@ _COLUMNS = 128
 _LEVELS = 127.0
 # So few columns take no more room as they are.
 _FEW = _COLUMNS // 4
-# Room grows by so many places: growing copies everything.
-_ROOM = 256
+# Room grows by multiples of so many places, and by this part more than is asked for: growing copies everything.
+_ROOM, _SPARE = 256, 4
 # Half the squared length of a place without an entry, in whole numbers: more than any product can make good.
 _NOWHERE = 1 << 29
 
@@ -54,8 +55,8 @@ class HeldKeys:
 
     def grow(self, width: int) -> None:
         """Make room for so many places, and some more."""
-        more = -(-width // _ROOM) * _ROOM - self.room
-        if more > 0:
+        if width > self.room:
+            more = -(-(width + width // _SPARE) // _ROOM) * _ROOM - self.room
             self._key_UMN = pad(self._key_UMN, (0, 0, 0, more))
             self._norm_UM = pad(self._norm_UM, (0, more), value=self._nowhere)
 
@@ -156,6 +157,13 @@ class KernelHeldKeys(HeldKeys):
     def _write(self, holder: int, start: int, key_XN: Tensor) -> None:
         key_XN = self._filled(key_XN)
         nearest.hold(self._key_UMN[holder], self._norm_UM[holder], start, key_XN, self._unit[holder])
+
+    def put_entries(self, holder: int, start: int, rows: EntryRows, entry_X: Tensor) -> None:
+        """What `put` does, for entries whose keys are read where they are."""
+        if len(entry_X):
+            self._coarsen(holder, max(1e-30, rows.keys.largest(entry_X, self.columns)) / _LEVELS)
+            rows.keys.hold(self._key_UMN[holder], self._norm_UM[holder], start, entry_X, self._unit[holder])
+            self._end[holder] = start + len(entry_X)
 
     def _scale(self, holder: int, end: int, factor: float) -> None:
         read = slice(0, end + -end % self._PLACES)

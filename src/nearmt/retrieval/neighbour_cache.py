@@ -20,7 +20,8 @@ from torch import Tensor
 
 from nearmt.contracts import Neighbours
 from nearmt.index.distances import first_of, squared_l2
-from nearmt.retrieval.held_keys import HeldKeys, held_keys
+from nearmt.retrieval.held_keys import HeldKeys, KernelHeldKeys, held_keys
+from nearmt.retrieval.marks import Marks
 from nearmt.retrieval.rows import on_device, ranks_of
 from nearmt.retrieval.source import EntrySource
 
@@ -53,6 +54,9 @@ class NeighbourCache:
         holders = sentences if config.scope == "hypothesis" else 0
         self._held_UM = torch.full((holders, 0), -1, device=device)
         self._keys = held_keys(holders, config.columns, device)
+        #: What kernels read of entries, where they fill the cache, and how they tell what is there already.
+        self._rows = store.rows if isinstance(self._keys, KernelHeldKeys) else None
+        self._marks = Marks(holders) if self._rows is not None and config.duplicates == "remove" else None
         #: How many entries each holder has, and how many of them for good.
         self._count, self._seeds = [0] * holders, [0] * holders
         #: Which holder a sentence is, and those that are nobody.
@@ -105,6 +109,8 @@ class NeighbourCache:
         if self._config.scope == "hypothesis":
             self._held_UM = self._held_UM[row_B]
             self._keys.select(row_B)
+            if self._marks is not None:
+                self._marks.select(row_B)
             rows = row_B.tolist()  # on a GPU the program waits here; other scopes stay where they are
             self._count, self._seeds = [self._count[row] for row in rows], [self._seeds[row] for row in rows]
 
@@ -124,6 +130,8 @@ class NeighbourCache:
         self._count, self._seeds = self._count + [0] * count, self._seeds + [0] * count
         self._held_UM = torch.nn.functional.pad(self._held_UM, (0, 0, 0, count), value=-1)
         self._keys.add(count)
+        if self._marks is not None:
+            self._marks.add(count)
 
     def _caches(self, rows: list[int], sources: list[int]) -> tuple[list[int], Tensor, int, HeldKeys]:
         """The caches that these rows read, in their order: the holders, all entries [U, M], how many to read, keys."""
@@ -138,6 +146,8 @@ class NeighbourCache:
         self._count[holder] = end
         self._held_UM[holder, end:] = -1
         self._keys.cut(holder, end)
+        if self._marks is not None:
+            self._marks.forget(holder, self._held_UM[holder, :end])
 
     def _batch_cache(self) -> tuple[Tensor, HeldKeys]:
         """What all sentences hold, as one cache."""
@@ -152,23 +162,37 @@ class NeighbourCache:
     def _add(self, holders: Sequence[int], new_GX: Tensor) -> None:
         """Append what holders do not have yet."""
         self._joined = None
+        fresh = self._fresh(holders, new_GX)
+        self._grow(max(self._count[holder] + len(entry_X) for holder, entry_X in zip(holders, fresh, strict=True)))
+        self._put_keys(holders, fresh)
+        for holder, entry_X in zip(holders, fresh, strict=True):
+            first = self._count[holder]
+            self._count[holder] += len(entry_X)
+            self._held_UM[holder, first : self._count[holder]] = entry_X
+
+    def _fresh(self, holders: Sequence[int], new_GX: Tensor) -> Sequence[Tensor]:
+        """Of each holder what it does not have yet."""
+        if self._marks is not None:
+            most = max(self._count[holder] for holder in holders) + new_GX.shape[1]
+            self._marks.make_room(self._held_UM, most)
+            return [self._marks.fresh(holder, new_X) for holder, new_X in zip(holders, new_GX.contiguous(), strict=True)]
         fresh_GX = new_GX >= 0
         if self._config.duplicates == "remove":
             width = max(self._count[holder] for holder in holders)
             known_GX = torch.cat([self._held_UM[holders, :width], new_GX], dim=1)
             fresh_GX &= ~_repeats(known_GX)[:, width:]
         # How much there is decides on the room: at steps that search the program waits for it, also on a GPU.
-        counts = fresh_GX.sum(dim=1).tolist()
-        entry_X = new_GX[fresh_GX]
-        key_XN = self._store.keys(entry_X, self._keys.columns)
-        self._grow(max(self._count[holder] + count for holder, count in zip(holders, counts, strict=True)))
-        start = 0
-        for holder, count in zip(holders, counts, strict=True):
-            first = self._count[holder]
-            self._held_UM[holder, first : first + count] = entry_X[start : start + count]
-            self._keys.put(holder, first, key_XN[start : start + count])
-            self._count[holder] += count
-            start += count
+        return new_GX[fresh_GX].split(fresh_GX.sum(dim=1).tolist())
+
+    def _put_keys(self, holders: Sequence[int], fresh: Sequence[Tensor]) -> None:
+        """Keys of what is about to be appended."""
+        if self._rows is not None and isinstance(self._keys, KernelHeldKeys):
+            for holder, entry_X in zip(holders, fresh, strict=True):
+                self._keys.put_entries(holder, self._count[holder], self._rows, entry_X)
+            return
+        keys = self._store.keys(torch.cat(list(fresh)), self._keys.columns)
+        for holder, key_XN in zip(holders, keys.split([len(entry_X) for entry_X in fresh]), strict=True):
+            self._keys.put(holder, self._count[holder], key_XN)
 
     def _grow(self, width: int) -> None:
         self._keys.grow(width)

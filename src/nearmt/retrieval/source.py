@@ -9,6 +9,7 @@ from torch import Tensor
 
 from nearmt.contracts import Neighbours
 from nearmt.index.gathered import GatheredEntries
+from nearmt.native.nearest import EntryRows
 
 
 class EntrySource(Protocol):
@@ -57,7 +58,11 @@ class EntrySource(Protocol):
 
     @property
     def gathered(self) -> GatheredEntries | None:
-        """All entries as kernels read them; None where there are no kernels."""
+        """All entries as kernels on a GPU read them; None where there are none."""
+
+    @property
+    def rows(self) -> EntryRows | None:
+        """All entries as kernels on a CPU read them; None where there are none."""
 
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
         """The entries of each chunk, [B, K, size]; -1 beyond the end of its sentence."""

@@ -26,7 +26,8 @@ class Entries:
         self.gathered = GatheredKeys.of(self.keys_by_segment)
         sizes = torch.tensor([segment.record.entries for segment in segments], dtype=torch.long)
         self.offsets = [0, *torch.cumsum(sizes, 0).tolist()]
-        self._key_rows = KeyRows.of(self.keys_by_segment, self.offsets)
+        #: Those that lie on a CPU, for kernels there, where there are any.
+        self.key_rows = KeyRows.of(self.keys_by_segment, self.offsets)
         tokens = [torch.from_numpy(segment.token_N) for segment in segments]
         self.token_N = _join(tokens, torch.int32).to(device)
         ends = [torch.from_numpy(segment.end_P) + start for segment, start in zip(segments, self.offsets, strict=False)]
@@ -87,8 +88,8 @@ class Entries:
         """
         if self.gathered is not None:
             return nearest_of(query_BE, self.gathered, candidate_BX, k)
-        if self._key_rows is not None:
-            return Neighbours(*self._key_rows.nearest(query_BE, candidate_BX, k))
+        if self.key_rows is not None:
+            return Neighbours(*self.key_rows.nearest(query_BE, candidate_BX, k))
         entry_BX, columns = candidate_BX.sort(dim=1).values, query_BE.shape[1]
         key_BXE = self.keys(entry_BX.clamp(min=0).flatten(), columns).view(*entry_BX.shape, columns)
         return first_of(entry_BX, squared_l2(query_BE, key_BXE), k)

@@ -16,6 +16,7 @@ from nearmt.contracts import Neighbours, Pair, Progress
 from nearmt.corpus import Match
 from nearmt.errors import DatastoreError
 from nearmt.index.gathered import GatheredEntries
+from nearmt.native.nearest import EntryRows
 from nearmt.models import TranslationModel
 from nearmt.store.snapshot import TRUSTED, Snapshot
 
@@ -149,6 +150,10 @@ class Memory(Protocol):
     @property
     def gathered(self) -> GatheredEntries | None:
         return self.snapshot().gathered
+
+    @property
+    def rows(self) -> EntryRows | None:
+        return self.snapshot().rows
 
 
 class View(Memory):

@@ -16,6 +16,7 @@ from nearmt.datastore import AnySegment, Calibration
 from nearmt.datastore.ids import DigestIndex, digest_of
 from nearmt.errors import ConfigError
 from nearmt.index.gathered import GatheredEntries
+from nearmt.native.nearest import EntryRows
 from nearmt.reduction import Reduction
 from nearmt.store.entries import Entries
 from nearmt.store.indexing import open_index
@@ -104,7 +105,7 @@ class Snapshot:
     def restricted(self, seen_P: np.ndarray, name: str) -> Snapshot:
         """The same with fewer pairs in sight; `name` tells it from others."""
         fewer = copy(self)
-        for made in ("_similar", "_lookup", "gathered"):
+        for made in ("_similar", "_lookup", "gathered", "rows"):
             vars(fewer).pop(made, None)
         fewer.identity = f"{self.identity}-{name}"
         fewer._see(seen_P if self.seen_P is None else seen_P & self.seen_P)
@@ -236,6 +237,13 @@ class Snapshot:
         weight_N = self.weights(torch.arange(len(self), device=self.device))
         steady = self._seen_N is None and self._searcher.complete
         return GatheredEntries(keys, self.entries.token_N, weight_N, steady)
+
+    @cached_property
+    def rows(self) -> EntryRows | None:
+        keys = self.entries.key_rows
+        if keys is None:
+            return None
+        return EntryRows(keys, self.entries.token_N, self.weights(torch.zeros(0, dtype=torch.long)) is not None)
 
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
         return self.entries.chunks(entry_BK.to(self.device), size).to(entry_BK.device)
