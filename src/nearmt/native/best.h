@@ -54,11 +54,14 @@ static void thin_out(Shortlist *list)
 {
     if (list->count <= list->keep)
         return;
-    int64_t low = INT32_MAX, high = INT32_MIN;
-    for (long i = 0; i < list->count; i++) {
-        low = list->score[i] < low ? list->score[i] : low;
-        high = list->score[i] > high ? list->score[i] : high;
+    __m512i least = _mm512_set1_epi32(INT32_MAX), most = _mm512_set1_epi32(INT32_MIN);
+    for (long i = 0; i < list->count; i += LANES) {
+        const __mmask16 there = first_lanes(list->count - i);
+        const __m512i score = _mm512_loadu_si512(list->score + i);
+        least = _mm512_mask_min_epi32(least, there, least, score);
+        most = _mm512_mask_max_epi32(most, there, most, score);
     }
+    int64_t low = _mm512_reduce_min_epi32(least), high = _mm512_reduce_max_epi32(most);
     while (low < high) { /* the most that `keep` of them reach */
         const int64_t middle = low + (high - low + 1) / 2;
         if (at_least(list, (int32_t)middle) >= list->keep)

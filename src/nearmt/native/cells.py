@@ -26,13 +26,15 @@ class Centres:
         room = count + -count % _PLACES
         self._key_1CD = torch.zeros(1, room, columns, dtype=torch.uint8)
         self._half_1C = torch.zeros(1, room, dtype=torch.int32)
+        self._number_1C = torch.arange(room)[None]
         hold(self._key_1CD[0], self._half_1C[0], 0, number_CD.float(), 1.0)
 
     def nearest(self, number_BD: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """Squared distances of queries to their nearest centres, and whose these are, the nearest first; [B, count]."""
         cell_1BK, score_1BK = nominate(
-            self._key_1CD, self._half_1C, [0], [1.0], [self._count], number_BD[None], min(count, self._count)
-        )
+            self._key_1CD, self._half_1C, self._number_1C, [0], [1.0], [self._count], number_BD[None],
+            min(count, self._count),
+        )  # fmt: skip
         shift_B1 = (128 * number_BD.sum(dim=1, keepdim=True)).int()
         length_B1 = number_BD.square().sum(dim=1, keepdim=True)
         nearest = (length_B1 - 2 * (score_1BK[0] - shift_B1)).clamp_(min=0.0).sort(dim=1)

@@ -101,7 +101,7 @@ _FUNCTIONS = {
     "linear_room": (c_int64, (POINTER(Linear), c_int64)),
     "linear": (None, (POINTER(Linear), _P, c_int64, _P, _P)),
     "nominate_room": (c_int64, (_I, _I)),
-    "nominate": (None, (_P, _P, _I, _I, _P, _P, _P, _I, _I, _P, _I, _I, _P, _P, _P)),
+    "nominate": (None, (_P, _P, _I, _I, _P, _P, _P, _I, _I, _P, _I, _I, _P, _P, _P, _P)),
     "hold": (None, (_P, _P, _I, _I, _P, _I, c_float)),
     "hold_entries": (None, (_P, _P, _I, _I, POINTER(Keys), _P, _I, c_float)),
     "largest_of": (c_float, (POINTER(Keys), _I, _P, _I)),

@@ -66,10 +66,10 @@ EXPORTED int64_t nominate_room(int64_t columns, int64_t count) { return ROWS * (
 
 /* For `rows` queries of each of some holders `count` places that are likely to be nearest, in no order.
    Of all holders: keys [U, room / 16, N / 4, 16, 4] and halves of squared lengths [U, room]; of those that are read:
-   what numbers count, and how many places they have. Scores are 128 times the sum of a query too large. */
+   what numbers count, and how many places they have. What is found are the names of places [U, room]. Scores are 128 times the sum of a query too large. */
 EXPORTED void nominate(const uint8_t *key, const int32_t *half, int64_t room, int64_t columns, const int64_t *holder,
-                       const float *unit, const int64_t *end, int64_t holders, int64_t rows,
-                       const float *query, int64_t stride, int64_t count, int64_t *found, int32_t *scores,
+                       const float *unit, const int64_t *end, int64_t holders, int64_t rows, const float *query,
+                       int64_t stride, int64_t count, const int64_t *name, int64_t *found, int32_t *scores,
                        char *meanwhile)
 {
     const long quads = columns / 4;
@@ -97,7 +97,7 @@ EXPORTED void nominate(const uint8_t *key, const int32_t *half, int64_t room, in
                 const long row = (h * rows + first + r) * count;
                 thin_out(best + r);
                 for (long i = 0; i < count; i++) {
-                    found[row + i] = best[r].place[i];
+                    found[row + i] = name[u * room + best[r].place[i]];
                     scores[row + i] = best[r].score[i];
                 }
             }

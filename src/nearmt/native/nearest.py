@@ -99,25 +99,25 @@ def hold(key_MN: Tensor, half_M: Tensor, start: int, key_XN: Tensor, unit: float
 
 
 def nominate(
-    key_UMN: Tensor, half_UM: Tensor, holders: Sequence[int], units: Sequence[float], ends: Sequence[int],
-    query_GRN: Tensor, count: int,
+    key_UMN: Tensor, half_UM: Tensor, name_UM: Tensor, holders: Sequence[int], units: Sequence[float],
+    ends: Sequence[int], query_GRN: Tensor, count: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """`count` places of each holder that are likely to be nearest to its queries, [G, R, count]; they have as many.
+    """The names of `count` places of each holder that are likely to be nearest to its queries, [G, R, count].
 
-    And q . k - |k|^2 / 2 of each in whole numbers, to which 128 times the sum of q is added.
+    And q . k - |k|^2 / 2 of each in whole numbers, to which 128 times the sum of q is added. No holder has fewer places.
     """
     library = kernels()
     assert library is not None
     (groups, rows, _), (_, room, columns) = query_GRN.shape, key_UMN.shape
     holder_G, end_G = np.array(holders, dtype=np.int64), np.array(ends, dtype=np.int64)
     unit_G = np.array(units, dtype=np.float32)
-    place_GRX = torch.empty(groups, rows, count, dtype=torch.long)
+    name_GRX = torch.empty(groups, rows, count, dtype=torch.long)
     score_GRX = torch.empty(groups, rows, count, dtype=torch.int32)
     meanwhile = torch.empty(library.nominate_room(columns, count), dtype=torch.uint8)
     query_GRN = query_GRN.contiguous()
     library.nominate(
         address(key_UMN), address(half_UM), room, columns, holder_G.ctypes.data, unit_G.ctypes.data,
-        end_G.ctypes.data, groups, rows, address(query_GRN), query_GRN.stride(1), count, address(place_GRX),
-        address(score_GRX), address(meanwhile),
+        end_G.ctypes.data, groups, rows, address(query_GRN), query_GRN.stride(1), count, address(name_UM),
+        address(name_GRX), address(score_GRX), address(meanwhile),
     )  # fmt: skip
-    return place_GRX, score_GRX
+    return name_GRX, score_GRX

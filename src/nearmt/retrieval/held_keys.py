@@ -171,11 +171,19 @@ class KernelHeldKeys(HeldKeys):
         self._key_UMN[holder, read] = number_MN.round_().add_(128).to(torch.uint8)
 
     def nominate(self, holders: list[int], query_GRN: Tensor, width: int, count: int) -> Tensor:
+        return self.nominate_entries(holders, query_GRN, width, count, torch.arange(self.room).expand_as(self._norm_UM))
+
+    def nominate_entries(
+        self, holders: list[int], query_GRN: Tensor, width: int, count: int, entry_UM: Tensor
+    ) -> Tensor:
+        """What `nominate` does, and then what is held at these places."""
         count = min(count, width)
         # Those that hold less than is asked for name places without an entry, too.
         ends = [min(width, max(count, self._end[holder])) for holder in holders]
         units = [max(self._unit[holder], 1e-30) for holder in holders]
-        return nearest.nominate(self._key_UMN, self._norm_UM, holders, units, ends, self._filled(query_GRN), count)[0]
+        query_GRN = self._filled(query_GRN)
+        held = self._key_UMN, self._norm_UM, entry_UM.contiguous()
+        return nearest.nominate(*held, holders, units, ends, query_GRN, count)[0]
 
     def _filled(self, key: Tensor) -> Tensor:
         """Columns filled up with zeros."""

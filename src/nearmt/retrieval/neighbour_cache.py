@@ -95,7 +95,12 @@ class NeighbourCache:
         holders, entry_UM, width, keys = self._caches(rows, sources)
         query_GRE = query_XE.view(len(holders), -1, query_XE.shape[1])
         # Nominate by the expanded square, then measure by differences, which is exact also where a distance is small.
-        place_GRX = keys.nominate(holders, query_GRE[:, :, : keys.columns], width, nominees(k))
+        query_GRN = query_GRE[:, :, : keys.columns]
+        if isinstance(keys, KernelHeldKeys):
+            entry_GRX = keys.nominate_entries(holders, query_GRN, width, nominees(k), entry_UM)
+            found = self._store.nearest(query_XE, entry_GRX.flatten(0, 1), k)
+            return Neighbours(found.entry_BK, found.distance_BK.sqrt_())
+        place_GRX = keys.nominate(holders, query_GRN, width, nominees(k))
         entry_GRX = entry_UM[on_device(holders, place_GRX.device)[:, None, None], place_GRX]
         if keys.whole:  # they are at hand, perhaps on another device than the store
             ordered = entry_GRX.flatten(0, 1).sort(dim=1)
