@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import HealthCheck, settings
 
 import tests.interpreter  # noqa: F401
 from nearmt.contracts import Pair
-from nearmt.models import ModelConfig, TranslationModel, load_model
+from nearmt.models import ModelConfig, TranslationModel, integer, load_model
+from nearmt.native import kernels
 from nearmt.store import Datastore, similar
 from tests.tiny import WORDS, tiny_marian_folder
 
@@ -36,6 +38,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if "slow" not in config.getoption("markexpr"):
         config.hook.pytest_deselected(items=[item for item in items if "slow" in item.keywords])
         items[:] = [item for item in items if "slow" not in item.keywords]
+
+
+@pytest.fixture
+def no_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As on a processor that has no kernels."""
+
+    cached = kernels, integer._kernel
+
+    def forget() -> None:
+        for function in cached:
+            function.cache_clear()
+
+    with monkeypatch.context() as patch:
+        patch.setenv("NEARMT_NO_KERNELS", "1")
+        forget()
+        yield
+    forget()
 
 
 @pytest.fixture(scope="session")

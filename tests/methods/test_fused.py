@@ -16,7 +16,7 @@ from nearmt.decoding import SearchConfig
 from nearmt.index import PieceIndex, gathered
 from nearmt.methods import fused
 from nearmt.methods.chunk import ChunkMethod
-from nearmt.methods.fused import mix_found
+from nearmt.methods.fused import mix_gathered
 from nearmt.methods.mixing import FixedMixer
 from nearmt.models import TranslationModel
 from nearmt.retrieval import entry_cache
@@ -91,7 +91,7 @@ def assert_mixes_alike(
 ) -> Tensor:
     """The log-probabilities, which are the same by both ways and make a distribution."""
     expected = by_torch(logits_BV, found, store, mixer, trust_B).log_probs()
-    mine = mix_found(logits_BV.clone(), found, gathered_from(store), mixer, trust_B).log_probs()
+    mine = mix_gathered(logits_BV.clone(), found, gathered_from(store), mixer, trust_B).log_probs()
     torch.testing.assert_close(mine, expected, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(mine.exp().sum(dim=1), torch.ones(ROWS))
     return mine
@@ -157,7 +157,7 @@ def test_logits_may_be_rows_of_a_wider_tensor() -> None:
     wide_BV, store, found = torch.zeros(ROWS, VOCABULARY + 7), made_store(), random_found(5)
     wide_BV[:, :VOCABULARY] = random_logits(5)
     expected = by_torch(wide_BV[:, :VOCABULARY], found, store, MIXER, None).log_probs()
-    mine = mix_found(wide_BV[:, :VOCABULARY], found, gathered_from(store), MIXER, None)
+    mine = mix_gathered(wide_BV[:, :VOCABULARY], found, gathered_from(store), MIXER, None)
     torch.testing.assert_close(mine.log_probs(), expected, rtol=1e-4, atol=1e-5)
     assert mine.logits_BV.data_ptr() == wide_BV.data_ptr() and not wide_BV[:, VOCABULARY:].any()
 

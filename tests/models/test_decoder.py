@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from nearmt.models import Seq2SeqModel, decoder, decoder_state, integer
+from nearmt.models.decoder import TorchLayers
 from nearmt.models.precision import PRECISIONS
 from tests.tiny import FAMILIES, VOCABULARY, random_sources, tiny_model
 
@@ -132,7 +133,8 @@ def test_a_sentence_does_not_see_the_padding_of_its_neighbours() -> None:
 
 def compiled(model: Seq2SeqModel) -> list[bool]:
     """Of each layer: whether a step calls it as a whole."""
-    return [isinstance(layer, torch.jit.ScriptModule) for layer in model._decoder._layers]
+    assert isinstance(model._decoder._layers, TorchLayers)
+    return [isinstance(layer, torch.jit.ScriptModule) for layer in model._decoder._layers.layers]
 
 
 def steps_of(model: Seq2SeqModel) -> Tensor:
@@ -147,6 +149,7 @@ def steps_of(model: Seq2SeqModel) -> Tensor:
 
 @every_family
 @pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.usefixtures("no_kernels")
 def test_compiled_layers_give_the_same_numbers(family: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Seq2SeqModel(tiny_model(family, 3), precision=precision)
     assert compiled(model) == [True, True]
@@ -156,6 +159,7 @@ def test_compiled_layers_give_the_same_numbers(family: str, precision: str, monk
     assert torch.equal(steps_of(model), steps_of(as_it_is))
 
 
+@pytest.mark.usefixtures("no_kernels")
 def test_layers_are_compiled_with_every_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = steps_of(Seq2SeqModel(tiny_model("marian", 3), precision="int8"))
     plain = integer._Plain, integer._kernel()[1]
@@ -165,6 +169,7 @@ def test_layers_are_compiled_with_every_kernel(monkeypatch: pytest.MonkeyPatch) 
     torch.testing.assert_close(steps_of(model), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.usefixtures("no_kernels")
 def test_layers_that_cannot_be_compiled_run_as_they_are() -> None:
     model = Seq2SeqModel(tiny_model("marian", 3), key_layer="feed-forward")
     expected = steps_of(model)

@@ -16,6 +16,9 @@ from tests.tiny import FAMILIES, random_sources, restless_model, tiny_model
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
+# On a GPU layers are torch's.
+pytestmark = pytest.mark.usefixtures("no_kernels")
+
 
 def staged(model: Seq2SeqModel) -> Seq2SeqModel:
     """As on a GPU, without the recording."""

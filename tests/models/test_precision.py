@@ -24,7 +24,8 @@ KERNELS = {
     "fastest": integer._kernel(),
     "plain": (integer._Plain, integer.EIGHT_BITS),
     "plain, 7 bits": (integer._Plain, integer.SEVEN_BITS),
-    "7 bits": (integer._kernel()[0], integer.SEVEN_BITS),
+    "torch's": (integer._Fbgemm, integer.EIGHT_BITS),
+    "torch's, 7 bits": (integer._Fbgemm, integer.SEVEN_BITS),
 }
 
 

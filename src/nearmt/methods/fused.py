@@ -27,7 +27,7 @@ def mix_found(
     """
     gathered, rows = store.gathered, store.rows
     if gathered is not None and gathered.token_N.device == logits_BV.device:
-        return _on_gpu(logits_BV, found, gathered, mixer, trust_B)
+        return mix_gathered(logits_BV, found, gathered, mixer, trust_B)
     if rows is not None and not rows.weighted and native.serves(logits_BV):
         mixing = Mixing(
             mixer.weight, mixer.temperature, mixer.cache_weight, mixer.cache_temperature, int(Origin.SEARCH)
@@ -38,9 +38,10 @@ def mix_found(
     return None
 
 
-def _on_gpu(
+def mix_gathered(
     logits_BV: Tensor, found: Retrieved, gathered: GatheredEntries, mixer: FixedMixer, trust_B: Tensor | None
 ) -> Scores:
+    """The same on a GPU."""
     from nearmt.retrieval.kernels import mix
 
     (rows, k), vocabulary = found.entry_BK.shape, logits_BV.shape[1]

@@ -41,7 +41,7 @@ class StepDecoder:
     def __init__(self, parts: DecoderParts, joined: JoinedLinears, key_layer: str) -> None:
         self._parts, self._key_layer = parts, key_layer
         self._source = joined.source
-        self._layers: Layers = KernelLayers.of(parts, joined.own) or _TorchLayers(parts, joined.own)
+        self._layers: Layers = KernelLayers.of(parts, joined.own) or TorchLayers(parts, joined.own)
         self._count, self._heads = len(parts.layers), parts.layers[0].own.heads
 
     def step(self, state: DecoderState | Stage, token_B: Tensor) -> tuple[Tensor, Tensor]:
@@ -76,13 +76,13 @@ class Layers(Protocol):
         """What comes out of the last layer, and what its feed-forward block was given, each [B, H]."""
 
 
-class _TorchLayers:
+class TorchLayers:
     """Layer by layer, wherever the weights are."""
 
     def __init__(self, parts: DecoderParts, own: Iterable[nn.Module]) -> None:
         self._position_bias, self._heads = parts.position_bias, parts.layers[0].own.heads
         layers = zip(parts.layers, own, strict=True)
-        self._layers = [_compiled(_StepLayer(layer, linear, parts.norm_first)) for layer, linear in layers]
+        self.layers = [_compiled(_StepLayer(layer, linear, parts.norm_first)) for layer, linear in layers]
 
     def slots(self, key_LGFD: Tensor, value_LGFD: Tensor) -> Slots:
         columns = _as_columns(key_LGFD)
@@ -91,7 +91,7 @@ class _TorchLayers:
     def run(self, state: DecoderState | Stage, hidden_BH: Tensor) -> tuple[Tensor, Tensor]:
         bias_GRX, bias_GRF = self._biases(state, hidden_BH.dtype)
         assert state.own is not None and state.source is not None
-        for layer, own, source in zip(self._layers, state.own.layers, state.source.layers, strict=True):
+        for layer, own, source in zip(self.layers, state.own.layers, state.source.layers, strict=True):
             hidden_BH, thinking_BH = layer(hidden_BH, (*own, bias_GRX), state.place, (*source, bias_GRF))
         return hidden_BH, thinking_BH
 

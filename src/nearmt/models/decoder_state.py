@@ -93,9 +93,7 @@ def first_slots(key: Tensor, value: Tensor, count: int, columns: bool) -> tuple[
     return key.narrow(-1 if columns else -2, 0, count), value.narrow(-2, 0, count)
 
 
-def fill_slots(
-    key: Tensor, value_GXD: Tensor, place: Place, key_GRD: Tensor, value_GRD: Tensor, columns: bool
-) -> None:
+def fill_slots(key: Tensor, value_GXD: Tensor, place: Place, key_GRD: Tensor, value_GRD: Tensor, columns: bool) -> None:
     """Put keys and values of rows into the newest slots."""
     axis = 2 if columns else 1
     newest = key_GRD.transpose(1, 2) if columns else key_GRD

@@ -25,6 +25,10 @@ class PackedLinear(nn.Module):
         self._scale_O, self._bias_O = _whole(scale_O), _whole(bias_O)
         self.layout = Linear(inputs, outputs, *(address(part) for part in (self._panels, self._scale_O, self._bias_O)))
 
+    def __deepcopy__(self, memo: dict[int, object]) -> PackedLinear:
+        """Weights never change: copies of a model share them."""
+        return self
+
     def forward(self, input_RI: Tensor) -> Tensor:
         library = kernels()
         assert library is not None

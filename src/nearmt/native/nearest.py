@@ -104,7 +104,7 @@ def nominate(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The names of `count` places of each holder that are likely to be nearest to its queries, [G, R, count].
 
-    And q . k - |k|^2 / 2 of each in whole numbers, to which 128 times the sum of q is added. No holder has fewer places.
+    And q . k - |k|^2 / 2 of each in whole numbers, to which 128 times the sum of q is added. No holder has fewer.
     """
     library = kernels()
     assert library is not None

@@ -180,14 +180,17 @@ class NeighbourCache:
         if self._marks is not None:
             most = max(self._count[holder] for holder in holders) + new_GX.shape[1]
             self._marks.make_room(self._held_UM, most)
-            return [self._marks.fresh(holder, new_X) for holder, new_X in zip(holders, new_GX.contiguous(), strict=True)]
+            return [
+                self._marks.fresh(holder, new_X) for holder, new_X in zip(holders, new_GX.contiguous(), strict=True)
+            ]
         fresh_GX = new_GX >= 0
         if self._config.duplicates == "remove":
             width = max(self._count[holder] for holder in holders)
             known_GX = torch.cat([self._held_UM[holders, :width], new_GX], dim=1)
             fresh_GX &= ~_repeats(known_GX)[:, width:]
         # How much there is decides on the room: at steps that search the program waits for it, also on a GPU.
-        return new_GX[fresh_GX].split(fresh_GX.sum(dim=1).tolist())
+        parts: Sequence[Tensor] = new_GX[fresh_GX].split(fresh_GX.sum(dim=1).tolist())
+        return parts
 
     def _put_keys(self, holders: Sequence[int], fresh: Sequence[Tensor]) -> None:
         """Keys of what is about to be appended."""

@@ -16,8 +16,8 @@ from nearmt.contracts import Neighbours, Pair, Progress
 from nearmt.corpus import Match
 from nearmt.errors import DatastoreError
 from nearmt.index.gathered import GatheredEntries
-from nearmt.native.nearest import EntryRows
 from nearmt.models import TranslationModel
+from nearmt.native.nearest import EntryRows
 from nearmt.store.snapshot import TRUSTED, Snapshot
 
 
