@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from nearmt.errors import ConfigError
 from nearmt.models import integer, precision
 from nearmt.models.integer import Steps
-from nearmt.models.precision import FewRowsLinear, Int8Linear, apply_precision
+from nearmt.models.precision import FewRowsLinear, Int8Linear, KernelLinear, apply_precision
 
 SHAPES = [(512, 64), (2048, 48), (64, 300), (30, 7), (4, 1)]
 
@@ -217,13 +217,23 @@ def few_rows(linear: nn.Linear) -> nn.Module:
     return holder[0]
 
 
-@pytest.mark.skipif(not precision._both_kernels(), reason="this torch has one kernel")
+@pytest.fixture(params=["nearmt's kernel", "torch's kernels"])
+def kind(request: pytest.FixtureRequest) -> type[nn.Linear]:
+    """What multiplies few rows in fp32."""
+    if request.param == "torch's kernels":
+        request.getfixturevalue("no_kernels")
+    found = precision._better_linear()
+    if found is not (KernelLinear if request.param == "nearmt's kernel" else FewRowsLinear):
+        pytest.skip("not on this machine")
+    return found
+
+
 @pytest.mark.parametrize("bias", [True, False])
-def test_few_rows_in_fp32(bias: bool) -> None:
+def test_few_rows_in_fp32(kind: type[nn.Linear], bias: bool) -> None:
     """Whichever kernel multiplies, and however the input lies in memory."""
     linear = made(64, 300, bias)
     layer = few_rows(linear)
-    assert isinstance(layer, FewRowsLinear)
+    assert isinstance(layer, kind)
     with torch.inference_mode():
         for rows in (0, 1, 3, 4, 5, 13, 128, 129):
             input_RI = torch.randn(rows, 64)
@@ -236,14 +246,18 @@ def test_few_rows_in_fp32(bias: bool) -> None:
             torch.testing.assert_close(layer(input_XI), linear(input_XI), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.skipif(not precision._both_kernels(), reason="this torch has one kernel")
-def test_few_rows_can_be_trained() -> None:
-    """Weights stay the parameters they were; what was trained is what multiplies."""
+def test_few_rows_can_be_trained(kind: type[nn.Linear]) -> None:
+    """Weights stay the parameters they were; what was trained is what multiplies, in copies too."""
     layer = few_rows(made(64, 30)).requires_grad_(True)
     input_RI = torch.randn(8, 64)
+    with torch.no_grad():
+        layer(input_RI)
     layer(input_RI).sum().backward()
-    assert isinstance(layer, FewRowsLinear) and layer.weight.grad is not None
+    assert isinstance(layer, kind) and layer.weight.grad is not None
     torch.testing.assert_close(layer.weight.grad, input_RI.sum(dim=0).expand(30, -1), rtol=1e-5, atol=1e-5)
     with torch.no_grad():
         layer.weight.mul_(2)
         torch.testing.assert_close(layer(input_RI), input_RI @ layer.weight.t() + layer.bias, rtol=1e-5, atol=1e-5)
+        other = copy.deepcopy(layer)
+        other.weight.mul_(2)
+        torch.testing.assert_close(other(input_RI), input_RI @ other.weight.t() + other.bias, rtol=1e-5, atol=1e-5)

@@ -9,8 +9,12 @@ from torch import Tensor, nn
 
 from nearmt.errors import ConfigError
 from nearmt.models.integer import product_with
+from nearmt.native import PackedLinear, kernels
 
 PRECISIONS = ("fp32", "bf16", "int8")
+
+#: More rows than a step of a decoder has.
+_MANY_ROWS = 128
 
 
 class Int8Linear(nn.Module):
@@ -44,7 +48,7 @@ def _slow_for_mkl(rows: int) -> bool:
     With 5 to 15 it takes longer than with 16, and up to twice as long as oneDNN, which torch has, too. With fewer it
     is the faster of the two, and with many it makes no difference.
     """
-    return 4 <= rows <= 128
+    return 4 <= rows <= _MANY_ROWS
 
 
 class FewRowsLinear(nn.Linear):
@@ -58,6 +62,26 @@ class FewRowsLinear(nn.Linear):
         return output
 
 
+class KernelLinear(nn.Linear):
+    """The same with nearmt's own kernel for few rows. Its weights are packed when they are needed first."""
+
+    _packed: tuple[tuple[int, int], PackedLinear] | None = None
+
+    def forward(self, input: Tensor) -> Tensor:
+        rows = input.numel() // self.in_features
+        if rows > _MANY_ROWS or input.dtype != torch.float32 or torch.is_grad_enabled():
+            return nn.functional.linear(input, self.weight, self.bias)
+        output_RO: Tensor = self._packed_now()(input.reshape(-1, self.in_features))
+        return output_RO.view(*input.shape[:-1], self.out_features)
+
+    def _packed_now(self) -> PackedLinear:
+        # Weights may be trained, or copied, in between.
+        latest = self.weight.data_ptr(), 0 if self.weight.is_inference() else self.weight._version
+        if self._packed is None or self._packed[0] != latest:
+            self._packed = latest, PackedLinear(self.weight, None, self.bias)
+        return self._packed[1]
+
+
 def apply_precision(model: nn.Module, precision: str, device: torch.device) -> None:
     """Convert frozen weights in place."""
     if precision not in PRECISIONS:
@@ -68,10 +92,17 @@ def apply_precision(model: nn.Module, precision: str, device: torch.device) -> N
         _replace_linear(model)
     elif precision == "bf16":
         model.to(torch.bfloat16)
-    elif device.type == "cpu" and _both_kernels():
+    elif device.type == "cpu" and (better := _better_linear()) is not None:
         for module in model.modules():
             if type(module) is nn.Linear:
-                module.__class__ = FewRowsLinear  # the same weights, whoever shares them
+                module.__class__ = better  # the same weights, whoever shares them
+
+
+def _better_linear() -> type[nn.Linear] | None:
+    """What multiplies few rows in fp32 faster than torch does by itself."""
+    if kernels() is not None:
+        return KernelLinear
+    return FewRowsLinear if _both_kernels() else None
 
 
 @cache
