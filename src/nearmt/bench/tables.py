@@ -138,10 +138,11 @@ def caption(report: dict[str, Any]) -> str:
     others = max((cell.get("others", 0.0) for cell in report["cells"]), default=0.0)
     busy = f"; other programs kept up to {others:.1f} CPUs busy" if others >= _DISTURBED else ""
     entries = f", {report['datastore']['entries']:,} entries" if "datastore" in report else ""
+    kernels = ", no kernels" if machine["device"] == "cpu" and not machine.get("kernels", False) else ""
     if machine["device"] != "cpu" and report.get("datastore", {}).get("search_device") == "cpu":
         entries += " searched on the CPU"
     return (
-        f"{report['data']}{entries}; {where}, {machine['threads']} threads, torch {machine['torch']}; "
+        f"{report['data']}{entries}; {where}, {machine['threads']} threads, torch {machine['torch']}{kernels}; "
         f"{report['date'][:10]}, commit {report['commit']}{busy}"
     )
 

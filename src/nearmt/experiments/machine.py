@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from nearmt.models import ModelConfig, resolve_device
+from nearmt.native import kernels
 
 
 def describe_machine(model: ModelConfig) -> dict[str, Any]:
@@ -22,6 +23,8 @@ def describe_machine(model: ModelConfig) -> dict[str, Any]:
         "precision": model.precision,
         "python": platform.python_version(),
         "torch": torch.__version__,
+        # Whether nearmt's own kernels for CPUs were there.
+        "kernels": kernels() is not None,
     }
 
 

@@ -48,7 +48,7 @@ def _slow_for_mkl(rows: int) -> bool:
     With 5 to 15 it takes longer than with 16, and up to twice as long as oneDNN, which torch has, too. With fewer it
     is the faster of the two, and with many it makes no difference.
     """
-    return 4 <= rows <= _MANY_ROWS
+    return 4 <= rows <= 128
 
 
 class FewRowsLinear(nn.Linear):

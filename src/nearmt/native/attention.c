@@ -10,7 +10,7 @@
 /* Slots in whole vectors. */
 INLINED long blocks_of(long slots) { return parts_of(slots, LANES); }
 
-int64_t attend_room(const Slots *slots)
+SHARED int64_t attend_room(const Slots *slots)
 {
     const long blocks = blocks_of(slots->used);
     return ROWS * blocks * LANES * (long)sizeof(float) + (ROWS + 1) * blocks * (long)sizeof(__mmask16) + 64;
@@ -40,7 +40,7 @@ typedef struct {
 } Desk;
 
 /* What some rows of a sentence look at. */
-static void look(const Slots *slots, long sentence, long first, int rows, Desk *desk)
+LOCAL void look(const Slots *slots, long sentence, long first, int rows, Desk *desk)
 {
     for (long block = 0; block < desk->blocks; block++) {
         const long left = slots->used - block * LANES;
@@ -87,7 +87,7 @@ INLINED void compare(const Slots *slots, const char *key, const int rows, const 
 }
 
 /* From scores to weights that add up to 1. */
-static void normalise(int rows, Desk *desk)
+LOCAL void normalise(int rows, Desk *desk)
 {
     for (int r = 0; r < rows; r++) {
         float *weight = desk->weight + r * desk->blocks * LANES;
@@ -160,7 +160,7 @@ INLINED void some_rows(const Slots *slots, long sentence, const int rows, const 
         some_rows(slots, sentence, rows, from, stride, scale, to, &desk, 0);                 \
     break;
 
-void attend(const Slots *slots, const float *query, long stride, float scale, float *output, char *room)
+SHARED void attend(const Slots *slots, const float *query, long stride, float scale, float *output, char *room)
 {
     Desk desk = {.blocks = blocks_of(slots->used)};
     desk.weight = (float *)room;
@@ -197,7 +197,7 @@ INLINED void fill_part(const Slots *slots, char *part, long place, const float *
                 }
 }
 
-void fill(const Slots *slots, long place, const float *key, const float *value, long stride)
+SHARED void fill(const Slots *slots, long place, const float *key, const float *value, long stride)
 {
     if (slots->halves) {
         fill_part(slots, slots->key, place, key, stride, 1);

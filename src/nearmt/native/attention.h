@@ -16,13 +16,13 @@ typedef struct {
 
 #if NEARMT_KERNELS
 /* Bytes that `attend` needs meanwhile. */
-int64_t attend_room(const Slots *slots);
+SHARED int64_t attend_room(const Slots *slots);
 
 /* softmax(scale * query . key) . value of every row, heads side by side: [B, A * D]. Queries are `stride` apart. */
-void attend(const Slots *slots, const float *query, long stride, float scale, float *output, char *room);
+SHARED void attend(const Slots *slots, const float *query, long stride, float scale, float *output, char *room);
 
 /* Put keys and values of all rows, `stride` apart, into the slots from `place` on. */
-void fill(const Slots *slots, long place, const float *key, const float *value, long stride);
+SHARED void fill(const Slots *slots, long place, const float *key, const float *value, long stride);
 #endif
 
 #endif

@@ -50,7 +50,7 @@ INLINED long at_least(const Shortlist *list, int32_t bound)
 }
 
 /* No more than `keep` stay. The bar is found by halving what lies between the least and the most. */
-static void thin_out(Shortlist *list)
+LOCAL void thin_out(Shortlist *list)
 {
     if (list->count <= list->keep)
         return;

@@ -26,13 +26,13 @@ typedef struct {
 
 #if NEARMT_KERNELS
 
-static void add(float *hidden, const float *addend, long count)
+LOCAL void add(float *hidden, const float *addend, long count)
 {
     for (long i = 0; i < count; i++)
         hidden[i] += addend[i];
 }
 
-static void normalise(const Norm *norm, const float *input, long rows, long width, float *output)
+LOCAL void normalise(const Norm *norm, const float *input, long rows, long width, float *output)
 {
     for (long row = 0; row < rows; row++, input += width, output += width) {
         __m512 sum = _mm512_setzero_ps();
@@ -57,7 +57,7 @@ static void normalise(const Norm *norm, const float *input, long rows, long widt
     }
 }
 
-static void activate(long kind, float *number, long count)
+LOCAL void activate(long kind, float *number, long count)
 {
     for (long i = 0; i < count; i += LANES) {
         const __mmask16 there = first_lanes(count - i);
@@ -84,7 +84,7 @@ typedef struct {
     char *room;
 } Desk;
 
-static long most_rooms(const Decoder *decoder, const Slots *own, const Slots *source, long rows)
+LOCAL long most_rooms(const Decoder *decoder, const Slots *own, const Slots *source, long rows)
 {
     long most = attend_room(own);
     if (attend_room(source) > most)
@@ -99,7 +99,7 @@ static long most_rooms(const Decoder *decoder, const Slots *own, const Slots *so
     return most;
 }
 
-static long widest(const Layer *layer)
+LOCAL long widest(const Layer *layer)
 {
     return layer->own.outputs > layer->first.outputs ? layer->own.outputs : layer->first.outputs;
 }
@@ -112,7 +112,7 @@ EXPORTED int64_t decoder_room(const Decoder *decoder, const Slots *own, const Sl
 }
 
 /* Each row looks at its ancestors and itself, for which the newest slots are filled. */
-static void look_back(const Layer *layer, const Slots *own, long place, const float *input, long rows, Desk *desk)
+LOCAL void look_back(const Layer *layer, const Slots *own, long place, const float *input, long rows, Desk *desk)
 {
     const long stride = layer->own.outputs, each = own->heads * own->size;
     linear(&layer->own, input, rows, desk->wide, desk->room);
@@ -121,14 +121,14 @@ static void look_back(const Layer *layer, const Slots *own, long place, const fl
     linear(&layer->own_output, desk->found, rows, desk->output, desk->room);
 }
 
-static void look_at_source(const Layer *layer, const Slots *source, const float *input, long rows, Desk *desk)
+LOCAL void look_at_source(const Layer *layer, const Slots *source, const float *input, long rows, Desk *desk)
 {
     linear(&layer->cross, input, rows, desk->wide, desk->room);
     attend(source, desk->wide, layer->cross.outputs, (float)layer->cross_scale, desk->found, desk->room);
     linear(&layer->cross_output, desk->found, rows, desk->output, desk->room);
 }
 
-static void think(const Decoder *decoder, const Layer *layer, const float *input, long rows, Desk *desk)
+LOCAL void think(const Decoder *decoder, const Layer *layer, const float *input, long rows, Desk *desk)
 {
     linear(&layer->first, input, rows, desk->wide, desk->room);
     activate(decoder->activation, desk->wide, rows * layer->first.outputs);

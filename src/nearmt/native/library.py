@@ -103,7 +103,7 @@ _FUNCTIONS = {
     "nominate_room": (c_int64, (_I, _I)),
     "nominate": (None, (_P, _P, _I, _I, _P, _P, _P, _I, _I, _P, _I, _I, _P, _P, _P, _P)),
     "hold": (None, (_P, _P, _I, _I, _P, _I, c_float)),
-    "hold_entries": (None, (_P, _P, _I, _I, POINTER(Keys), _P, _I, c_float)),
+    "hold_entries": (None, (_P, _P, _I, _I, POINTER(Keys), _I, _P, _I, c_float)),
     "largest_of": (c_float, (POINTER(Keys), _I, _P, _I)),
     "mark": (_I, (_P, _I, _P, _I, _P)),
     "nearest": (None, (POINTER(Keys), _P, _I, _I, _I, _P, _I, _I, _P, _P)),

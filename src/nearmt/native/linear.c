@@ -20,7 +20,7 @@ typedef struct {
 
 INLINED long padded(long inputs) { return parts_of(inputs, 64) * 64; }
 
-static Rounded rounded_in(char *room, long inputs, long rows)
+LOCAL Rounded rounded_in(char *room, long inputs, long rows)
 {
     Rounded rounded = {.width = padded(inputs)};
     rounded.number = (int8_t *)room;
@@ -29,13 +29,13 @@ static Rounded rounded_in(char *room, long inputs, long rows)
     return rounded;
 }
 
-int64_t linear_room(const Linear *layer, int64_t rows)
+EXPORTED int64_t linear_room(const Linear *layer, int64_t rows)
 {
     return layer->scale ? smaller(rows, MANY_ROWS) * (padded(layer->inputs) + 8) : 0;
 }
 
 /* Each row by itself, so that a sentence does not depend on those beside it. */
-static void round_rows(const float *input, long inputs, long rows, Rounded to)
+LOCAL void round_rows(const float *input, long inputs, long rows, Rounded to)
 {
     for (long row = 0; row < rows; row++, input += inputs) {
         __m512 most = _mm512_setzero_ps();
@@ -87,7 +87,7 @@ INLINED void rounded_block(const Linear *layer, long panel, const int rows, Roun
             part[v] = _mm512_loadu_si512(weight + v * 64);
 #pragma GCC unroll 4
         for (int r = 0; r < rows; r++) {
-            const __m512i four = _mm512_set1_epi32(*(const int32_t *)(input.number + r * input.width + quad * 4));
+            const __m512i four = four_bytes(input.number + r * input.width + quad * 4);
 #pragma GCC unroll 4
             for (int v = 0; v < 4; v++)
                 sum[r][v] = _mm512_dpbusd_epi32(sum[r][v], part[v], four);
@@ -138,7 +138,7 @@ INLINED void float_block(const Linear *layer, long panel, const int rows, const 
 #define ROUNDED_BLOCK(rows, ...) rounded_block(layer, panel, rows, __VA_ARGS__)
 #define FLOAT_BLOCK(rows, ...) float_block(layer, panel, rows, __VA_ARGS__)
 
-static void some_rows(const Linear *layer, const float *input, long rows, float *output, char *room)
+LOCAL void some_rows(const Linear *layer, const float *input, long rows, float *output, char *room)
 {
     Rounded all = {0};
     if (layer->scale) {
@@ -163,7 +163,7 @@ static void some_rows(const Linear *layer, const float *input, long rows, float 
     }
 }
 
-void linear(const Linear *layer, const float *input, int64_t rows, float *output, char *room)
+EXPORTED void linear(const Linear *layer, const float *input, int64_t rows, float *output, char *room)
 {
     for (long first = 0; first < rows; first += MANY_ROWS)
         some_rows(layer, input + first * layer->inputs, smaller(rows - first, MANY_ROWS),

@@ -19,7 +19,7 @@ EXPORTED void log_of_sum(const float *logits, int64_t stride, int64_t rows, int6
             const __m512 off = _mm512_sub_ps(_mm512_maskz_loadu_ps(there, logits + v), _mm512_set1_ps(most));
             sum = _mm512_mask_add_ps(sum, there, sum, exponential(off));
         }
-        sum_B[row] = most + logf(_mm512_reduce_add_ps(sum));
+        sum_B[row] = isinf(most) ? most : most + logf(_mm512_reduce_add_ps(sum));
     }
 }
 
@@ -68,7 +68,7 @@ typedef struct {
 } Mixing;
 
 /* Shares of p_kNN, equation 2: exp(-d / T), which add up to 1; 0 for those that are not there. Returns whether any is. */
-static int weigh(const float *distance, long k, float temperature, float *weight)
+LOCAL int weigh(const float *distance, long k, float temperature, float *weight)
 {
     float least = INFINITY, sum = 0.0f;
     for (long i = 0; i < k; i++)

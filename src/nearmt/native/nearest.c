@@ -37,7 +37,7 @@ INLINED void nominate_rows(const int rows, const uint8_t *key, const int32_t *ha
             const __m512i sixteen = _mm512_loadu_si512(key + quad * 64);
 #pragma GCC unroll 5
             for (int r = 0; r < rows; r++) {
-                const __m512i four = _mm512_set1_epi32(*(const int32_t *)(query + (r * quads + quad) * 4));
+                const __m512i four = four_bytes(query + (r * quads + quad) * 4);
                 sum[r] = _mm512_dpbusd_epi32(sum[r], sixteen, four);
             }
         }
@@ -47,9 +47,9 @@ INLINED void nominate_rows(const int rows, const uint8_t *key, const int32_t *ha
     }
 }
 
-static void round_query(const float *query, long columns, float unit, int8_t *number)
+LOCAL void round_query(const float *query, long columns, float unit, int8_t *number)
 {
-    const __m512 factor = _mm512_set1_ps(1.0f / unit), most = _mm512_set1_ps(127.0f), least = _mm512_set1_ps(-127.0f);
+    const __m512 factor = _mm512_set1_ps(1.0f / unit), most = _mm512_set1_ps(127.0f), least = _mm512_set1_ps(-128.0f);
     for (long i = 0; i < columns; i += LANES) {
         const __mmask16 there = first_lanes(columns - i);
         const __m512 scaled = _mm512_mul_ps(_mm512_maskz_loadu_ps(there, query + i), factor);
@@ -114,19 +114,21 @@ INLINED __m512 sixteen_of(const void *key, long i, long columns, const int halve
     return _mm512_maskz_loadu_ps(there, (const float *)key + i);
 }
 
-/* A key as whole numbers among those of a holder, and half its squared length. */
-INLINED void hold_one(uint8_t *key, int32_t *half, long columns, long place, const void *given, float unit, const int halves)
+/* A key as whole numbers among those of a holder, and half its squared length. It may have fewer columns than the holder,
+   which are then filled up to a multiple of 4. */
+INLINED void hold_one(uint8_t *key, int32_t *half, long columns, long place, const void *given, long given_columns,
+                      float unit, const int halves)
 {
     uint8_t *to = key + place / LANES * LANES * columns + place % LANES * 4;
     const __m512 factor = _mm512_set1_ps(1.0f / unit);
     __m512i square = _mm512_setzero_si512();
     for (long i = 0; i < columns; i += LANES) {
-        const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(sixteen_of(given, i, columns, halves), factor));
+        const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(sixteen_of(given, i, given_columns, halves), factor));
         square = _mm512_add_epi32(square, _mm512_mullo_epi32(whole, whole));
-        uint32_t four[4];
-        _mm_storeu_si128((__m128i *)four, _mm512_cvtepi32_epi8(_mm512_add_epi32(whole, _mm512_set1_epi32(128))));
+        uint8_t byte[LANES];
+        _mm_storeu_si128((__m128i *)byte, _mm512_cvtepi32_epi8(_mm512_add_epi32(whole, _mm512_set1_epi32(128))));
         for (long quad = 0; quad < 4 && i + quad * 4 < columns; quad++)
-            *(uint32_t *)(to + (i / 4 + quad) * 64) = four[quad];
+            __builtin_memcpy(to + (i / 4 + quad) * 64, byte + quad * 4, 4);
     }
     half[place] = _mm512_reduce_add_epi32(square) / 2;
 }
@@ -136,15 +138,15 @@ EXPORTED void hold(uint8_t *key, int32_t *half, int64_t columns, int64_t start, 
                    float unit)
 {
     for (long x = 0; x < count; x++)
-        hold_one(key, half, columns, start + x, given + x * columns, unit, 0);
+        hold_one(key, half, columns, start + x, given + x * columns, columns, unit, 0);
 }
 
-/* The same for entries, from their stored keys. */
+/* The same for entries, from the first columns of their stored keys. */
 EXPORTED void hold_entries(uint8_t *key, int32_t *half, int64_t columns, int64_t start, const Keys *keys,
-                           const int64_t *entry, int64_t count, float unit)
+                           int64_t key_columns, const int64_t *entry, int64_t count, float unit)
 {
     for (long x = 0; x < count; x++)
-        hold_one(key, half, columns, start + x, key_of(keys, entry[x]), unit, 1);
+        hold_one(key, half, columns, start + x, key_of(keys, entry[x]), key_columns, unit, 1);
 }
 
 /* The largest number, whatever its sign, in the first columns of some entries' keys. */
@@ -179,7 +181,7 @@ EXPORTED int64_t mark(int32_t *table, int64_t size, const int64_t *entry, int64_
     return found;
 }
 
-/* By differences: exact also where it is small. */
+/* By differences: exact also where it is small. Infinite where it would be no number, which has no order. */
 INLINED float squared_distance(const float *query, const uint16_t *key, long columns)
 {
     __m512 sum = _mm512_setzero_ps();
@@ -187,7 +189,8 @@ INLINED float squared_distance(const float *query, const uint16_t *key, long col
         const __m512 off = _mm512_sub_ps(sixteen_of(key, i, columns, 1), sixteen_of(query, i, columns, 0));
         sum = _mm512_fmadd_ps(off, off, sum);
     }
-    return _mm512_reduce_add_ps(sum);
+    const float total = _mm512_reduce_add_ps(sum);
+    return total < INFINITY ? total : INFINITY;
 }
 
 /* The k nearest of each row's candidates [B, X] (-1: none) by squared distance on the first `columns`, nearest first;

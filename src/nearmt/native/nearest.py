@@ -56,12 +56,15 @@ class KeyRows:
         found: float = library.largest_of(byref(self._layout), columns, address(entry_X), len(entry_X))
         return found
 
-    def hold(self, key_MN: Tensor, half_M: Tensor, start: int, entry_X: Tensor, unit: float) -> None:
-        """What `hold` does, for entries."""
+    def hold(
+        self, key_MN: Tensor, half_M: Tensor, start: int, entry_X: Tensor, unit: float, columns: int | None = None
+    ) -> None:
+        """What `hold` does, for entries: the first columns of their keys, filled up with zeros to those of the holder."""
         library = kernels()
         assert library is not None
+        columns = min(key_MN.shape[1] if columns is None else columns, self._layout.columns)
         library.hold_entries(
-            address(key_MN), address(half_M), key_MN.shape[1], start, byref(self._layout), address(entry_X),
+            address(key_MN), address(half_M), key_MN.shape[1], start, byref(self._layout), columns, address(entry_X),
             len(entry_X), unit,
         )  # fmt: skip
 
@@ -94,8 +97,8 @@ def hold(key_MN: Tensor, half_M: Tensor, start: int, key_XN: Tensor, unit: float
     """
     library = kernels()
     assert library is not None
-    count, columns = key_XN.shape
-    library.hold(address(key_MN), address(half_M), columns, start, address(key_XN.contiguous()), count, unit)
+    (count, columns), key_XN = key_XN.shape, key_XN.contiguous()
+    library.hold(address(key_MN), address(half_M), columns, start, address(key_XN), count, unit)
 
 
 def nominate(

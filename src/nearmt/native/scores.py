@@ -33,10 +33,11 @@ def mix(logits_BV: Tensor, offset_B: Tensor, token_BK: Tensor, weight_BK: Tensor
     """Equation 3: the logits change in place; what is to be added to each row is returned."""
     library = kernels()
     assert library is not None
-    offset_B = offset_B.clone()
+    offset_B, share_B = offset_B.clone(), share_B.float().contiguous()
+    token_BK, weight_BK = token_BK.contiguous(), weight_BK.contiguous()
     library.mix(
-        logits_BV.data_ptr(), logits_BV.stride(0), *logits_BV.shape, address(token_BK.contiguous()),
-        address(weight_BK.contiguous()), token_BK.shape[1], address(share_B.float().contiguous()), address(offset_B),
+        logits_BV.data_ptr(), logits_BV.stride(0), *logits_BV.shape, address(token_BK), address(weight_BK),
+        token_BK.shape[1], address(share_B), address(offset_B),
     )  # fmt: skip
     return offset_B
 

@@ -15,23 +15,31 @@
 
 #if NEARMT_KERNELS
 
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c"))), apply_to = function)
-#else
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c")
-#endif
-
 #include <immintrin.h>
 #include <math.h>
 
 #define LANES 16
-#define INLINED static inline __attribute__((always_inline))
-#define EXPORTED __attribute__((visibility("default")))
+
+/* All functions are compiled for these processors, whatever the compiler is told: those that Python calls, those that
+   other files call, those of one file, and those that are put where they are called. */
+#define WIDE __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,f16c")))
+#define EXPORTED __attribute__((visibility("default"))) WIDE
+#define SHARED WIDE
+#define LOCAL static WIDE
+#define INLINED static inline __attribute__((always_inline)) WIDE
 
 INLINED long smaller(long a, long b) { return a < b ? a : b; }
 
 /* a / b, rounded up. */
 INLINED long parts_of(long a, long b) { return (a + b - 1) / b; }
+
+/* Four bytes in each lane. */
+INLINED __m512i four_bytes(const void *from)
+{
+    int32_t four;
+    __builtin_memcpy(&four, from, sizeof four);
+    return _mm512_set1_epi32(four);
+}
 
 /* The first `count` of sixteen lanes; all of them where there are more. */
 INLINED __mmask16 first_lanes(long count) { return count >= LANES ? 0xFFFF : (__mmask16)((1u << count) - 1); }

@@ -162,7 +162,7 @@ class KernelHeldKeys(HeldKeys):
         """What `put` does, for entries whose keys are read where they are."""
         if len(entry_X):
             self._coarsen(holder, max(1e-30, rows.keys.largest(entry_X, self.columns)) / _LEVELS)
-            rows.keys.hold(self._key_UMN[holder], self._norm_UM[holder], start, entry_X, self._unit[holder])
+            rows.keys.hold(self._key_UMN[holder], self._norm_UM[holder], start, entry_X, self._unit[holder], self.columns)
             self._end[holder] = start + len(entry_X)
 
     def _scale(self, holder: int, end: int, factor: float) -> None:

@@ -1,0 +1,9 @@
+"""Which tests need kernels in C: machines without AVX-512 have none."""
+
+from __future__ import annotations
+
+import pytest
+
+from nearmt.native import kernels
+
+needs_kernels = pytest.mark.skipif(kernels() is None, reason="this processor has no kernels")
