@@ -152,7 +152,7 @@ def read(key_MN: Tensor) -> Tensor:
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 33])
 @pytest.mark.parametrize("start", [0, 3, 16])
 def test_keys_are_held_in_multiples_of_a_unit(columns: int, count: int, start: int) -> None:
-    key_XN = torch.randn(count, columns, generator=seeded(0)) * 8
+    key_XN = (torch.rand(count, columns, generator=seeded(0)) - 0.5) * 63
     key_MN, half_M = held(key_XN, unit=0.25, start=start)
     number_XN = (key_XN * 4).round()
     places = slice(start, start + count)
@@ -270,6 +270,6 @@ def test_marks_are_a_set_in_order(parts: list[list[int]]) -> None:
 def test_a_table_takes_nearly_as_many_as_it_has_places(step: int) -> None:
     """However they collide, and also round the end of the table."""
     table_T, entry_X = torch.zeros(64, dtype=torch.int32), step * torch.arange(63)
-    assert torch.equal(nearest.mark(table_T, entry_X), entry_X)
-    assert not len(nearest.mark(table_T, entry_X.flip(0)))
-    assert nearest.mark(table_T, torch.tensor([5, -1, 62 * step + 1])).tolist()[-1:] == [62 * step + 1]
+    assert torch.equal(nearest.mark(table_T, entry_X[:50]), entry_X[:50])
+    assert torch.equal(nearest.mark(table_T, entry_X.flip(0)), entry_X[50:].flip(0))
+    assert not len(nearest.mark(table_T, entry_X))

@@ -50,7 +50,9 @@ def test_the_logarithm_of_the_sum_is_that_of_torch(vocabulary: int, rows: int, s
     assert_adds_up(logits_BV)
 
 
-@given(logit_V=st.lists(st.one_of(st.floats(-(2.0**127), 2.0**127, width=32), st.floats(-90, 90, width=32)), min_size=1))
+@given(
+    logit_V=st.lists(st.one_of(st.floats(-(2.0**127), 2.0**127, width=32), st.floats(-90, 90, width=32)), min_size=1)
+)
 def test_any_row_adds_up(logit_V: list[float]) -> None:
     assert_adds_up(torch.tensor([logit_V]))
 
@@ -182,10 +184,10 @@ def test_evidence_may_lie_anywhere() -> None:
     logits_BV, evidence = random(300, 20), made_evidence(300, 40, 20)
     parts = evidence.token_BK, evidence.weight_BK, evidence.share_B
     expected_BV = mixed(logits_BV, *parts)
-    columns = [part.T.contiguous().T for part in parts[:2]]
-    assert not columns[0].is_contiguous()
-    assert torch.equal(mixed(logits_BV, *columns, parts[2].double()), expected_BV)
-    assert torch.equal(mixed(logits_BV, *columns, parts[2].repeat_interleave(2)[::2]), expected_BV)
+    token_BK, weight_BK = parts[0].T.contiguous().T, parts[1].T.contiguous().T
+    assert not token_BK.is_contiguous() and not weight_BK.is_contiguous()
+    for share_B in (parts[2].double(), parts[2].repeat_interleave(2)[::2]):
+        assert torch.equal(mixed(logits_BV, token_BK, weight_BK, share_B), expected_BV)
     wide_BV = random(300, 50)
     wide_BV[:, :20] = logits_BV
     offset_B = scores.mix(wide_BV[:, :20], -scores.log_of_sum(logits_BV), *parts)

@@ -6,10 +6,22 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearmt.retrieval.held_keys import HeldKeys, held_keys
+from nearmt.native import kernels
+from nearmt.native.nearest import EntryRows, KeyRows
+from nearmt.retrieval.held_keys import HeldKeys, KernelHeldKeys, held_keys
 
 CPU = torch.device("cpu")
 WIDTH = 900
+
+
+@pytest.fixture(params=["torch", "kernels"], autouse=True)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Everything here holds with kernels and without."""
+    if request.param == "torch":
+        request.getfixturevalue("no_kernels")
+    elif kernels() is None:
+        pytest.skip("this processor has no kernels")
+    return str(request.param)
 
 
 def made(rows: int, columns: int, seed: int) -> Tensor:
@@ -117,3 +129,108 @@ def test_keys_that_are_no_numbers_stop_nothing() -> None:
         cache.grow(10)
         cache.put(0, 5, made(5, 64, 0))
         assert nominated(cache, 0, made(1, 64, 1)[0], 10, 10) == set(range(10))
+
+
+def test_wide_keys_on_a_cpu_are_held_as_kernels_read_them(kind: str) -> None:
+    for columns in (33, 100, 300):
+        assert isinstance(held_keys(1, columns, CPU), KernelHeldKeys) == (kind == "kernels")
+    for whole in (held_keys(1, 32, CPU), held_keys(1, 300, torch.device("meta"))):
+        assert whole.whole and not isinstance(whole, KernelHeldKeys)
+
+
+def test_holders_that_come_later_have_nothing_yet() -> None:
+    keys = [made(20, 64, 0), made(20, 64, 1)]
+    cache = held(keys, 64)
+    cache.add(1)
+    query_D = made(1, 64, 2)[0]
+    cache.put(2, 0, keys[0] * 2)
+    assert nominated(cache, 2, query_D * 2, 20, 5) == nominated(cache, 0, query_D, 20, 5)
+    assert nominated(cache, 1, keys[1][7], 20, 1) == {7}
+
+
+def test_a_holder_that_was_emptied_begins_anew() -> None:
+    """Also with other units: small keys would be lost among the numbers of large ones."""
+    cache = held([made(50, 64, 0) * 1e4], 64)
+    cache.cut(0, 0)
+    small = made(30, 64, 1) * 1e-4
+    cache.put(0, 0, small)
+    for number in (0, 17, 29):
+        assert nominated(cache, 0, small[number], 30, 1) == {number}
+
+
+@pytest.mark.parametrize("size", [1e-20, 1e-3, 1e3, 1e20])
+def test_keys_of_any_size(size: float) -> None:
+    key_MD, query_D = made(300, 64, 0), made(1, 64, 1)[0]
+    expected = nominated(held([key_MD], 64), 0, query_D, 300, 20)
+    found = nominated(held([key_MD * size], 64), 0, query_D * size, 300, 20)
+    assert len(expected & found) >= 19  # a number may be rounded to the next one
+
+
+# Where there are kernels.
+
+with_kernels = pytest.mark.parametrize("kind", ["kernels"], indirect=True)
+
+
+@with_kernels
+@pytest.mark.parametrize("columns", [33, 36, 63, 64, 100, 127, 128, 200])
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 300])
+def test_kernels_nominate_what_torch_nominates(columns: int, count: int) -> None:
+    rows, query_1RN = [HeldKeys(2, columns, CPU), KernelHeldKeys(2, columns)], made(7, columns, 5)[None, :, :128]
+    assert rows[0].columns == rows[1].columns
+    found = []
+    for cache in rows:
+        cache.grow(count)
+        for holder in (0, 1):
+            key_MN = made(count, columns, holder)[:, : cache.columns]
+            cache.put(holder, 0, key_MN[: count // 2])
+            cache.put(holder, count // 2, key_MN[count // 2 :] * 1.5)  # numbers are made coarser
+        found.append([cache.nominate([holder], query_1RN, count, min(count, 24))[0] for holder in (1, 0)])
+    for mine, plain in zip(*found, strict=True):
+        for one, other in zip(mine.tolist(), plain.tolist(), strict=True):
+            assert len(set(one) ^ set(other)) <= 2  # a number may be rounded to the next one
+
+
+def rows_of(key_ND: Tensor, sizes: list[int]) -> EntryRows:
+    starts = [0, *torch.tensor(sizes).cumsum(0).tolist()]
+    keys = KeyRows.of(list(key_ND.split(sizes)), starts)
+    assert keys is not None
+    return EntryRows(keys, torch.zeros(len(key_ND), dtype=torch.int32), weighted=False)
+
+
+@with_kernels
+@pytest.mark.parametrize(("columns", "stored"), [(33, 33), (34, 64), (64, 64), (100, 101), (150, 150)])
+def test_entries_are_put_as_their_keys_are(columns: int, stored: int) -> None:
+    """Bit by bit: where they are read makes no difference, nor what stands behind their columns."""
+    key_ND = made(90, stored, 0).half()
+    rows = rows_of(key_ND, [40, 0, 50])
+    one, other = KernelHeldKeys(2, columns), KernelHeldKeys(2, columns)
+    for cache in (one, other):
+        cache.grow(60)
+    start = [0, 0]
+    for seed, holder, count in ((0, 1, 7), (1, 1, 0), (2, 0, 33), (3, 1, 20)):
+        entry_X = torch.randint(0, 90, (count,), generator=torch.Generator().manual_seed(seed))
+        one.put_entries(holder, start[holder], rows, entry_X)
+        other.put(holder, start[holder], key_ND[entry_X, : other.columns].float())
+        start[holder] += count
+    assert one._unit == pytest.approx(other._unit) and one._end == other._end == start
+    assert torch.equal(one._norm_UM, other._norm_UM)
+    for holder, end in enumerate(start):
+        blocks = slice(0, end - end % 16)
+        assert torch.equal(one._key_UMN[holder, blocks], other._key_UMN[holder, blocks])
+    query_GRN = made(4, columns, 9).view(2, 2, -1)[:, :, : one.columns]
+    assert torch.equal(one.nominate([0, 1], query_GRN, 33, 9), other.nominate([0, 1], query_GRN, 33, 9))
+
+
+@with_kernels
+def test_entries_are_named_by_what_is_held() -> None:
+    """Holders that hold less than is asked for name places without an entry, too: -1."""
+    cache = held([made(50, 64, 0), made(5, 64, 1)], 64)
+    assert isinstance(cache, KernelHeldKeys)
+    entry_UM = torch.full((2, cache.room), -1)
+    entry_UM[0, :50], entry_UM[1, :5] = torch.arange(50) + 1000, torch.arange(5) + 7
+    query_GRN = made(4, 64, 2).view(2, 2, 64)
+    place_GRX = cache.nominate([1, 0], query_GRN, 50, 9)
+    name_GRX = cache.nominate_entries([1, 0], query_GRN, 50, 9, entry_UM)
+    assert torch.equal(name_GRX[0], entry_UM[1][place_GRX[0]]) and torch.equal(name_GRX[1], entry_UM[0][place_GRX[1]])
+    assert sorted(name_GRX[0, 0].tolist()) == [-1] * 4 + [7, 8, 9, 10, 11]
+    assert cache.nominate_entries([0], query_GRN[:1], 0, 9, entry_UM).shape == (1, 2, 0)

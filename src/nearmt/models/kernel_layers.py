@@ -107,7 +107,7 @@ def _activation(parts: DecoderParts) -> int | None:
     """The number of the function between the two halves of the feed-forward blocks; None for one that is unknown."""
     if not isinstance(parts.layers[0].feed_forward, nn.Sequential):
         return None
-    tried_X = torch.linspace(-4, 4, 64)
+    tried_X = torch.linspace(-20, 20, 256)
     found_X = _feed_forward(parts.layers[0])[1](tried_X)
     return next((n for n, known in enumerate(_ACTIVATIONS) if torch.equal(known(tried_X), found_X)), None)
 

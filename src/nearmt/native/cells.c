@@ -117,7 +117,9 @@ EXPORTED void scan_cells(const Cells *cells, const int8_t *query, int64_t rows, 
         for (long i = 0; i < count; i++) {
             const int found = i < best[row].count;
             entry[row * count + i] = found ? best[row].place[i] : -1;
-            distance[row * count + i] = found ? (float)(length - 2 * (best[row].score[i] - shift)) : INFINITY;
+            /* Halves of lengths are rounded down. */
+            const int32_t square = length - 2 * (best[row].score[i] - shift);
+            distance[row * count + i] = !found ? INFINITY : square > 0 ? (float)square : 0.0f;
         }
     }
 }

@@ -56,13 +56,10 @@ class KeyRows:
         found: float = library.largest_of(byref(self._layout), columns, address(entry_X), len(entry_X))
         return found
 
-    def hold(
-        self, key_MN: Tensor, half_M: Tensor, start: int, entry_X: Tensor, unit: float, columns: int | None = None
-    ) -> None:
-        """What `hold` does, for entries: the first columns of their keys, filled up with zeros to those of the holder."""
+    def hold(self, key_MN: Tensor, half_M: Tensor, start: int, entry_X: Tensor, unit: float, columns: int) -> None:
+        """What `hold` does, for the first columns of the keys of entries, filled up with zeros."""
         library = kernels()
         assert library is not None
-        columns = min(key_MN.shape[1] if columns is None else columns, self._layout.columns)
         library.hold_entries(
             address(key_MN), address(half_M), key_MN.shape[1], start, byref(self._layout), columns, address(entry_X),
             len(entry_X), unit,

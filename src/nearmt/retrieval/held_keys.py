@@ -116,7 +116,7 @@ class HeldKeys:
         one = copy(self)
         one._key_UMN = self._key_UMN.flatten(0, 1)[None]
         one._norm_UM = self._norm_UM.view(1, -1).masked_fill(hidden_1M, self._nowhere)
-        one._unit, one._end = [max(self._unit)], [one.room]
+        one._unit, one._end = [max(self._unit, default=0.0)], [one.room]
         return one
 
     def nominate(self, holders: list[int], query_GRN: Tensor, width: int, count: int) -> Tensor:
@@ -162,7 +162,9 @@ class KernelHeldKeys(HeldKeys):
         """What `put` does, for entries whose keys are read where they are."""
         if len(entry_X):
             self._coarsen(holder, max(1e-30, rows.keys.largest(entry_X, self.columns)) / _LEVELS)
-            rows.keys.hold(self._key_UMN[holder], self._norm_UM[holder], start, entry_X, self._unit[holder], self.columns)
+            rows.keys.hold(
+                self._key_UMN[holder], self._norm_UM[holder], start, entry_X, self._unit[holder], self.columns
+            )
             self._end[holder] = start + len(entry_X)
 
     def _scale(self, holder: int, end: int, factor: float) -> None:

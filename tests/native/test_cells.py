@@ -1,0 +1,189 @@
+"""Neighbours in cells by kernels: what brute force finds on whole numbers, and what an index finds without kernels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from nearmt.index import SharedIndex
+from nearmt.index.shared import Assignment
+from nearmt.native.cells import CellCodes, Centres
+from tests.index.test_contract import brute_force, made_keys, made_queries, some_mask
+from tests.index.test_shared import ENTRIES, quantiser_of
+from tests.kernels import needs_kernels
+
+pytestmark = needs_kernels
+
+INF = torch.inf
+WHOLE = "IVF16,SQ8_direct_signed"
+
+
+def whole_numbers(*shape: int, seed: int, least: int = -128, most: int = 127) -> Tensor:
+    return torch.randint(least, most + 1, shape, generator=torch.Generator().manual_seed(seed)).float()
+
+
+def squared(number_BD: Tensor, other_XD: Tensor) -> Tensor:
+    """Squared distances [B, X], of which an odd squared length of the other takes 1: halves are cut off."""
+    exact_BX = (number_BD[:, None].double() - other_XD[None].double()).square().sum(dim=2)
+    return (exact_BX - other_XD.double().square().sum(dim=1) % 2).float()
+
+
+# Centres.
+
+
+@settings(max_examples=100)
+@given(
+    count=st.integers(1, 70), columns=st.sampled_from([4, 12, 16, 64, 68]), rows=st.integers(1, 12),
+    wanted=st.integers(1, 80), seed=st.integers(0, 1000),
+)  # fmt: skip
+def test_centres_are_those_of_brute_force(count: int, columns: int, rows: int, wanted: int, seed: int) -> None:
+    """The nearest first; no more than there are."""
+    number_CD, number_BD = whole_numbers(count, columns, seed=seed), whole_numbers(rows, columns, seed=seed + 1)
+    distance_BK, cell_BK = Centres(number_CD).nearest(number_BD, wanted)
+    expected_BC = squared(number_BD, number_CD).clamp(min=0)
+    assert distance_BK.shape == cell_BK.shape == (rows, min(wanted, count))
+    assert torch.equal(distance_BK, expected_BC.sort(dim=1).values[:, :wanted])
+    # Of equally far ones any may come; each cell once.
+    assert torch.equal(expected_BC.gather(1, cell_BK), distance_BK)
+    assert all(len(set(row)) == len(row) for row in cell_BK.tolist())
+
+
+def test_a_query_at_a_centre_is_not_less_than_nowhere_away() -> None:
+    number_CD = torch.tensor([[1.0, 0.0, 0.0, 0.0], [2.0, 2.0, 0.0, 0.0], [-128.0] * 4, [127.0] * 4])
+    distance_BK, cell_BK = Centres(number_CD).nearest(number_CD, 1)
+    assert cell_BK[:, 0].tolist() == [0, 1, 2, 3]
+    assert not distance_BK.any()
+
+
+# Codes.
+
+
+def cells_of(
+    sizes: list[int], columns: int, seed: int, most: int = 127
+) -> tuple[CellCodes, list[Tensor], list[Tensor]]:
+    """Cells of these sizes: as kernels have them, their codes as numbers, and their entries in no order."""
+    numbers = [whole_numbers(size, columns, seed=seed + n, least=-most, most=most) for n, size in enumerate(sizes)]
+    generator = torch.Generator().manual_seed(seed)
+    entries = list(torch.randperm(sum(sizes), generator=generator).split(sizes))
+    codes = [(number_XD + 128).to(torch.uint8).flatten().numpy() for number_XD in numbers]
+    return CellCodes(codes, [entry_X.numpy() for entry_X in entries], columns), numbers, entries
+
+
+@settings(max_examples=150)
+@given(
+    sizes=st.lists(st.integers(0, 20), min_size=1, max_size=6), columns=st.sampled_from([1, 3, 63, 64, 65, 130]),
+    rows=st.integers(0, 6), probes=st.integers(1, 6), wanted=st.integers(1, 30), most=st.sampled_from([1, 127]),
+    seed=st.integers(0, 1000),
+)  # fmt: skip
+def test_neighbours_in_cells_are_those_of_brute_force(
+    sizes: list[int], columns: int, rows: int, probes: int, wanted: int, most: int, seed: int
+) -> None:
+    """Some cells are empty, some rows look into fewer; of equally far ones those that are read first come first."""
+    codes, numbers, entries = cells_of(sizes, columns, seed, most)
+    number_BD = whole_numbers(rows, columns, seed=seed + 99, least=-most, most=most)
+    draw = np.random.default_rng(seed)
+    cell_BP = torch.full((rows, probes), -1)
+    for row in range(rows):
+        some = draw.permutation(len(sizes))[: draw.integers(0, probes + 1)]
+        cell_BP[row, torch.from_numpy(draw.permutation(probes)[: len(some)])] = torch.from_numpy(some)
+    entry_BK, distance_BK = codes.nearest(number_BD, cell_BP, wanted)
+    assert entry_BK.shape == distance_BK.shape == (rows, wanted)
+    for row in range(rows):
+        seen = sorted(cell for cell in cell_BP[row].tolist() if cell >= 0)
+        number_XD = torch.cat([torch.zeros(0, columns), *(numbers[cell] for cell in seen)])
+        entry_X = torch.cat([torch.zeros(0, dtype=torch.long), *(entries[cell] for cell in seen)])
+        near = squared(number_BD[row, None], number_XD)[0].sort(stable=True)  # below 0 by rounding is 0
+        missing = max(0, wanted - len(entry_X))
+        assert entry_BK[row].tolist() == entry_X[near.indices].tolist()[:wanted] + [-1] * missing
+        assert distance_BK[row].tolist() == near.values.clamp(min=0).tolist()[:wanted] + [INF] * missing
+
+
+def test_the_farthest_numbers_are_compared_exactly() -> None:
+    """Sums of 16 bits would be too small."""
+    codes = CellCodes([np.array([0, 255], np.uint8).repeat(512)], [np.array([7, 4])], 512)
+    number_BD = torch.tensor([[-128.0], [127.0]]).expand(2, 512)
+    entry_BK, distance_BK = codes.nearest(number_BD, torch.zeros(2, 1, dtype=torch.long), 2)
+    assert entry_BK.tolist() == [[7, 4], [4, 7]]
+    assert distance_BK.tolist() == [[0.0, 512.0 * 255**2]] * 2
+
+
+def test_a_row_does_not_depend_on_those_beside_it() -> None:
+    codes, _, _ = cells_of([30, 5, 0, 41], 24, seed=3)
+    number_BD = whole_numbers(9, 24, seed=4)
+    cell_BP = torch.tensor([[0, 3], [1, -1], [3, 1]]).repeat(3, 1)
+    entry_BK, distance_BK = codes.nearest(number_BD, cell_BP, 8)
+    for row in range(9):
+        alone = codes.nearest(number_BD[row : row + 1], cell_BP[row : row + 1], 8)
+        assert torch.equal(alone[0][0], entry_BK[row]) and torch.equal(alone[1][0], distance_BK[row])
+
+
+# In an index.
+
+
+def index_of(effort: int) -> SharedIndex:
+    index = quantiser_of(WHOLE).index(made_keys(ENTRIES))
+    index.effort = effort
+    return index
+
+
+def test_an_index_takes_its_cells_from_kernels(request: pytest.FixtureRequest) -> None:
+    index = index_of(4)
+    assert index._codes is not None and index.quantiser._rounded_centres is not None
+    for other in ("IVF16,SQ8", "IVF16,Flat"):  # codes that are no whole numbers
+        coded = quantiser_of(other).index(made_keys(ENTRIES))
+        assert coded._codes is None and coded.quantiser._rounded_centres is None
+    request.getfixturevalue("no_kernels")
+    plain = index_of(4)
+    assert plain._codes is None and plain.quantiser._rounded_centres is None
+
+
+@pytest.mark.parametrize("effort", [1, 4, 16])
+@pytest.mark.parametrize("rows", [1, 30])
+def test_an_index_finds_what_it_finds_without_kernels(effort: int, rows: int, request: pytest.FixtureRequest) -> None:
+    query, wanted, last = made_queries(rows).numpy(), 16, 8
+    # A query beyond all keys: its numbers are cut off.
+    query[0] = -100.0
+    index = index_of(effort)
+    assigned = index.quantiser.assign(query, effort)
+    entry_BX, distance_BX = index.nominate_in(assigned, wanted, None)
+    request.getfixturevalue("no_kernels")
+    plain = index_of(effort)
+    expected = plain.quantiser.assign(query, effort)
+    np.testing.assert_array_equal(assigned.query_BD, expected.query_BD)
+    np.testing.assert_array_equal(assigned.distance_BP, expected.distance_BP)
+    # Cells whose rounded centres are equally far may change places.
+    same = Assignment(assigned.query_BD, assigned.cell_BP, assigned.distance_BP)
+    exact_BX, exact_distance_BX = plain.nominate_in(same, wanted, None)
+    assert torch.equal(entry_BX < 0, exact_BX < 0)
+    # Halves of odd lengths are cut off: that takes 1 of a squared distance, so those on the rank may change places.
+    there_BX = entry_BX >= 0
+    assert (distance_BX[there_BX] - exact_distance_BX[there_BX]).abs().max() <= 1
+    for mine, exact, distance_X in zip(entry_BX.tolist(), exact_BX.tolist(), exact_distance_BX, strict=True):
+        surely = [entry for entry, near in zip(exact, distance_X, strict=True) if near < distance_X[last] - 1]
+        assert set(surely) <= set(mine)
+
+
+def test_the_nearest_of_all_are_among_those_nominated() -> None:
+    query, key = made_queries(30), made_keys(ENTRIES)
+    for mask in (None, some_mask(0.3, ENTRIES)):
+        found = index_of(16).nominate(query, 8, mask)
+        expected = torch.from_numpy(brute_force(query, key, 8, None if mask is None else mask.numpy()))
+        assert (expected[:, :, None] == found[:, None, :]).any(dim=2).float().mean() > 0.995
+
+
+def test_cells_that_are_left_out_are_not_read() -> None:
+    index, query = index_of(16), made_queries(10).numpy()
+    assigned = index.quantiser.assign(query, 16)
+    none = replace(assigned, cell_BP=np.full_like(assigned.cell_BP, -1))
+    entry_BX, distance_BX = index.nominate_in(none, 5, None)
+    assert (entry_BX == -1).all() and (distance_BX == INF).all()
+    first = replace(assigned, cell_BP=np.where(np.arange(16) == 0, assigned.cell_BP, -1))
+    assert torch.equal(
+        index.nominate_in(first, 5, None)[0], index.nominate_in(index.quantiser.assign(query, 1), 5, None)[0]
+    )
