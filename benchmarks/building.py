@@ -34,7 +34,7 @@ from nearmt.models import ModelConfig, TranslationModel, export_embedded, load_m
 from nearmt.models.embedded import EMBEDDED
 from nearmt.store import Datastore
 from nearmt.store.encode import BATCH_TOKENS, encode_block
-from nearmt.threads import side_by_side
+from nearmt.threads import spread
 from nearmt.timing import Timings
 
 #: Sources and targets of the pairs that are decoded together.
@@ -63,7 +63,7 @@ def made_batches(model: TranslationModel, pairs: list[Pair]) -> list[Batch]:
 def forced(model: TranslationModel, batches: list[Batch]) -> None:
     """As building does it: on a CPU batches side by side."""
     tasks = [partial(model.seq2seq.force_decode, sources, targets) for sources, targets in batches]
-    for _ in side_by_side(tasks) if model.seq2seq.device.type == "cpu" else (task() for task in tasks):
+    for _ in spread(tasks, model.seq2seq.device):
         pass
     if model.seq2seq.device.type == "cuda":
         torch.cuda.synchronize()

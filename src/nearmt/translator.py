@@ -18,7 +18,7 @@ from nearmt.methods.adaptive import AdaptiveMixer
 from nearmt.models import ModelConfig, TranslationModel, load_model, split_to_fit
 from nearmt.provenance import explain_hypothesis
 from nearmt.store import Datastore, Memory
-from nearmt.threads import side_by_side, workers
+from nearmt.threads import spread, workers
 
 #: Batches that one search takes: as long as others follow those that are done, no place is empty. On a CPU so many
 #: are enough, and there is more to tell of progress; a GPU does not care how few rows are left, and loses more.
@@ -168,10 +168,7 @@ class Translator:
         """Runs of places and their translations as they are ready; on a CPU several at a time."""
         runs = self._runs(pieces, explain)
         tasks = [partial(self._decode, [pieces[place] for place in run], explain) for run in runs]
-        if self._on_cpu:
-            yield from ((runs[number], found) for number, found in side_by_side(tasks))
-        else:
-            yield from ((run, task()) for run, task in zip(runs, tasks, strict=True))
+        yield from ((runs[number], found) for number, found in spread(tasks, self.model.seq2seq.device))
 
     def _decode(self, pieces: list[Piece], explain: bool) -> list[Translation]:
         sources, lengths = [piece.ids for piece in pieces], [piece.length for piece in pieces]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from nearmt.store.entries import Entries
 from nearmt.store.recall import NEIGHBOURS, QUERIES, sample
 from nearmt.store.search import Searcher
 from nearmt.store.snapshot import Snapshot
+from nearmt.threads import spread
 
 #: T in units of the typical squared distance between a query and its neighbours.
 TEMPERATURE_SHARE = 0.5
@@ -86,13 +88,17 @@ def likely_weight(model: TranslationModel, store: Snapshot, search_scale: float)
         return None
     temperature = TEMPERATURE_SHARE * search_scale
     neighbour_X = torch.cat([_neighbours_say(store, number, temperature).cpu() for number in numbers])
-    model_parts = []
-    for start in range(0, len(numbers), _SCORED_TOGETHER):
-        batch = numbers[start : start + _SCORED_TOGETHER]
+
+    def probabilities(batch: list[int]) -> list[Tensor]:
         sources = [model.codec.source_ids(store.pair(n).source) for n in batch]
         targets = [entries.tokens(entries.of_pair(n)).tolist() for n in batch]
-        model_parts += [score.exp().cpu() for score in model.seq2seq.score(sources, targets)]
-    return round(_most_likely(torch.cat(model_parts), neighbour_X), 3)
+        return [score.exp().cpu() for score in model.seq2seq.score(sources, targets)]
+
+    starts = range(0, len(numbers), _SCORED_TOGETHER)
+    tasks = [partial(probabilities, numbers[start : start + _SCORED_TOGETHER]) for start in starts]
+    parts = dict(spread(tasks, model.seq2seq.device))
+    model_X = torch.cat([part_T for number in range(len(tasks)) for part_T in parts[number]])
+    return round(_most_likely(model_X, neighbour_X), 3)
 
 
 def _neighbours_say(store: Snapshot, number: int, temperature: float) -> Tensor:

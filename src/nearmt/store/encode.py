@@ -13,7 +13,7 @@ from nearmt.contracts import Pair
 from nearmt.datastore.pairs import blocks_of
 from nearmt.models import TranslationModel
 from nearmt.reduction import FittingSample, Reduction
-from nearmt.threads import side_by_side
+from nearmt.threads import spread
 
 #: Most source and target tokens, padding included, of one forward pass.
 BATCH_TOKENS = {"cpu": 4096, "cuda": 65_536}
@@ -51,16 +51,14 @@ def encode_block(
         else:
             unit.tokens = []
     done = len(pairs) - len(fitting)
-    device = model.seq2seq.device.type
-    batches = list(_batches(fitting, sources, encoded, BATCH_TOKENS.get(device, BATCH_TOKENS["cpu"])))
+    budget = BATCH_TOKENS.get(model.seq2seq.device.type, BATCH_TOKENS["cpu"])
+    batches = list(_batches(fitting, sources, encoded, budget))
 
     def keys_of(batch: list[int]) -> list[Tensor]:
         states = model.seq2seq.force_decode([sources[n] for n in batch], [encoded[n].tokens for n in batch])
         return states if reduction is None else _reduced(states, reduction)
 
-    tasks = [partial(keys_of, batch) for batch in batches]
-    found = side_by_side(tasks) if device == "cpu" else ((number, task()) for number, task in enumerate(tasks))
-    for place, keys in found:
+    for place, keys in spread([partial(keys_of, batch) for batch in batches], model.seq2seq.device):
         for number, key_TD in zip(batches[place], keys, strict=True):
             encoded[number].key_TD = key_TD
         done += len(batches[place])
