@@ -20,12 +20,14 @@ from nearmt.models.precision import FewRowsLinear, Int8Linear, KernelLinear, app
 SHAPES = [(512, 64), (2048, 48), (64, 300), (30, 7), (4, 1)]
 
 
+# What is used where nearmt has no kernel of its own.
+TORCHS = integer._first_exact(integer._KERNELS[1:])
 KERNELS = {
     "fastest": integer._kernel(),
     "plain": (integer._Plain, integer.EIGHT_BITS),
     "plain, 7 bits": (integer._Plain, integer.SEVEN_BITS),
-    "torch's": (integer._Fbgemm, integer.EIGHT_BITS),
-    "torch's, 7 bits": (integer._Fbgemm, integer.SEVEN_BITS),
+    "torch's": TORCHS,
+    "torch's, 7 bits": (TORCHS[0], integer.SEVEN_BITS),
 }
 
 

@@ -152,7 +152,7 @@ class Expected:
             nearest, distance = entry[order_BN[:, :there]], distance_BN[:, :there]
             assert_same_entries(found.entry_BK[:, :there], nearest, distance, len(key_ND) <= 6)
             measured = squared_l2(query_BD, _keys_of(store, found.entry_BK[:, :there]))
-            torch.testing.assert_close(measured, distance, rtol=1e-5, atol=1e-5)
+            assert torch.equal(measured, distance)
             assert bool((found.entry_BK[:, there:] == -1).all())
         sources = [self._model.codec.source_ids(pair.source) for pair in visible]
         for text in TEXTS[:2] + [pair.source for pair in visible[-1:]]:

@@ -105,13 +105,17 @@ _KERNELS: tuple[tuple[Kernel, Steps], ...] = (
 @cache
 def _kernel() -> tuple[Kernel, Steps]:
     """The first that gets the largest sums right."""
-    for make, steps in _KERNELS:
+    return _first_exact(_KERNELS)
+
+
+def _first_exact(candidates: tuple[tuple[Kernel, Steps], ...]) -> tuple[Kernel, Steps]:
+    for make, steps in candidates:
         try:
             if _is_exact(make, steps):
                 return make, steps
         except (RuntimeError, AttributeError, TypeError, NotImplementedError):  # not built in, or changed since
             continue
-    return _KERNELS[-1]
+    return candidates[-1]
 
 
 def _is_exact(make: Kernel, steps: Steps) -> bool:

@@ -51,9 +51,8 @@ class KernelLayers:
         return Slots(key_LGFD, value_LGFD, columns=False)
 
     def run(self, state: DecoderState | Stage, hidden_BH: Tensor) -> tuple[Tensor, Tensor]:
-        library = kernels()
-        assert library is not None and isinstance(state, DecoderState)
-        assert state.own is not None and state.source is not None
+        library = native.loaded()
+        assert isinstance(state, DecoderState) and state.own is not None and state.source is not None
         length_S = torch.tensor(state.source_lengths)
         own = self._layout(state, state.own)
         own.used, own.seen, own.seen_room = state.used, address(state.ancestor_SRX), state.ancestor_SRX.shape[2]

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearmt.native.library import Cells, address, kernels
+from nearmt.native.library import Cells, address, loaded
 from nearmt.native.nearest import hold, nominate
 
 # As in nearest.c.
@@ -46,8 +46,7 @@ class CellCodes:
 
     def __init__(self, codes: Sequence[np.ndarray], entries: Sequence[np.ndarray], columns: int) -> None:
         """Of each cell: codes as bytes in a row, and entries."""
-        library = kernels()
-        assert library is not None
+        library = loaded()
         half = [np.empty(len(entry), dtype=np.int32) for entry in entries]
         self._kept = codes, entries, half  # they have to live as long
         tables = [(c_void_p * len(part))(*(each.ctypes.data for each in part)) for part in self._kept]
@@ -57,8 +56,7 @@ class CellCodes:
 
     def nearest(self, number_BD: Tensor, cell_BP: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """The nearest entries in some cells (-1: none) of each query, and their squared distances, [B, count]."""
-        library = kernels()
-        assert library is not None
+        library = loaded()
         (rows, probes), layout = cell_BP.shape, byref(self._layout)
         number_BD, cell_BP = number_BD.to(torch.int8).contiguous(), cell_BP.contiguous()
         entry_BK, distance_BK = torch.empty(rows, count, dtype=torch.long), torch.empty(rows, count)

@@ -3,8 +3,6 @@
 #include "attention.h"
 #include "linear.h"
 
-#include <string.h>
-
 /* (x - mean) / deviation * gain + shift. */
 typedef struct {
     const float *gain, *shift;

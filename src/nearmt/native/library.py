@@ -137,6 +137,13 @@ def kernels() -> ctypes.CDLL | None:
     return library
 
 
+def loaded() -> ctypes.CDLL:
+    """The library, for those who know that it is there."""
+    library = kernels()
+    assert library is not None
+    return library
+
+
 def address(tensor: Tensor | None) -> int | None:
     """Where the numbers of a contiguous tensor begin."""
     if tensor is None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from nearmt.native.library import Linear, address, kernels
+from nearmt.native.library import Linear, address, loaded
 
 # As in linear.h.
 _PANEL, _QUAD = 64, 4
@@ -30,8 +30,7 @@ class PackedLinear(nn.Module):
         return self
 
     def forward(self, input_RI: Tensor) -> Tensor:
-        library = kernels()
-        assert library is not None
+        library = loaded()
         input_RI, rows = input_RI.contiguous(), len(input_RI)
         output_RO = torch.empty(rows, self.outputs)
         room = torch.empty(library.linear_room(byref(self.layout), rows), dtype=torch.uint8)

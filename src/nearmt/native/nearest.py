@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearmt.native.library import Keys, address, kernels
+from nearmt.native.library import Keys, address, kernels, loaded
 
 
 class KeyRows:
@@ -36,8 +36,7 @@ class KeyRows:
 
         Equal distances come in corpus order; -1 and infinity fill up.
         """
-        library = kernels()
-        assert library is not None
+        library = loaded()
         rows, columns = query_BE.shape
         if query_BE.dtype != torch.float32 or query_BE.stride(1) != 1:
             query_BE = query_BE.float().contiguous()
@@ -51,15 +50,13 @@ class KeyRows:
 
     def largest(self, entry_X: Tensor, columns: int) -> float:
         """The largest number, whatever its sign, in the first columns of some entries' keys."""
-        library = kernels()
-        assert library is not None
+        library = loaded()
         found: float = library.largest_of(byref(self._layout), columns, address(entry_X), len(entry_X))
         return found
 
     def hold(self, key_MN: Tensor, half_M: Tensor, start: int, entry_X: Tensor, unit: float, columns: int) -> None:
         """What `hold` does, for the first columns of the keys of entries, filled up with zeros."""
-        library = kernels()
-        assert library is not None
+        library = loaded()
         library.hold_entries(
             address(key_MN), address(half_M), key_MN.shape[1], start, byref(self._layout), columns, address(entry_X),
             len(entry_X), unit,
@@ -80,8 +77,7 @@ def mark(table_T: Tensor, entry_X: Tensor) -> Tensor:
 
     The table begins with zeros; its size is a power of two and more than it will ever hold.
     """
-    library = kernels()
-    assert library is not None
+    library = loaded()
     fresh_X = torch.empty_like(entry_X)
     count = library.mark(address(table_T), len(table_T), address(entry_X), len(entry_X), address(fresh_X))
     return fresh_X[:count]
@@ -92,8 +88,7 @@ def hold(key_MN: Tensor, half_M: Tensor, start: int, key_XN: Tensor, unit: float
 
     They lie as [M / 16, N / 4, 16, 4], each number plus 128.
     """
-    library = kernels()
-    assert library is not None
+    library = loaded()
     (count, columns), key_XN = key_XN.shape, key_XN.contiguous()
     library.hold(address(key_MN), address(half_M), columns, start, address(key_XN), count, unit)
 
@@ -106,8 +101,7 @@ def nominate(
 
     And q . k - |k|^2 / 2 of each in whole numbers, to which 128 times the sum of q is added. No holder has fewer.
     """
-    library = kernels()
-    assert library is not None
+    library = loaded()
     (groups, rows, _), (_, room, columns) = query_GRN.shape, key_UMN.shape
     holder_G, end_G = np.array(holders, dtype=np.int64), np.array(ends, dtype=np.int64)
     unit_G = np.array(units, dtype=np.float32)

@@ -7,7 +7,7 @@ from ctypes import byref
 import torch
 from torch import Tensor
 
-from nearmt.native.library import Mixing, address, kernels
+from nearmt.native.library import Mixing, address, kernels, loaded
 
 
 def serves(logits_BV: Tensor) -> bool:
@@ -22,8 +22,7 @@ def serves(logits_BV: Tensor) -> bool:
 
 def log_of_sum(logits_BV: Tensor) -> Tensor:
     """log sum exp of each row, [B]."""
-    library = kernels()
-    assert library is not None
+    library = loaded()
     sum_B = torch.empty(len(logits_BV))
     library.log_of_sum(logits_BV.data_ptr(), logits_BV.stride(0), *logits_BV.shape, address(sum_B))
     return sum_B
@@ -31,8 +30,7 @@ def log_of_sum(logits_BV: Tensor) -> Tensor:
 
 def mix(logits_BV: Tensor, offset_B: Tensor, token_BK: Tensor, weight_BK: Tensor, share_B: Tensor) -> Tensor:
     """Equation 3: the logits change in place; what is to be added to each row is returned."""
-    library = kernels()
-    assert library is not None
+    library = loaded()
     offset_B, share_B = offset_B.clone(), share_B.float().contiguous()
     token_BK, weight_BK = token_BK.contiguous(), weight_BK.contiguous()
     library.mix(
@@ -48,8 +46,7 @@ def mix_neighbours(
 ) -> Tensor:  # fmt: skip
     """Equations 2 and 3 for neighbours as they were retrieved: the logits change in place; what is to be added to each
     row is returned."""
-    library = kernels()
-    assert library is not None
+    library = loaded()
     k, offset_B = entry_BK.shape[1], -log_of_sum(logits_BV)
     room = torch.empty(12 * k, dtype=torch.uint8)
     entry_BK, distance_BK, asked_B = entry_BK.contiguous(), distance_BK.contiguous(), asked_B.contiguous()
@@ -62,8 +59,7 @@ def mix_neighbours(
 
 def best(logits_BV: Tensor, base_B: Tensor, sentences: int, count: int) -> Tensor:
     """Scores, rows and tokens of the best continuations of each sentence, [S, 3, count]."""
-    library = kernels()
-    assert library is not None
+    library = loaded()
     rows, vocabulary = logits_BV.shape
     found_S3K = torch.empty(sentences, 3, count, dtype=torch.double)
     library.best(
