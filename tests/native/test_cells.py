@@ -134,13 +134,13 @@ def index_of(effort: int) -> SharedIndex:
 
 def test_an_index_takes_its_cells_from_kernels(request: pytest.FixtureRequest) -> None:
     index = index_of(4)
-    assert index._codes is not None and index.quantiser._rounded_centres is not None
+    assert index._codes is not None and index.quantiser.rounded_centres is not None
     for other in ("IVF16,SQ8", "IVF16,Flat"):  # codes that are no whole numbers
         coded = quantiser_of(other).index(made_keys(ENTRIES))
-        assert coded._codes is None and coded.quantiser._rounded_centres is None
+        assert coded._codes is None and coded.quantiser.rounded_centres is None
     request.getfixturevalue("no_kernels")
     plain = index_of(4)
-    assert plain._codes is None and plain.quantiser._rounded_centres is None
+    assert plain._codes is None and plain.quantiser.rounded_centres is None
 
 
 @pytest.mark.parametrize("effort", [1, 4, 16])

@@ -194,7 +194,7 @@ def rows_of(key_ND: Tensor, sizes: list[int]) -> EntryRows:
     starts = [0, *torch.tensor(sizes).cumsum(0).tolist()]
     keys = KeyRows.of(list(key_ND.split(sizes)), starts)
     assert keys is not None
-    return EntryRows(keys, torch.zeros(len(key_ND), dtype=torch.int32), weighted=False)
+    return EntryRows(keys, torch.zeros(len(key_ND), dtype=torch.int32), torch.tensor([len(key_ND)]), weighted=False)
 
 
 @with_kernels

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nearmt.contracts import Neighbours
 from nearmt.errors import DatastoreError
 from nearmt.index.faiss import (
     FaissIndex,
@@ -27,6 +28,7 @@ from nearmt.index.faiss import (
 )
 from nearmt.native import kernels
 from nearmt.native.cells import CellCodes, Centres
+from nearmt.native.nearest import KeyRows
 from nearmt.threads import scripted
 
 #: With n probes, cells are left out whose centres are more than 1 + n / 64 times as far (squared) as the nearest:
@@ -75,18 +77,23 @@ class Quantiser:
 
     def assign(self, query_BD: np.ndarray, probes: int) -> Assignment:
         """The cells with the nearest centres, at most so many."""
-        probes = min(probes, self.coarse.ntotal)
+        probes, reach = self.probing(probes)
         code_BD = coded(query_BD, self.unit)
         distance_BP, cell_BP = self._nearest_cells(code_BD, probes)
-        # Indexes from before there were units found their effort without this.
-        if self.unit is not None and probes < self.coarse.ntotal:
-            cell_BP[distance_BP > distance_BP[:, :1] * (1 + probes / _REACH)] = -1
+        if reach:
+            cell_BP[distance_BP > distance_BP[:, :1] * reach] = -1
         return Assignment(code_BD, cell_BP, distance_BP)
+
+    def probing(self, probes: int) -> tuple[int, float]:
+        """How many cells are looked into, and how many times as far as the nearest (squared); 0: however far."""
+        probes = min(probes, self.coarse.ntotal)
+        # Indexes from before there were units found their effort without a reach.
+        return probes, 0.0 if self.unit is None or probes == self.coarse.ntotal else 1 + probes / _REACH
 
     def _nearest_cells(self, code_BD: np.ndarray, probes: int) -> tuple[np.ndarray, np.ndarray]:
         """Squared distances and numbers, the nearest first."""
-        if self._rounded_centres is not None:
-            distance, cell = self._rounded_centres.nearest(torch.from_numpy(code_BD), probes)
+        if self.rounded_centres is not None:
+            distance, cell = self.rounded_centres.nearest(torch.from_numpy(code_BD), probes)
             return distance.numpy(), cell.numpy()
         if self._centres is None:
             distance_BP, cell_BP = self.coarse.search(code_BD, probes)
@@ -96,7 +103,7 @@ class Quantiser:
         return distance.numpy(), cell.numpy()
 
     @cached_property
-    def _rounded_centres(self) -> Centres | None:
+    def rounded_centres(self) -> Centres | None:
         """The centres as kernels compare them; None where there are no kernels, or queries are no whole numbers."""
         if kernels() is None or self.unit is None or self._centres is None or self.coarse.d % 4:
             return None
@@ -146,6 +153,14 @@ class SharedIndex(FaissIndex):
 
     def _search(self, query_BD: np.ndarray, wanted: int, allowed_N: Tensor | None) -> Tensor:
         return self.nominate_in(self.quantiser.assign(query_BD, self.effort), wanted, allowed_N)[0]
+
+    def nearest(self, query_BD: Tensor, k: int, keys: KeyRows) -> Neighbours | None:
+        """The k nearest entries and their squared distances by these keys, at once; None where no kernel can do it."""
+        centres, unit = self.quantiser.rounded_centres, self.quantiser.unit
+        if self._codes is None or centres is None or unit is None or query_BD.dtype != torch.float32:
+            return None
+        probes, reach = self.quantiser.probing(self.effort)
+        return Neighbours(*self._codes.search(centres, keys, query_BD, unit, probes, reach, self.width(k), k))
 
     def nominate_in(self, assigned: Assignment, wanted: int, allowed_N: Tensor | None) -> tuple[Tensor, Tensor]:
         """Up to `wanted` entries in the assigned cells and their distances as the codes tell them, [B, wanted]."""

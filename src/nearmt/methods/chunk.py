@@ -17,6 +17,7 @@ from nearmt.recording import Pool
 from nearmt.retrieval.chunked import Chunked, ChunkPlan
 from nearmt.retrieval.entry_cache import EntryCache
 from nearmt.retrieval.kernel_chunked import KernelChunked
+from nearmt.retrieval.native_chunked import NativeChunked
 from nearmt.retrieval.neighbour_cache import DUPLICATES, RETENTIONS, SCOPES, CacheConfig
 from nearmt.retrieval.retriever import Retriever
 from nearmt.retrieval.schedule import parse_schedule
@@ -158,7 +159,8 @@ class ChunkMethod(RetrievingMethod):
     ) -> Retriever:
         if KernelChunked.serves(store, self._plan):
             return KernelChunked(store, self._plan, source_lengths, max_steps, sources, self._caches)
-        return Chunked(store, self._plan, source_lengths, max_steps, sources)
+        usual = NativeChunked if NativeChunked.serves(store, self._plan) else Chunked
+        return usual(store, self._plan, source_lengths, max_steps, sources)
 
     def settings(self) -> str:
         return settings_signature(self.config, self.mixer)

@@ -1,6 +1,6 @@
 /* Neighbours in the cells of an index: codes are 8-bit numbers plus 128, one row a code. */
 
-#include "best.h"
+#include "nearest.h"
 
 #include <string.h>
 
@@ -122,6 +122,58 @@ EXPORTED void scan_cells(const Cells *cells, const int8_t *query, int64_t rows, 
             distance[row * count + i] = !found ? INFINITY : square > 0 ? (float)square : 0.0f;
         }
     }
+}
+
+/* Bytes that `search_cells` needs meanwhile. */
+EXPORTED int64_t search_room(const Cells *cells, int64_t rows, int64_t probes, int64_t wanted)
+{
+    const long searched = rows * (probes * (long)sizeof(int64_t) + wanted * (long)(sizeof(int64_t) + sizeof(float)) + cells->columns);
+    return searched + 64 + scan_room(cells, rows, probes, wanted) + shortlist_room(probes);
+}
+
+/* The cells of each of some rows, no more than ROWS, whose centres are nearest, [., probes], and no farther (squared) than
+   `reach` times the nearest (0: however far); -1 fills up. */
+LOCAL void assign(const Numbers *centres, const int8_t *query, int rows, long probes, float reach, int64_t *cell, char *room)
+{
+    Shortlist best[ROWS];
+    shortlist(centres, query, rows, probes, best, room);
+    for (int r = 0; r < rows; r++, query += centres->columns, cell += probes) {
+        int32_t length = 0, shift = 0, most = INT32_MIN;
+        for (long d = 0; d < centres->columns; d++) {
+            length += query[d] * query[d];
+            shift += 128 * query[d];
+        }
+        for (long i = 0; i < best[r].count; i++)
+            most = best[r].score[i] > most ? best[r].score[i] : most;
+        const float bound = reach > 0.0f ? fmaxf(0.0f, (float)(length - 2 * (most - shift))) * reach : INFINITY;
+        for (long i = 0; i < probes; i++) {
+            const int there = i < best[r].count && fmaxf(0.0f, (float)(length - 2 * (best[r].score[i] - shift))) <= bound;
+            cell[i] = there ? best[r].place[i] : -1;
+        }
+    }
+}
+
+/* The k nearest of all entries to each row [B, D]: as many as are wanted are found in the nearest cells by codes, whose
+   numbers count `unit`, and then measured by the keys. */
+EXPORTED void search_cells(const Cells *cells, const Keys *keys, const uint8_t *centre, const int32_t *half, float unit,
+                           int64_t probes, float reach, int64_t wanted, const float *query, int64_t stride,
+                           int64_t rows, int64_t k, int64_t *entry, float *distance, char *room)
+{
+    const long columns = cells->columns;
+    const Numbers centres = {centre, half, columns, cells->cells};
+    int64_t *cell = (int64_t *)room, *candidate = cell + rows * probes;
+    float *coded = (float *)(candidate + rows * wanted);
+    int8_t *number = (int8_t *)(coded + rows * wanted);
+    char *meanwhile = (char *)(((uintptr_t)(number + rows * columns) + 63) / 64 * 64);
+    for (long row = 0; row < rows; row++)
+        round_query(query + row * stride, columns, unit, number + row * columns);
+    for (long first = 0; first < rows; first += ROWS)
+        assign(&centres, number + first * columns, (int)smaller(ROWS, rows - first), probes, reach,
+               cell + first * probes, meanwhile);
+    scan_cells(cells, number, rows, cell, probes, wanted, candidate, coded, meanwhile);
+    for (long row = 0; row < rows; row++)
+        nearest_of(keys, query + row * stride, columns, candidate + row * wanted, wanted, k, entry + row * k,
+                   distance + row * k);
 }
 
 #endif

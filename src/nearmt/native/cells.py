@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nearmt.native.library import Cells, address, loaded
-from nearmt.native.nearest import hold, nominate
+from nearmt.native.nearest import KeyRows, hold, nominate
 
 # As in nearest.c.
 _PLACES, _QUAD = 16, 4
@@ -24,15 +24,15 @@ class Centres:
         assert columns % _QUAD == 0
         self._count = count
         room = count + -count % _PLACES
-        self._key_1CD = torch.zeros(1, room, columns, dtype=torch.uint8)
-        self._half_1C = torch.zeros(1, room, dtype=torch.int32)
+        self.key_1CD = torch.zeros(1, room, columns, dtype=torch.uint8)
+        self.half_1C = torch.zeros(1, room, dtype=torch.int32)
         self._number_1C = torch.arange(room)[None]
-        hold(self._key_1CD[0], self._half_1C[0], 0, number_CD.float(), 1.0)
+        hold(self.key_1CD[0], self.half_1C[0], 0, number_CD.float(), 1.0)
 
     def nearest(self, number_BD: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """Squared distances of queries to their nearest centres, and whose these are, the nearest first; [B, count]."""
         cell_1BK, score_1BK = nominate(
-            self._key_1CD, self._half_1C, self._number_1C, [0], [1.0], [self._count], number_BD[None],
+            self.key_1CD, self.half_1C, self._number_1C, [0], [1.0], [self._count], number_BD[None],
             min(count, self._count),
         )  # fmt: skip
         shift_B1 = (128 * number_BD.sum(dim=1, keepdim=True)).int()
@@ -64,5 +64,25 @@ class CellCodes:
         library.scan_cells(
             layout, address(number_BD), rows, address(cell_BP), probes, count, address(entry_BK),
             address(distance_BK), address(room),
+        )  # fmt: skip
+        return entry_BK, distance_BK
+
+    def search(
+        self, centres: Centres, keys: KeyRows, query_BD: Tensor, unit: float, probes: int, reach: float, wanted: int,
+        k: int,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """The k nearest by their keys of those that are `wanted`, and their squared distances, [B, k].
+
+        They are looked for in at most so many cells, whose centres are no farther (squared) than `reach` times the
+        nearest (0: however far). Codes are in multiples of `unit`.
+        """
+        library = loaded()
+        rows, layout = len(query_BD), byref(self._layout)
+        query_BD = query_BD.contiguous()
+        entry_BK, distance_BK = torch.empty(rows, k, dtype=torch.long), torch.empty(rows, k)
+        room = torch.empty(library.search_room(layout, rows, probes, wanted), dtype=torch.uint8)
+        library.search_cells(
+            layout, byref(keys.layout), address(centres.key_1CD), address(centres.half_1C), unit, probes, reach, wanted,
+            address(query_BD), query_BD.stride(0), rows, k, address(entry_BK), address(distance_BK), address(room),
         )  # fmt: skip
         return entry_BK, distance_BK

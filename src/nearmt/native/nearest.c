@@ -1,15 +1,10 @@
 /* Nearest neighbours: nominated on few columns as 8-bit numbers, then measured on the stored keys. */
 
-#include "best.h"
+#include "nearest.h"
+
+#include <math.h>
 
 #if NEARMT_KERNELS
-
-/* Keys of all entries, in segments that begin at these numbers. */
-typedef struct {
-    int64_t segments, columns;
-    const uint16_t *const *key; /* fp16 [., columns] of each segment */
-    const int64_t *start;       /* one more than there are segments */
-} Keys;
 
 INLINED const uint16_t *key_of(const Keys *keys, int64_t entry)
 {
@@ -19,16 +14,23 @@ INLINED const uint16_t *key_of(const Keys *keys, int64_t entry)
     return keys->key[segment] + (entry - keys->start[segment]) * keys->columns;
 }
 
-/* Rows that are compared together. */
-#define ROWS 5
+/* Bytes that a processor fetches together, and keys that are fetched before they are needed. */
+#define LINE 64
+#define AHEAD 4
 
-/* Some rows of whole numbers with the keys of a holder: of each row the places with the most q . k - |k|^2 / 2.
-   Keys [M / 16, N / 4, 16, 4] have 128 added, which adds the same to all places of a row. */
-INLINED void nominate_rows(const int rows, const uint8_t *key, const int32_t *half, long end, long quads,
-                           const int8_t *query, Shortlist best[ROWS])
+INLINED void prefetch(const uint16_t *key, long columns)
 {
-    for (long first = 0; first < end; first += LANES, key += quads * 64) {
-        const __m512i offset = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_loadu_si512(half + first));
+    for (long byte = 0; byte < 2 * columns; byte += LINE)
+        _mm_prefetch((const char *)key + byte, _MM_HINT_T0);
+}
+
+/* `shortlist` for a number of rows that the compiler knows. */
+INLINED void compare_rows(const int rows, const Numbers *held, const int8_t *query, Shortlist best[ROWS])
+{
+    const long quads = held->columns / 4;
+    const uint8_t *key = held->key;
+    for (long first = 0; first < held->end; first += LANES, key += quads * 64) {
+        const __m512i offset = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_loadu_si512(held->half + first));
         __m512i sum[ROWS];
 #pragma GCC unroll 5
         for (int r = 0; r < rows; r++)
@@ -41,13 +43,13 @@ INLINED void nominate_rows(const int rows, const uint8_t *key, const int32_t *ha
                 sum[r] = _mm512_dpbusd_epi32(sum[r], sixteen, four);
             }
         }
-        const __mmask16 there = first_lanes(end - first);
+        const __mmask16 there = first_lanes(held->end - first);
         for (int r = 0; r < rows; r++)
             gather_better(best + r, sum[r], there, first);
     }
 }
 
-LOCAL void round_query(const float *query, long columns, float unit, int8_t *number)
+SHARED void round_query(const float *query, long columns, float unit, int8_t *number)
 {
     const __m512 factor = _mm512_set1_ps(1.0f / unit), most = _mm512_set1_ps(127.0f), least = _mm512_set1_ps(-128.0f);
     for (long i = 0; i < columns; i += LANES) {
@@ -61,41 +63,51 @@ LOCAL void round_query(const float *query, long columns, float unit, int8_t *num
 /* Places that are gathered before they are thinned out, and room for one more vector. */
 INLINED long gathered(long count) { return 2 * count + 64; }
 
-/* Bytes that `nominate` needs meanwhile. */
-EXPORTED int64_t nominate_room(int64_t columns, int64_t count) { return ROWS * (columns + 8 * (gathered(count) + LANES)); }
+SHARED long shortlist_room(long count) { return ROWS * 2 * (gathered(count) + LANES) * (long)sizeof(int32_t); }
+
+SHARED void shortlist(const Numbers *held, const int8_t *query, int rows, long count, Shortlist best[ROWS], char *room)
+{
+    int32_t *list = (int32_t *)room;
+    for (int r = 0; r < rows; r++, list += 2 * (gathered(count) + LANES))
+        best[r] = (Shortlist){0, count, gathered(count), INT32_MIN, list, list + gathered(count) + LANES};
+    switch (rows) {
+    case 1: compare_rows(1, held, query, best); break;
+    case 2: compare_rows(2, held, query, best); break;
+    case 3: compare_rows(3, held, query, best); break;
+    case 4: compare_rows(4, held, query, best); break;
+    default: compare_rows(5, held, query, best); break;
+    }
+    for (int r = 0; r < rows; r++)
+        thin_out(best + r);
+}
+
+/* Bytes that `nominate` and `recall` need meanwhile. */
+EXPORTED int64_t nominate_room(int64_t columns, int64_t count)
+{
+    return shortlist_room(count) + count * (long)sizeof(int64_t) + ROWS * columns;
+}
 
 /* For `rows` queries of each of some holders `count` places that are likely to be nearest, in no order.
    Of all holders: keys [U, room / 16, N / 4, 16, 4] and halves of squared lengths [U, room]; of those that are read:
-   what numbers count, and how many places they have. What is found are the names of places [U, room]. Scores are 128 times the sum of a query too large. */
+   what numbers count, and how many places they have. What is found are the names of places [U, room]. Scores are 128 times
+   the sum of a query too large. */
 EXPORTED void nominate(const uint8_t *key, const int32_t *half, int64_t room, int64_t columns, const int64_t *holder,
                        const float *unit, const int64_t *end, int64_t holders, int64_t rows, const float *query,
                        int64_t stride, int64_t count, const int64_t *name, int64_t *found, int32_t *scores,
                        char *meanwhile)
 {
-    const long quads = columns / 4;
-    int8_t *number = (int8_t *)meanwhile;
-    int32_t *list = (int32_t *)(meanwhile + ROWS * columns);
+    int8_t *number = (int8_t *)(meanwhile + shortlist_room(count));
     for (long h = 0; h < holders; h++) {
         const long u = holder[h];
+        const Numbers held = {key + u * room * columns, half + u * room, columns, end[h]};
         for (long first = 0; first < rows; first += ROWS) {
             const int some = (int)smaller(ROWS, rows - first);
             Shortlist best[ROWS];
-            for (int r = 0; r < some; r++) {
-                int32_t *mine = list + 2 * r * (gathered(count) + LANES);
-                best[r] = (Shortlist){0, count, gathered(count), INT32_MIN, mine, mine + gathered(count) + LANES};
+            for (int r = 0; r < some; r++)
                 round_query(query + (h * rows + first + r) * stride, columns, unit[h], number + r * columns);
-            }
-            const uint8_t *mine = key + u * room * columns;
-            switch (some) {
-            case 1: nominate_rows(1, mine, half + u * room, end[h], quads, number, best); break;
-            case 2: nominate_rows(2, mine, half + u * room, end[h], quads, number, best); break;
-            case 3: nominate_rows(3, mine, half + u * room, end[h], quads, number, best); break;
-            case 4: nominate_rows(4, mine, half + u * room, end[h], quads, number, best); break;
-            default: nominate_rows(5, mine, half + u * room, end[h], quads, number, best); break;
-            }
+            shortlist(&held, number, some, count, best, meanwhile);
             for (int r = 0; r < some; r++) {
                 const long row = (h * rows + first + r) * count;
-                thin_out(best + r);
                 for (long i = 0; i < count; i++) {
                     found[row + i] = name[u * room + best[r].place[i]];
                     scores[row + i] = best[r].score[i];
@@ -155,28 +167,58 @@ EXPORTED float largest_of(const Keys *keys, int64_t columns, const int64_t *entr
     __m512 most = _mm512_setzero_ps();
     for (long x = 0; x < count; x++) {
         const uint16_t *key = key_of(keys, entry[x]);
+        if (x + AHEAD < count)
+            prefetch(key_of(keys, entry[x + AHEAD]), columns);
         for (long i = 0; i < columns; i += LANES)
             most = _mm512_max_ps(most, _mm512_abs_ps(sixteen_of(key, i, columns, 1)));
     }
     return _mm512_reduce_max_ps(most);
 }
 
-/* Marks entries in a table of hashes, whose size is a power of two and more than it will ever hold; an entry is held as
-   its number plus 1. Those that were not marked before come out, in their order. Returns how many. */
+/* Whether an entry was not yet in a table of hashes, whose size is a power of two and more than it will ever hold; now it
+   is. An entry is held as its number plus 1. */
+INLINED int is_new(int32_t *table, int64_t size, int64_t entry)
+{
+    const int32_t mine = (int32_t)entry + 1;
+    uint64_t place = ((uint64_t)mine * 0x9E3779B97F4A7C15ull >> 32) & (uint64_t)(size - 1);
+    while (table[place] && table[place] != mine)
+        place = (place + 1) & (uint64_t)(size - 1);
+    if (table[place])
+        return 0;
+    table[place] = mine;
+    return 1;
+}
+
+/* Marks entries (-1: none). Those that were not marked before come out, in their order. Returns how many. */
 EXPORTED int64_t mark(int32_t *table, int64_t size, const int64_t *entry, int64_t count, int64_t *fresh)
+{
+    long found = 0;
+    for (long x = 0; x < count; x++)
+        if (entry[x] >= 0 && is_new(table, size, entry[x]))
+            fresh[found++] = entry[x];
+    return found;
+}
+
+/* The same for up to `chunk` entries from each of these on, as far as their pair reaches; `end` [P] is where pairs end. */
+EXPORTED int64_t mark_chunks(int32_t *table, int64_t size, const int64_t *entry, int64_t count, int64_t chunk,
+                             const int64_t *end, int64_t pairs, int64_t *fresh)
 {
     long found = 0;
     for (long x = 0; x < count; x++) {
         if (entry[x] < 0)
             continue;
-        const int32_t mine = (int32_t)entry[x] + 1;
-        uint64_t place = ((uint64_t)mine * 0x9E3779B97F4A7C15ull >> 32) & (uint64_t)(size - 1);
-        while (table[place] && table[place] != mine)
-            place = (place + 1) & (uint64_t)(size - 1);
-        if (table[place])
-            continue;
-        table[place] = mine;
-        fresh[found++] = entry[x];
+        long low = 0, high = pairs - 1; /* the first pair that ends behind the entry */
+        while (low < high) {
+            const long middle = (low + high) / 2;
+            if (end[middle] > entry[x])
+                high = middle;
+            else
+                low = middle + 1;
+        }
+        const int64_t last = smaller(entry[x] + chunk, end[low]);
+        for (int64_t each = entry[x]; each < last; each++)
+            if (is_new(table, size, each))
+                fresh[found++] = each;
     }
     return found;
 }
@@ -193,34 +235,69 @@ INLINED float squared_distance(const float *query, const uint16_t *key, long col
     return total < INFINITY ? total : INFINITY;
 }
 
-/* The k nearest of each row's candidates [B, X] (-1: none) by squared distance on the first `columns`, nearest first;
-   equal distances by entry; -1 and infinity fill up. */
+SHARED void nearest_of(const Keys *keys, const float *query, long columns, const int64_t *candidate, long candidates,
+                       long k, int64_t *entry, float *distance)
+{
+    long count = 0;
+    for (long c = -AHEAD; c < candidates; c++) {
+        if (c + AHEAD < candidates && candidate[c + AHEAD] >= 0)
+            prefetch(key_of(keys, candidate[c + AHEAD]), columns);
+        const int64_t number = c < 0 ? -1 : candidate[c];
+        if (number < 0)
+            continue;
+        const float far = squared_distance(query, key_of(keys, number), columns);
+        if (count == k && !(far < distance[k - 1] || (far == distance[k - 1] && number < entry[k - 1])))
+            continue;
+        long at = count < k ? count++ : k - 1;
+        for (; at > 0 && (distance[at - 1] > far || (distance[at - 1] == far && entry[at - 1] > number)); at--) {
+            distance[at] = distance[at - 1];
+            entry[at] = entry[at - 1];
+        }
+        distance[at] = far;
+        entry[at] = number;
+    }
+    for (; count < k; count++) {
+        distance[count] = INFINITY;
+        entry[count] = -1;
+    }
+}
+
+/* The same for the candidates [B, X] of each row. */
 EXPORTED void nearest(const Keys *keys, const float *query, int64_t stride, int64_t columns, int64_t rows,
                       const int64_t *candidate, int64_t candidates, int64_t k, int64_t *entry, float *distance)
 {
-    for (long row = 0; row < rows; row++, query += stride, candidate += candidates, entry += k, distance += k) {
-        long count = 0;
-        for (long c = 0; c < candidates; c++)
-            if (candidate[c] >= 0)
-                _mm_prefetch((const char *)key_of(keys, candidate[c]), _MM_HINT_T0);
-        for (long c = 0; c < candidates; c++) {
-            const int64_t number = candidate[c];
-            if (number < 0)
-                continue;
-            const float far = squared_distance(query, key_of(keys, number), columns);
-            if (count == k && !(far < distance[k - 1] || (far == distance[k - 1] && number < entry[k - 1])))
-                continue;
-            long at = count < k ? count++ : k - 1;
-            for (; at > 0 && (distance[at - 1] > far || (distance[at - 1] == far && entry[at - 1] > number)); at--) {
-                distance[at] = distance[at - 1];
-                entry[at] = entry[at - 1];
+    for (long row = 0; row < rows; row++)
+        nearest_of(keys, query + row * stride, columns, candidate + row * candidates, candidates, k, entry + row * k,
+                   distance + row * k);
+}
+
+/* The neighbours of rows among what their sentences hold: `nominate`, then `nearest`, as distances that are not squared.
+   Rows of the sentence in place `place[h]`, which `holder[h]` holds for, are `rows` from place * rows on. */
+EXPORTED void recall(const Keys *keys, const uint8_t *key, const int32_t *half, const int64_t *name, int64_t room,
+                     int64_t held_columns, const int64_t *holder, const float *unit, const int64_t *end,
+                     const int64_t *place, int64_t holders, int64_t rows, const float *query, int64_t stride,
+                     int64_t columns, int64_t count, int64_t k, int64_t *entry, float *distance, char *meanwhile)
+{
+    int64_t *candidate = (int64_t *)(meanwhile + shortlist_room(count));
+    int8_t *number = (int8_t *)(candidate + count);
+    for (long h = 0; h < holders; h++) {
+        const long u = holder[h];
+        const Numbers held = {key + u * room * held_columns, half + u * room, held_columns, end[h]};
+        for (long first = place[h] * rows, last = first + rows; first < last; first += ROWS) {
+            const int some = (int)smaller(ROWS, last - first);
+            Shortlist best[ROWS];
+            for (int r = 0; r < some; r++)
+                round_query(query + (first + r) * stride, held_columns, unit[h], number + r * held_columns);
+            shortlist(&held, number, some, count, best, meanwhile);
+            for (int r = 0; r < some; r++) {
+                const long row = first + r;
+                for (long i = 0; i < best[r].count; i++)
+                    candidate[i] = name[u * room + best[r].place[i]];
+                nearest_of(keys, query + row * stride, columns, candidate, best[r].count, k, entry + row * k,
+                           distance + row * k);
+                for (long i = 0; i < k; i++)
+                    distance[row * k + i] = sqrtf(distance[row * k + i]);
             }
-            distance[at] = far;
-            entry[at] = number;
-        }
-        for (; count < k; count++) {
-            distance[count] = INFINITY;
-            entry[count] = -1;
         }
     }
 }

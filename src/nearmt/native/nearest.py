@@ -19,7 +19,7 @@ class KeyRows:
     def __init__(self, keys: Sequence[Tensor], starts: Sequence[int]) -> None:
         self._keys = keys  # they have to live as long
         pointers = (c_void_p * len(keys))(*(key_ND.data_ptr() for key_ND in keys))
-        self._layout = Keys(len(keys), keys[0].shape[1], pointers, (c_int64 * len(starts))(*starts))
+        self.layout = Keys(len(keys), keys[0].shape[1], pointers, (c_int64 * len(starts))(*starts))
 
     @classmethod
     def of(cls, keys: Sequence[Tensor], starts: Sequence[int]) -> KeyRows | None:
@@ -43,32 +43,67 @@ class KeyRows:
         candidate_BX = candidate_BX.contiguous()
         entry_BK, distance_BK = torch.empty(rows, k, dtype=torch.long), torch.empty(rows, k)
         library.nearest(
-            byref(self._layout), query_BE.data_ptr(), query_BE.stride(0), columns, rows,
+            byref(self.layout), query_BE.data_ptr(), query_BE.stride(0), columns, rows,
             address(candidate_BX), candidate_BX.shape[1], k, address(entry_BK), address(distance_BK),
         )  # fmt: skip
         return entry_BK, distance_BK
 
+    def recall(
+        self, held: HeldRows, query_BD: Tensor, rows: int, columns: int, count: int, entry_BK: Tensor,
+        distance_BK: Tensor,
+    ) -> None:  # fmt: skip
+        """What `nominate` and then `nearest` find for some sentences, whose rows stand together, `rows` of each.
+
+        Written are entries and distances, not squared, of their rows.
+        """
+        key_UMN, half_UM, name_UM = held.key_UMN, held.half_UM, held.name_UM
+        (_, room, held_columns), library = key_UMN.shape, loaded()
+        number_3G = np.array([held.holders, held.ends, held.places], dtype=np.int64)
+        unit_G = np.array(held.units, dtype=np.float32)
+        meanwhile = torch.empty(library.nominate_room(held_columns, count), dtype=torch.uint8)
+        library.recall(
+            byref(self.layout), address(key_UMN), address(half_UM), address(name_UM), room, held_columns,
+            number_3G[0].ctypes.data, unit_G.ctypes.data, number_3G[1].ctypes.data, number_3G[2].ctypes.data,
+            len(unit_G), rows, address(query_BD), query_BD.stride(0), columns, count, entry_BK.shape[1],
+            address(entry_BK), address(distance_BK), address(meanwhile),
+        )  # fmt: skip
+
     def largest(self, entry_X: Tensor, columns: int) -> float:
         """The largest number, whatever its sign, in the first columns of some entries' keys."""
         library = loaded()
-        found: float = library.largest_of(byref(self._layout), columns, address(entry_X), len(entry_X))
+        found: float = library.largest_of(byref(self.layout), columns, address(entry_X), len(entry_X))
         return found
 
     def hold(self, key_MN: Tensor, half_M: Tensor, start: int, entry_X: Tensor, unit: float, columns: int) -> None:
         """What `hold` does, for the first columns of the keys of entries, filled up with zeros."""
         library = loaded()
         library.hold_entries(
-            address(key_MN), address(half_M), key_MN.shape[1], start, byref(self._layout), columns, address(entry_X),
+            address(key_MN), address(half_M), key_MN.shape[1], start, byref(self.layout), columns, address(entry_X),
             len(entry_X), unit,
         )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
+class HeldRows:
+    """What is held for some sentences of a batch, among what all holders have."""
+
+    key_UMN: Tensor
+    half_UM: Tensor
+    name_UM: Tensor
+    #: Of each sentence: who holds for it, what numbers count there, how many keys there are, its place in the batch.
+    holders: Sequence[int]
+    units: Sequence[float]
+    ends: Sequence[int]
+    places: Sequence[int]
+
+
+@dataclass(frozen=True, eq=False)
 class EntryRows:
-    """What kernels read of entries: keys and target tokens; and whether some count more than others."""
+    """What kernels read of entries: keys, target tokens, where pairs end; and whether some count more than others."""
 
     keys: KeyRows
     token_N: Tensor
+    end_P: Tensor
     weighted: bool
 
 
@@ -81,6 +116,18 @@ def mark(table_T: Tensor, entry_X: Tensor) -> Tensor:
     fresh_X = torch.empty_like(entry_X)
     count = library.mark(address(table_T), len(table_T), address(entry_X), len(entry_X), address(fresh_X))
     return fresh_X[:count]
+
+
+def mark_chunks(table_T: Tensor, entry_X: Tensor, chunk: int, end_P: Tensor, fresh_M: Tensor) -> int:
+    """The same for the chunks that begin with these entries, each as far as its pair goes; `fresh_M` takes them.
+
+    Returns how many are new.
+    """
+    count: int = loaded().mark_chunks(
+        address(table_T), len(table_T), address(entry_X), len(entry_X), chunk, address(end_P), len(end_P),
+        address(fresh_M),
+    )  # fmt: skip
+    return count
 
 
 def hold(key_MN: Tensor, half_M: Tensor, start: int, key_XN: Tensor, unit: float) -> None:

@@ -104,12 +104,16 @@ class Chunked:
                 self._reader = ChunkReader.blank(len(sources), plan.k, self._chunk, device)
             self._reader.replace(row_R, self._chunks(nearest.entry_BK, own_times, own), nearest.distance_BK)
         else:
-            if self._cache is None:
-                self._cache = NeighbourCache(self._store, plan.cache, len(self._due), device)
-            self._seed(self._cache, rows, own, device)
+            cache = self._caches(device)
+            self._seed(cache, rows, own, device)
             entry_RGC = self._chunks(wide.entry_BK[:, : plan.gather], own_times, own)
             with timed("cache/fill"):
-                self._cache.remember(rows, own, entry_RGC.flatten(1))
+                cache.remember(rows, own, entry_RGC.flatten(1))
+
+    def _caches(self, device: torch.device) -> NeighbourCache:
+        if self._cache is None:
+            self._cache = NeighbourCache(self._store, self._plan.cache, len(self._due), device)
+        return self._cache
 
     def _seed(self, cache: NeighbourCache, rows: list[int], own: list[int], device: torch.device) -> None:
         """Sentences that search for the first time hold the translations of similar sources from now on."""
@@ -137,10 +141,11 @@ class Chunked:
         if self._plan.in_order:
             assert self._reader is not None  # every sentence searches at its first step
             return self._reader.read(row_R)
-        assert self._cache is not None
         with timed("cache/search"):
             query_RE = query_BD[row_R, : self._plan.cache.columns]
-            return self._cache.recall(rows, [sources[row] for row in rows], query_RE, self._plan.cache_k)
+            return self._caches(query_BD.device).recall(
+                rows, [sources[row] for row in rows], query_RE, self._plan.cache_k
+            )
 
     def _far(self, recalled: Neighbours, rows: list[int]) -> list[int]:
         """Those of the rows that find nothing near in the cache."""

@@ -5,6 +5,7 @@ Shapes here: U holders, M places of a holder, N columns that nominate, G holders
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from nearmt.native import kernels, nearest
-from nearmt.native.nearest import EntryRows
+from nearmt.native.nearest import EntryRows, HeldRows
 from nearmt.retrieval.rows import chosen, on_device
 
 # On a CPU reading the keys takes the time: the most telling columns are held, as 8-bit numbers.
@@ -186,6 +187,12 @@ class KernelHeldKeys(HeldKeys):
         query_GRN = self._filled(query_GRN)
         held = self._key_UMN, self._norm_UM, entry_UM.contiguous()
         return nearest.nominate(*held, holders, units, ends, query_GRN, count)[0]
+
+    def held_by(self, holders: Sequence[int], entry_UM: Tensor, places: Sequence[int]) -> HeldRows:
+        """What is held for sentences in some places of a batch."""
+        units = [max(self._unit[holder], 1e-30) for holder in holders]
+        ends = [self._end[holder] for holder in holders]
+        return HeldRows(self._key_UMN, self._norm_UM, entry_UM, holders, units, ends, places)
 
     def _filled(self, key: Tensor) -> Tensor:
         """Columns filled up with zeros."""

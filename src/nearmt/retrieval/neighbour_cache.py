@@ -110,6 +110,35 @@ class NeighbourCache:
             found = self._store.nearest(query_XE, entry_GRX.flatten(0, 1), k)
         return Neighbours(found.entry_BK, found.distance_BK.sqrt_())
 
+    @classmethod
+    def at_once(cls, store: EntrySource, config: CacheConfig) -> bool:
+        """Whether kernels can recall what sentences have, and remember chunks, in one call."""
+        usual = (config.scope, config.retention, config.duplicates) == ("source", "all", "remove")
+        wide = isinstance(held_keys(0, config.columns, torch.device("cpu")), KernelHeldKeys)
+        return usual and wide and config.columns % 4 == 0 and store.rows is not None
+
+    def recall_at_once(self, found: Neighbours, query_BD: Tensor, sentences: list[int], places: list[int]) -> None:
+        """What `recall` does for all rows of sentences in some places of a batch, whose rows stand together."""
+        assert isinstance(self._keys, KernelHeldKeys) and self._rows is not None
+        held = self._keys.held_by([self._holder_of[sentences[place]] for place in places], self._held_UM, places)
+        rows, k = len(query_BD) // len(sentences), found.entry_BK.shape[1]
+        self._rows.keys.recall(
+            held, query_BD, rows, self._config.columns, nominees(k), found.entry_BK, found.distance_BK
+        )
+
+    def remember_chunks(self, sentences: list[int], entry_SX: Tensor, chunk: int) -> None:
+        """What `remember` does for the chunks that begin with these entries (-1: none)."""
+        assert isinstance(self._keys, KernelHeldKeys) and self._rows is not None and self._marks is not None
+        holders = [self._holder_of[sentence] for sentence in sentences]
+        most = max(self._count[holder] for holder in holders) + chunk * entry_SX.shape[1]
+        self._marks.make_room(self._held_UM, most)
+        self._grow(most)
+        for holder, entry_X in zip(holders, entry_SX, strict=True):
+            start, held_M = self._count[holder], self._held_UM[holder]
+            fresh = self._marks.fresh_chunks(holder, entry_X, chunk, self._rows.end_P, held_M[start:])
+            self._keys.put_entries(holder, start, self._rows, held_M[start : start + fresh])
+            self._count[holder] = start + fresh
+
     def reorder(self, row_B: Tensor) -> None:
         if self._config.scope == "hypothesis":
             self._held_UM = self._held_UM[row_B]

@@ -31,7 +31,8 @@ class Entries:
         tokens = [torch.from_numpy(segment.token_N) for segment in segments]
         self.token_N = _join(tokens, torch.int32).to(device)
         ends = [torch.from_numpy(segment.end_P) + start for segment, start in zip(segments, self.offsets, strict=False)]
-        self._end_P = _join(ends, torch.long).to(device)
+        #: Where the entries of each pair end.
+        self.end_P = _join(ends, torch.long).to(device)
         self._weight_N = self._read_weights()
         #: Which entries can be found; None stands for all.
         self.kept_N = None if self._weight_N is None else self._weight_N > 0
@@ -96,7 +97,7 @@ class Entries:
 
     @property
     def pair_count(self) -> int:
-        return len(self._end_P)
+        return len(self.end_P)
 
     def of_pair(self, number: int) -> Tensor:
         """The entries of a pair."""
@@ -110,8 +111,8 @@ class Entries:
         number_SP = number_SP.to(self.device)
         if not number_SP.numel() or not len(self):
             return torch.full((len(number_SP), 0), -1, device=self.device)
-        first_SP = torch.where(number_SP > 0, self._end_P[(number_SP - 1).clamp(min=0)], 0)
-        length_SP = torch.where(number_SP >= 0, self._end_P[number_SP.clamp(min=0)] - first_SP, 0)
+        first_SP = torch.where(number_SP > 0, self.end_P[(number_SP - 1).clamp(min=0)], 0)
+        length_SP = torch.where(number_SP >= 0, self.end_P[number_SP.clamp(min=0)] - first_SP, 0)
         end_SP = length_SP.cumsum(dim=1)
         place_SX = torch.arange(int(end_SP[:, -1].max()), device=self.device).expand(len(number_SP), -1).contiguous()
         # The pair that a place falls to, and how far the place is behind where that pair's entries begin.
@@ -122,13 +123,13 @@ class Entries:
 
     def pair_numbers(self, entry: Tensor) -> Tensor:
         """The number of the pair that each entry belongs to."""
-        return torch.searchsorted(self._end_P, entry, right=True)
+        return torch.searchsorted(self.end_P, entry, right=True)
 
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
         """Entry n and those behind it in its sentence, [B, K, size]; -1 where the sentence has ended."""
         if not len(self):
             return torch.full((*entry_BK.shape, size), -1, device=self.device)
-        end_BK = self._end_P[self.pair_numbers(entry_BK.clamp(min=0))]
+        end_BK = self.end_P[self.pair_numbers(entry_BK.clamp(min=0))]
         entry_BKC = entry_BK[..., None] + torch.arange(size, device=self.device)
         inside = (entry_BKC < end_BK[..., None]) & (entry_BK[..., None] >= 0)
         return torch.where(inside, entry_BKC, -1)

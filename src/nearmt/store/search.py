@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Index, Neighbours
-from nearmt.index import ExactIndex, PieceIndex, SubsetIndex, TorchIndex, nominate_together
+from nearmt.index import ExactIndex, PieceIndex, SharedIndex, SubsetIndex, TorchIndex, nominate_together
 from nearmt.recording import current
 from nearmt.store.entries import Entries
 from nearmt.timing import timed
@@ -47,7 +47,7 @@ class Searcher:
             for way in others:
                 if self.complete and allowed_N is None:
                     break  # nothing can be missing, and on a GPU the program would have to wait to see it
-                short_B = (found.entry_BK >= 0).sum(dim=1) < min(k, live)
+                short_B = found.entry_BK[:, min(k, live) - 1] < 0
                 if not bool(short_B.any()):
                     break
                 part = way(query_BD[short_B])
@@ -76,11 +76,18 @@ class Searcher:
         if allowed_N is not None and 2 * live >= self.entries.kept:
             yield lambda query_BD: self._dropping(query_BD, k, allowed_N)
         if allowed_N is None or not few:
-            yield lambda query_BD: self.entries.nearest(
-                query_BD, self._nominate(self.indexes, query_BD, k, allowed_N), k
-            )
+            yield lambda query_BD: self._nearest(query_BD, k, allowed_N)
         # An approximate index may miss entries in its lists or behind the mask.
         yield lambda query_BD: self.entries.nearest(query_BD, self._nominate_exactly(query_BD, k, live_N, live), k)
+
+    def _nearest(self, query_BD: Tensor, k: int, allowed_N: Tensor | None) -> Neighbours:
+        """The k nearest by the keys of what the indexes nominate."""
+        keys, first = self.entries.key_rows, self.indexes[0]
+        if keys is not None and allowed_N is None and len(self.indexes) == 1 and isinstance(first, SharedIndex):
+            found = first.nearest(query_BD, k, keys)
+            if found is not None:
+                return found
+        return self.entries.nearest(query_BD, self._nominate(self.indexes, query_BD, k, allowed_N), k)
 
     def _dropping(self, query_BD: Tensor, k: int, allowed_N: Tensor) -> Neighbours:
         """The allowed ones among somewhat more than k: the nearest, unless that leaves fewer than k."""

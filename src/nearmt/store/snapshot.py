@@ -243,7 +243,8 @@ class Snapshot:
         keys = self.entries.key_rows
         if keys is None:
             return None
-        return EntryRows(keys, self.entries.token_N, self.weights(torch.zeros(0, dtype=torch.long)) is not None)
+        entries, weighted = self.entries, self.weights(torch.zeros(0, dtype=torch.long)) is not None
+        return EntryRows(keys, entries.token_N, entries.end_P, weighted)
 
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
         return self.entries.chunks(entry_BK.to(self.device), size).to(entry_BK.device)

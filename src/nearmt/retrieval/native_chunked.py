@@ -1,0 +1,61 @@
+"""Chunk-based retrieval on a CPU with kernels: what `Chunked` does for the usual plan, in few calls."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nearmt.contracts import Neighbours, Origin
+from nearmt.retrieval.chunked import Chunked, ChunkPlan
+from nearmt.retrieval.neighbour_cache import NeighbourCache
+from nearmt.retrieval.retriever import Retrieved
+from nearmt.retrieval.source import EntrySource
+from nearmt.timing import timed
+
+
+class NativeChunked(Chunked):
+    """One request. Rows of a sentence stand side by side, equally many of each."""
+
+    @classmethod
+    def serves(cls, store: EntrySource, plan: ChunkPlan) -> bool:
+        """Whether a request with this plan can be done so."""
+        special = plan.in_order or plan.varying_chunk or plan.search_beyond is not None or plan.cache_k < plan.k
+        return not special and NeighbourCache.at_once(store, plan.cache)
+
+    def retrieve(self, query_BD: Tensor, times: list[int], sources: list[int]) -> Retrieved:
+        plan, count, rows = self._plan, len(sources), sources.count(sources[0])
+        sentences = sources[::rows]
+        due = [place for place, sentence in enumerate(sentences) if times[place * rows] in self._due[sentence]]
+        each = min(rows, plan.search_beams)
+        found = Retrieved(
+            asked_B=torch.full((count,), int(Origin.CACHE)),
+            entry_BK=torch.empty(count, plan.cache_k, dtype=torch.long),
+            distance_BK=torch.empty(count, plan.cache_k),
+        )
+        # Those that search need what the others of their sentence recall only if there are others.
+        reading = [place for place in range(len(sentences)) if each < rows or place not in due]
+        if reading:
+            with timed("cache/search"):
+                cache, neighbours = self._caches(query_BD.device), Neighbours(found.entry_BK, found.distance_BK)
+                cache.recall_at_once(neighbours, query_BD.contiguous(), sentences, reading)
+        if due:
+            self._search_for(
+                found, query_BD, [sentences[place] for place in due], [place * rows for place in due], each
+            )
+        return found
+
+    def _search_for(
+        self, found: Retrieved, query_BD: Tensor, sentences: list[int], firsts: list[int], each: int
+    ) -> None:
+        """Search for the first rows of some sentences; the chunks are kept for later steps."""
+        plan = self._plan
+        for sentence in sentences:
+            self.searches[sentence] += 1
+        row_R = torch.tensor([first + row for first in firsts for row in range(each)])
+        wide = self._store.search(query_BD[row_R], max(plan.k, plan.gather))
+        found.put(row_R, Origin.SEARCH, Neighbours(wide.entry_BK[:, : plan.k], wide.distance_BK[:, : plan.k]))
+        cache = self._caches(query_BD.device)
+        self._seed(cache, firsts, sentences, query_BD.device)
+        with timed("cache/fill"):
+            entry_SX = wide.entry_BK[:, : plan.gather].reshape(len(sentences), -1)
+            cache.remember_chunks(sentences, entry_SX, plan.chunk)
