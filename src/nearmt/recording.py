@@ -138,6 +138,8 @@ class Beside:
         self._queue = torch.cuda.Stream(device) if on_gpu else None
         #: How far the other queue was when work was asked for here, and this one at the mark and at the end.
         self._begun, self._reached, self._ended = [torch.cuda.Event() if on_gpu else None for _ in range(3)]
+        #: The other queue. To ask torch for it takes long: it is asked when work begins here, and remembered.
+        self._other: torch.cuda.Stream | None = None
         #: Whether anything was asked for since `join`.
         self._busy = False
 
@@ -147,27 +149,31 @@ class Beside:
         if self._queue is None or self._begun is None:
             yield
             return
-        self._begun.record()
+        self._other = torch.cuda.current_stream(self._queue.device)
+        self._begun.record(self._other)
         self._queue.wait_event(self._begun)
         self._busy = True
-        with torch.cuda.stream(self._queue):
+        torch.cuda.set_stream(self._queue)
+        try:
             yield
+        finally:
+            torch.cuda.set_stream(self._other)
 
     def mark(self) -> None:
         """As far as here `wait` waits; to be called while working."""
         if self._reached is not None:
-            self._reached.record()
+            self._reached.record(self._queue)
 
     def wait(self) -> None:
         """What follows is done after what was marked."""
         if self._reached is not None:
-            self._reached.wait()
+            self._reached.wait(self._other)
 
     def join(self) -> None:
         """What follows is done after all that was asked for here."""
         if self._busy and self._ended is not None:
             self._ended.record(self._queue)
-            self._ended.wait()
+            self._ended.wait(self._other)
             self._busy = False
 
 

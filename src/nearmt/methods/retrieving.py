@@ -70,8 +70,10 @@ class RetrievingState:
         assert self._trust is not None
         if new := [source for source in dict.fromkeys(sources) if source not in self._trusted]:
             self._trusted.update(zip(new, self._trust(new), strict=True))
-        share_B = np.array([self._trusted[source] for source in sources], dtype=np.float32)
-        return None if share_B.min() == 1.0 else torch.from_numpy(share_B).to(device, non_blocking=True)
+        trusted = list(map(self._trusted.__getitem__, sources))
+        if min(trusted) == 1.0:
+            return None
+        return torch.from_numpy(np.array(trusted, dtype=np.float32)).to(device, non_blocking=True)
 
     def reorder(self, row_B: Tensor) -> None:
         self._retriever.reorder(row_B)

@@ -39,7 +39,6 @@ class KernelChunked:
         self._cache = caches.take(self, gathered, lambda: EntryCache(gathered))
         self._cache.reset()
         self._seeded = set[int]()
-        self._latest: tuple[list[int], Tensor] | None = None
         self.searches = [0] * len(source_lengths)
 
     @classmethod
@@ -92,8 +91,6 @@ class KernelChunked:
         k, columns, cache = self._plan.cache_k, self._plan.cache.columns, self._cache
         with timed("cache/search"):
             holders = cache.holders(sentences)
-            if self._latest is None or self._latest[0] != holders:
-                self._latest = holders, on_device(holders, cache.device)
             width = cache.width(holders)
 
             def recall(holder_S: Tensor) -> tuple[Tensor, ...]:
@@ -101,7 +98,7 @@ class KernelChunked:
                 return ()
 
             name = "recall", k, columns, width, *desk.shape
-            cache.record(name, recall, self._latest[1], sentences=len(sentences))
+            cache.record(name, recall, on_device(holders, torch.device("cpu")), sentences=len(sentences))
 
     def _search(self, desk: Desk, sentences: list[int], rows: list[int]) -> None:
         """Begin to search for the nearest entries of some rows, beside what follows."""

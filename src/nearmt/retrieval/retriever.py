@@ -48,6 +48,8 @@ class Retrieved:
 
     def to(self, device: torch.device) -> Retrieved:
         """The same, where a model on another device needs it."""
+        if self.entry_BK.device == device:
+            return self
         return Retrieved(self.asked_B.to(device), self.entry_BK.to(device), self.distance_BK.to(device))
 
     @property
