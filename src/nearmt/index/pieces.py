@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from nearmt.index.cells import find_centres, nearest_centre
 from nearmt.index.gathered import COLUMNS, GatheredKeys
@@ -22,13 +23,16 @@ from nearmt.index.products import fast_products
 _CELL, PIECE = 128, 128
 #: Keys for each cell from which its centre is made.
 _TRAINED_ON = 8
+#: Centres are filled up to a multiple of so many: only then a GPU reads them in whole vectors.
+_ALIGNED = 16
 #: Pieces that are probed: a setting is taken that finds enough.
 PROBES = (32, 64, 128, 256, 512, 1024)
 
 
 class Cells(NamedTuple):
-    """Where keys are."""
+    """Where keys are. Behind the last piece there may be some that hold nothing and are infinitely far."""
 
+    pieces: int
     member_LX: Tensor  # the entries of each piece; -1 fills up
     centre_LD: Tensor  # of its cell
     norm_L: Tensor  # the centre's squared length
@@ -41,8 +45,14 @@ class Cells(NamedTuple):
             centre_CD = find_centres(key_ND[::stride].float(), cells)
             cell_N = _cells_of(key_ND, centre_CD)
         member_LX, cell_L = _cut(cell_N, cells)
-        centre_LD = centre_CD[cell_L]
-        return cls(member_LX, centre_LD, centre_LD.square().sum(dim=1))
+        centre_LD, spare = centre_CD[cell_L], -len(cell_L) % _ALIGNED
+        norm_L = centre_LD.square().sum(dim=1)
+        return cls(
+            len(cell_L),
+            pad(member_LX, (0, 0, 0, spare), value=-1),
+            pad(centre_LD, (0, 0, 0, spare)),
+            pad(norm_L, (0, spare), value=torch.inf),
+        )
 
 
 class PieceIndex:
@@ -69,7 +79,7 @@ class PieceIndex:
         device, cells = self.keys.device, self.cells()
         query = query_BD.to(device, torch.float32).contiguous()
         # Every piece has an entry: with as many pieces there are as many entries.
-        probes = min(max(self.probes, count), len(cells.norm_L))
+        probes = min(max(self.probes, count), cells.pieces)
         with fast_products(device):
             near_BL = torch.addmm(cells.norm_L, query, cells.centre_LD.T, alpha=-2.0)
         piece_BP = near_BL.topk(probes, dim=1, largest=False, sorted=False).indices
@@ -82,7 +92,7 @@ class PieceIndex:
             entry_BK = entry_BK.masked_fill(found.values.isinf(), -1)
         missing = count - entry_BK.shape[1]
         if missing:
-            entry_BK = torch.nn.functional.pad(entry_BK, (0, missing), value=-1)
+            entry_BK = pad(entry_BK, (0, missing), value=-1)
         return entry_BK.to(query_BD.device)
 
     def _look_through(self, query_BD: Tensor, piece_BP: Tensor, member_LX: Tensor) -> tuple[Tensor, Tensor]:

@@ -72,8 +72,7 @@ class Reduction:
         if self._packed is not None and hidden_BH.dtype == torch.float32:
             keys_BD: Tensor = self._packed(hidden_BH)
             return keys_BD
-        # `addmm` would look for the best way to do it every time, which takes a GPU's program longer than two launches.
-        return (hidden_BH @ self.component_HD).add_(self._offset_D)
+        return torch.addmm(self._offset_D, hidden_BH, self.component_HD)
 
     @cached_property
     def _packed(self) -> PackedLinear | None:
