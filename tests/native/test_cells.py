@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nearmt.index import SharedIndex
+from nearmt.index import Quantiser, SharedIndex
 from nearmt.index.shared import Assignment
 from nearmt.native.cells import CellCodes, Centres
+from nearmt.native.nearest import KeyRows
 from tests.index.test_contract import brute_force, made_keys, made_queries, some_mask
 from tests.index.test_shared import ENTRIES, quantiser_of
 from tests.kernels import needs_kernels
@@ -123,6 +124,74 @@ def test_a_row_does_not_depend_on_those_beside_it() -> None:
         assert torch.equal(alone[0][0], entry_BK[row]) and torch.equal(alone[1][0], distance_BK[row])
 
 
+# Cells, codes and keys at once.
+
+
+def keys_of(key_ND: Tensor) -> KeyRows:
+    found = KeyRows.of([key_ND.half()], [0, len(key_ND)])
+    assert found is not None
+    return found
+
+
+def searched_by_hand(
+    number_D: Tensor, number_CD: Tensor, numbers: list[Tensor], entries: list[Tensor], probes: int, reach: float,
+    wanted: int, k: int,
+) -> tuple[list[int], list[float]]:  # fmt: skip
+    """Of one query: those in the nearest cells, as many as are wanted by their codes, and then by true distance."""
+    near_C = squared(number_D[None], number_CD)[0]
+    seen = near_C.sort(stable=True).indices[:probes].tolist()
+    bound = float(near_C.clamp(min=0).min()) * reach if reach else INF
+    seen = sorted(cell for cell in seen if max(0.0, float(near_C[cell])) <= bound)
+    number_XD, entry_X = torch.cat([numbers[cell] for cell in seen]), torch.cat([entries[cell] for cell in seen])
+    order_X = squared(number_D[None], number_XD)[0].sort(stable=True).indices[:wanted]
+    exact_X = (number_XD[order_X] - number_D).square().sum(dim=1)
+    best = sorted(zip(exact_X.tolist(), entry_X[order_X].tolist(), strict=True))[:k]
+    missing = k - len(best)
+    return [entry for _, entry in best] + [-1] * missing, [far for far, _ in best] + [INF] * missing
+
+
+@settings(max_examples=150)
+@given(
+    sizes=st.lists(st.integers(0, 20), min_size=1, max_size=20), columns=st.sampled_from([4, 12, 64, 68]),
+    rows=st.integers(0, 12), reach=st.sampled_from([0.0, 1.0, 1.1, 2.0]), k=st.integers(1, 12),
+    most=st.sampled_from([1, 127]), data=st.data(),
+)  # fmt: skip
+def test_searches_find_what_is_found_by_hand(
+    sizes: list[int], columns: int, rows: int, reach: float, k: int, most: int, data: st.DataObject
+) -> None:
+    """Some cells are empty, some queries are centres; with numbers up to 1 many centres and keys are equally far."""
+    seed, probes = data.draw(st.integers(0, 1000)), data.draw(st.integers(1, len(sizes)))
+    wanted = k + data.draw(st.integers(0, 20))
+    codes, numbers, entries = cells_of(sizes, columns, seed, most)
+    number_CD = whole_numbers(len(sizes), columns, seed=seed + 77, least=-most, most=most)
+    number_BD = whole_numbers(rows, columns, seed=seed + 99, least=-most, most=most)
+    number_BD[::3] = number_CD[torch.arange(len(number_BD[::3])) % len(sizes)]
+    key_ND = torch.zeros(max(1, sum(sizes)), columns)
+    key_ND[torch.cat(entries)] = torch.cat(numbers)
+    # Keys and queries are quarters of these numbers, which codes count.
+    centres, keys, query_BD = Centres(number_CD), keys_of(key_ND / 4), number_BD / 4
+    entry_BK, distance_BK = codes.search(centres, keys, query_BD, 0.25, probes, reach, wanted, k)
+    assert entry_BK.shape == distance_BK.shape == (rows, k)
+    for row, number_D in enumerate(number_BD):
+        expected, distances = searched_by_hand(number_D, number_CD, numbers, entries, probes, reach, wanted, k)
+        assert entry_BK[row].tolist() == expected
+        assert (distance_BK[row] * 16).tolist() == distances
+
+
+def test_searches_read_rows_and_keys_wherever_they_lie() -> None:
+    codes, numbers, entries = cells_of([30, 5, 0, 41], 24, seed=3)
+    centres, number_BD = Centres(whole_numbers(4, 24, seed=5)), whole_numbers(9, 24, seed=4)
+    key_ND = torch.zeros(76, 24)
+    key_ND[torch.cat(entries)] = torch.cat(numbers)
+    cut = KeyRows.of(list(key_ND.half().split([20, 0, 56])), [0, 20, 20, 76])
+    assert cut is not None
+    expected = codes.search(centres, keys_of(key_ND), number_BD, 1.0, 3, 1.5, 16, 8)
+    for keys in (keys_of(key_ND), cut):
+        for query_BD in (number_BD, number_BD.T.contiguous().T, number_BD.repeat(1, 2)[:, :24]):
+            found = codes.search(centres, keys, query_BD, 1.0, 3, 1.5, 16, 8)
+            assert torch.equal(found[0], expected[0]) and torch.equal(found[1], expected[1])
+
+
 # In an index.
 
 
@@ -187,3 +256,74 @@ def test_cells_that_are_left_out_are_not_read() -> None:
     assert torch.equal(
         index.nominate_in(first, 5, None)[0], index.nominate_in(index.quantiser.assign(query, 1), 5, None)[0]
     )
+
+
+def in_two_steps(index: SharedIndex, query_BD: Tensor, k: int, keys: KeyRows) -> tuple[Tensor, Tensor]:
+    """Nominated in the assigned cells, then measured."""
+    assigned = index.quantiser.assign(query_BD.numpy(), index.effort)
+    return keys.nearest(query_BD, index.nominate_in(assigned, index.width(k), None)[0], k)
+
+
+def assert_as_in_two_steps(index: SharedIndex, query_BD: Tensor, k: int) -> Tensor:
+    """The entries that are found."""
+    keys = keys_of(torch.from_numpy(made_keys(ENTRIES)))
+    found, expected = index.nearest(query_BD, k, keys), in_two_steps(index, query_BD, k, keys)
+    assert found is not None
+    assert torch.equal(found.entry_BK, expected[0]) and torch.equal(found.distance_BK, expected[1])
+    return found.entry_BK
+
+
+@pytest.mark.parametrize("effort", [1, 4, 16, 99])
+@pytest.mark.parametrize("rows", [0, 1, 3, 5, 6, 40])
+def test_an_index_finds_at_once_what_it_finds_in_two_steps(effort: int, rows: int) -> None:
+    index, query_BD = index_of(effort), made_queries(max(1, rows))[:rows]
+    query_BD[:1] = -100.0  # beyond all keys: its numbers are cut off
+    for k in (1, 8, 50):
+        assert_as_in_two_steps(index, query_BD, k)
+
+
+@pytest.mark.parametrize("effort", [1, 2, 16])
+def test_fewer_entries_in_the_cells_than_are_wanted(effort: int) -> None:
+    entry_BK = assert_as_in_two_steps(index_of(effort), made_queries(7), ENTRIES)
+    missing_B = (entry_BK < 0).sum(dim=1)
+    assert not missing_B.any() if effort == 16 else missing_B.all()
+    for row, missing in zip(entry_BK.tolist(), missing_B.tolist(), strict=True):
+        assert -1 not in row[: ENTRIES - missing] and len(set(row)) == ENTRIES - missing + bool(missing)
+
+
+@pytest.mark.parametrize("effort", [1, 4, 16])
+def test_a_query_at_a_centre_looks_into_its_cell(effort: int) -> None:
+    """No other centre is within any number of times no distance, unless all cells are looked into."""
+    index = index_of(effort)
+    centres, unit = index.quantiser._centres, index.quantiser.unit
+    assert centres is not None and unit is not None
+    query_BD = centres[0].float() * unit
+    found = assert_as_in_two_steps(index, query_BD, ENTRIES)
+    alone = assert_as_in_two_steps(index_of(1), query_BD, ENTRIES)
+    assert torch.equal(found, alone) == (effort < 16)
+
+
+@pytest.mark.parametrize("value", [torch.nan, INF, -INF])
+@pytest.mark.parametrize("effort", [1, 4, 16])
+def test_queries_that_are_no_numbers_leave_others_alone(value: float, effort: int) -> None:
+    index, keys, query_BD = index_of(effort), keys_of(torch.from_numpy(made_keys(ENTRIES))), made_queries(12)
+    expected, bad_BD = index.nearest(query_BD, 8, keys), query_BD.clone()
+    bad_BD[3], bad_BD[7, 5] = value, value
+    found, good = index.nearest(bad_BD, 8, keys), [row for row in range(12) if row not in (3, 7)]
+    assert found is not None and expected is not None
+    assert torch.equal(found.entry_BK[good], expected.entry_BK[good])
+    assert torch.equal(found.distance_BK[good], expected.distance_BK[good])
+    bad_BK = found.entry_BK[[3, 7]]
+    assert (bad_BK >= -1).all() and (bad_BK < ENTRIES).all() and (found.distance_BK[[3, 7]] == INF).all()
+
+
+def test_what_no_kernel_can_search(request: pytest.FixtureRequest) -> None:
+    keys, query_BD = keys_of(torch.from_numpy(made_keys(ENTRIES))), made_queries(3)
+    assert index_of(4).nearest(query_BD, 8, keys) is not None
+    assert index_of(4).nearest(query_BD.double(), 8, keys) is None
+    for other in ("IVF16,SQ8", "IVF16,Flat"):
+        assert quantiser_of(other).index(made_keys(ENTRIES)).nearest(query_BD, 8, keys) is None
+    narrow = made_keys(ENTRIES)[:, :14]  # columns that do not come in fours
+    assert Quantiser.train(narrow, WHOLE).index(narrow).nearest(query_BD[:, :14], 8, keys) is None
+    request.getfixturevalue("no_kernels")
+    assert index_of(4).nearest(query_BD, 8, keys) is None

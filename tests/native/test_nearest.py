@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nearmt.index.distances import first_of, squared_l2
 from nearmt.native import nearest
-from nearmt.native.nearest import KeyRows
+from nearmt.native.nearest import HeldRows, KeyRows
 from tests.kernels import needs_kernels
 
 pytestmark = needs_kernels
@@ -252,6 +252,112 @@ def test_queries_are_rounded_to_the_unit_of_a_holder_and_cut_off() -> None:
     assert torch.equal(score[1, 0][name[1, 0].argsort()], score_RM[1])
 
 
+# Recalled: nominated, and then measured.
+
+
+def held_by_all(keys: list[Tensor], entries: list[Tensor], units: list[float]) -> tuple[Tensor, Tensor, Tensor]:
+    """What holders have, side by side: keys, halves of their squared lengths, and entries (-1: none)."""
+    room = max(len(entry_X) for entry_X in entries)
+    room += 16 + -room % 16
+    columns = keys[0].shape[1]
+    key_UMN = torch.zeros(len(keys), room, columns, dtype=torch.uint8)
+    half_UM, name_UM = torch.zeros(len(keys), room, dtype=torch.int32), torch.full((len(keys), room), -1)
+    for holder, (key_XN, entry_X) in enumerate(zip(keys, entries, strict=True)):
+        nearest.hold(key_UMN[holder], half_UM[holder], 0, key_XN, units[holder])
+        name_UM[holder, : len(entry_X)] = entry_X
+    return key_UMN, half_UM, name_UM
+
+
+def made_holders(counts: list[int], held_columns: int, columns: int, seed: int) -> tuple[KeyRows, HeldRows]:
+    """Keys of 120 entries in three segments, and holders that have so many of them; the last one has large keys."""
+    key_ND = torch.randn(120, columns + 3, generator=seeded(seed)).half()
+    key_ND[60:] *= 4
+    entries = [torch.randperm(60, generator=seeded(seed + u))[:count] for u, count in enumerate(counts)]
+    entries[-1] = entries[-1] + 60
+    keys = [key_ND[entry_X, :held_columns].float() for entry_X in entries]
+    units = [float(key_XN.abs().max()) / 127 if len(key_XN) else 1e-30 for key_XN in keys]
+    ends, everybody = list(counts), list(range(len(counts)))
+    held = HeldRows(*held_by_all(keys, entries, units), everybody, units, ends, everybody)
+    return rows_of(key_ND, [50, 0, 70]), held
+
+
+def some_of(held: HeldRows, holders: list[int], places: list[int]) -> HeldRows:
+    units, ends = [held.units[u] for u in holders], [held.ends[u] for u in holders]
+    return HeldRows(held.key_UMN, held.half_UM, held.name_UM, holders, units, ends, places)
+
+
+def nominated_and_measured(
+    keys: KeyRows, held: HeldRows, query_BD: Tensor, rows: int, columns: int, count: int, found: tuple[Tensor, Tensor]
+) -> None:
+    """What `recall` does, one sentence after the other."""
+    entry_BK, distance_BK = found
+    tables, width, k = (held.key_UMN, held.half_UM, held.name_UM), held.key_UMN.shape[2], entry_BK.shape[1]
+    for holder, unit, end, place in zip(held.holders, held.units, held.ends, held.places, strict=True):
+        its = slice(place * rows, (place + 1) * rows)
+        candidate_RX = torch.zeros(rows, 0, dtype=torch.long)
+        if end:
+            query_1RN = query_BD[None, its, :width]
+            candidate_RX = nearest.nominate(*tables, [holder], [unit], [end], query_1RN, min(count, end))[0][0]
+        entry_BK[its], distance_BK[its] = keys.nearest(query_BD[its, :columns], candidate_RX, k)
+        distance_BK[its] = distance_BK[its].sqrt()
+
+
+def nothing_yet(rows: int, k: int) -> tuple[Tensor, Tensor]:
+    return torch.full((rows, k), -7), torch.full((rows, k), -7.0)
+
+
+@settings(max_examples=100)
+@given(
+    counts=st.lists(st.integers(0, 60), min_size=1, max_size=4), rows=st.sampled_from([1, 4, 5, 7]),
+    held_columns=st.sampled_from([4, 36, 64]), unheld=st.sampled_from([0, 5]), k=st.integers(1, 20),
+    more=st.integers(0, 30), data=st.data(),
+)  # fmt: skip
+def test_recalled_are_the_nearest_of_those_nominated(
+    counts: list[int], rows: int, held_columns: int, unheld: int, k: int, more: int, data: st.DataObject
+) -> None:
+    """Holders with fewer than are asked for, and with none; sentences in any places, some of which do not recall."""
+    seed, columns = data.draw(st.integers(0, 1000)), held_columns + unheld
+    keys, everything = made_holders(counts, held_columns, columns, seed)
+    holders = data.draw(st.permutations(range(len(counts))))[: data.draw(st.integers(0, len(counts)))]
+    sentences = len(counts) + data.draw(st.integers(0, 2))
+    places = data.draw(st.permutations(range(sentences)))[: len(holders)]
+    held = some_of(everything, holders, places)
+    query_BD = torch.randn(sentences * rows, columns + 3, generator=seeded(seed + 1))
+    found, expected = nothing_yet(len(query_BD), k), nothing_yet(len(query_BD), k)
+    keys.recall(held, query_BD, rows, columns, k + more, *found)
+    nominated_and_measured(keys, held, query_BD, rows, columns, k + more, expected)
+    assert torch.equal(found[0], expected[0])
+    torch.testing.assert_close(found[1], expected[1], rtol=1e-6, atol=0.0)
+
+
+def test_recalled_distances_are_not_squared() -> None:
+    """Where all are nominated, brute force decides."""
+    keys, held = made_holders([40, 30], 36, 36, seed=5)
+    query_BD = torch.randn(6, 39, generator=seeded(6))
+    entry_BK, distance_BK = nothing_yet(6, 8)
+    keys.recall(held, query_BD, 3, 36, 40, entry_BK, distance_BK)
+    key_ND = torch.cat(list(keys._keys)).float()
+    name_BX = held.name_UM.repeat_interleave(3, dim=0)
+    expected = brute_force(key_ND, query_BD[:, :36], name_BX, 8)
+    assert torch.equal(entry_BK, expected[0])
+    torch.testing.assert_close(distance_BK, expected[1].sqrt(), rtol=1e-6, atol=0.0)
+
+
+@pytest.mark.parametrize("value", [torch.nan, INF, -INF])
+def test_rows_that_are_no_numbers_leave_others_alone(value: float) -> None:
+    keys, held = made_holders([40, 0, 30], 36, 36, seed=7)
+    query_BD = torch.randn(12, 39, generator=seeded(8))
+    bad_BD = query_BD.clone()
+    bad_BD[1::4] = value
+    found, expected = nothing_yet(12, 8), nothing_yet(12, 8)
+    keys.recall(held, bad_BD, 4, 36, 24, *found)
+    keys.recall(held, query_BD, 4, 36, 24, *expected)
+    good = torch.arange(12) % 4 != 1
+    assert torch.equal(found[0][good], expected[0][good]) and torch.equal(found[1][good], expected[1][good])
+    assert (found[1][~good] == INF).all() and (found[0][5] == -1).all()
+    assert all(set(found[0][row].tolist()) <= set(held.name_UM[row // 4].tolist()) for row in (1, 9))
+
+
 # Marked.
 
 
@@ -273,3 +379,57 @@ def test_a_table_takes_nearly_as_many_as_it_has_places(step: int) -> None:
     assert torch.equal(nearest.mark(table_T, entry_X[:50]), entry_X[:50])
     assert torch.equal(nearest.mark(table_T, entry_X.flip(0)), entry_X[50:].flip(0))
     assert not len(nearest.mark(table_T, entry_X))
+
+
+def chunks_by_hand(entries: list[int], chunk: int, ends: list[int], known: set[int]) -> list[int]:
+    """What chunks bring that is not known yet, in order; from now on it is."""
+    found = []
+    for entry in entries:
+        last = min([entry + chunk, *(end for end in ends if end > entry)]) if entry >= 0 else entry
+        for each in range(entry, last):
+            if each not in known:
+                known.add(each)
+                found.append(each)
+    return found
+
+
+@settings(max_examples=150)
+@given(
+    lengths=st.lists(st.integers(0, 7), min_size=1, max_size=20).filter(any), chunk=st.integers(1, 9),
+    first=st.sampled_from([0, 1000, 2**31 - 300]), data=st.data(),
+)  # fmt: skip
+def test_chunks_are_marked_as_far_as_pairs_go(lengths: list[int], chunk: int, first: int, data: st.DataObject) -> None:
+    """Pairs without entries among them; entries from some number on; chunks that overlap, and some that are none.
+
+    All that there is fills no more than half of the table, and at times nearly half of it.
+    """
+    end_P = first + torch.tensor(lengths).cumsum(0)
+    ends, count = end_P.tolist(), sum(lengths)
+    table_T, known = torch.zeros(1 << (2 * count - 1).bit_length(), dtype=torch.int32), set[int]()
+    entry = st.one_of(st.just(-1), st.integers(first, first + count - 1))
+    for entries in data.draw(st.lists(st.lists(entry, max_size=25), max_size=4)):
+        expected = chunks_by_hand(entries, chunk, ends, known)
+        fresh_M = torch.full((chunk * len(entries),), -7)
+        entry_X = torch.tensor(entries, dtype=torch.long)
+        assert nearest.mark_chunks(table_T, entry_X, chunk, end_P, fresh_M) == len(expected)
+        assert fresh_M.tolist() == expected + [-7] * (len(fresh_M) - len(expected))
+    assert sorted(number - 1 for number in table_T.tolist() if number) == sorted(known)
+
+
+def test_chunks_and_entries_are_marked_in_one_table() -> None:
+    table_T, fresh_M = torch.zeros(64, dtype=torch.int32), torch.full((9,), -7)
+    nearest.mark(table_T, torch.tensor([3, 5]))
+    assert nearest.mark_chunks(table_T, torch.tensor([2, -1, 4, 9]), 3, torch.tensor([4, 4, 8, 10]), fresh_M) == 4
+    assert fresh_M.tolist() == [2, 4, 6, 9, -7, -7, -7, -7, -7]
+    assert nearest.mark(table_T, torch.arange(11)).tolist() == [0, 1, 7, 8, 10]
+
+
+@pytest.mark.parametrize("length", [1, 7, 64, 1000])
+def test_chunks_of_a_table_that_is_half_full(length: int) -> None:
+    """Pairs of one length; every entry begins a chunk, the last ones first."""
+    count = 2000
+    end_P = torch.arange(length, count + length, length).clamp(max=count)
+    table_T, fresh_M = torch.zeros(4096, dtype=torch.int32), torch.empty(count, dtype=torch.long)
+    assert nearest.mark_chunks(table_T, torch.arange(count).flip(0), 5, end_P, fresh_M) == count
+    assert torch.equal(fresh_M, torch.arange(count).flip(0))
+    assert not nearest.mark_chunks(table_T, torch.arange(count), length, end_P, fresh_M)

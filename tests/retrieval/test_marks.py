@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from nearmt.contracts import Neighbours
 from nearmt.models import ModelConfig, TranslationModel, load_model
 from nearmt.retrieval.held_keys import KernelHeldKeys
 from nearmt.retrieval.marks import Marks
@@ -79,6 +80,16 @@ def test_tables_grow_and_keep_what_they_have(most: int) -> None:
         assert fresh(marks, holder, held_UM[0].tolist()) == held_UM[0, count:].tolist()
         more = [1_000_000 + number for number in range(most - 400)]
         assert fresh(marks, holder, more) == more
+
+
+def test_chunks_are_fresh_as_their_entries_are() -> None:
+    marks, end_P, fresh_M = Marks(2), torch.tensor([3, 4, 9]), torch.full((20,), -1)
+    assert fresh(marks, 0, [1, 5]) == [1, 5]
+    assert marks.fresh_chunks(0, torch.tensor([0, -1, 3, 4, 3]), 3, end_P, fresh_M) == 5
+    assert fresh_M[:6].tolist() == [0, 2, 3, 4, 6, -1]
+    assert marks.fresh_chunks(0, torch.tensor([4, 7]), 9, end_P, fresh_M[5:]) == 2
+    assert fresh_M[:8].tolist() == [0, 2, 3, 4, 6, 7, 8, -1]
+    assert fresh(marks, 0, list(range(10))) == [9] and fresh(marks, 1, [0, 9]) == [0, 9]
 
 
 steps = st.lists(
@@ -210,3 +221,45 @@ def test_caches_recall_the_same_with_kernels_and_without(
         # Nominees are rounded: of two that are nearly as far, one may be left out, above all beside kept duplicates.
         torch.testing.assert_close(mine[1], plain[1], rtol=1e-2, atol=0.0)
     assert torch.cat(same).float().mean() > 0.98
+
+
+def held(cache: NeighbourCache) -> list[list[int]]:
+    """What each holder has, in order."""
+    return [held_M[:count].tolist() for held_M, count in zip(cache._held_UM, cache._count, strict=True)]
+
+
+def test_what_is_done_at_once_is_what_is_done_step_by_step(wide_store: Path) -> None:
+    """Sentences are seeded, remember chunks, some more than others, and recall from any places of a batch."""
+    store, config = Datastore.open(wide_store).snapshot(), CacheConfig("source", "all", "remove", 36)
+    assert NeighbourCache.at_once(store, config)
+    one, other = (NeighbourCache(store, config, 3, torch.device("cpu")) for _ in range(2))
+    generator, rows, k = torch.Generator().manual_seed(0), 3, 6
+
+    def look(sentences: list[int], places: list[int]) -> None:
+        off_BD = torch.randn(len(sentences) * rows, COLUMNS, generator=generator)
+        near_M = torch.randint(0, len(store), (len(off_BD),), generator=generator)
+        query_BD = store.keys(near_M, COLUMNS) + 0.3 * off_BD
+        found = Neighbours(torch.full((len(query_BD), k), -7), torch.full((len(query_BD), k), -7.0))
+        one.recall_at_once(found, query_BD, sentences, places)
+        reading = [place * rows + row for place in places for row in range(rows)]
+        own = [sentences[row // rows] for row in reading]
+        expected = other.recall(reading, own, query_BD[reading, : config.columns], k)
+        assert torch.equal(found.entry_BK[reading], expected.entry_BK)
+        torch.testing.assert_close(found.distance_BK[reading], expected.distance_BK, rtol=1e-6, atol=0.0)
+        rest = [row for row in range(len(query_BD)) if row not in reading]
+        assert (found.entry_BK[rest] == -7).all()
+
+    seeds = torch.randint(-1, len(store), (3, 10), generator=generator)
+    for cache in (one, other):
+        cache.seed([0, 1, 2], [4, 1, 7], seeds)
+    look([1, 7, 4], [0, 1, 2])
+    for sentences, count, chunk in (([4, 7], 5, 3), ([1], 90, 9), ([7, 1, 4], 30, 20)):
+        entry_SX = torch.randint(-1, len(store), (len(sentences), count), generator=generator)
+        one.remember_chunks(sentences, entry_SX, chunk)
+        other.remember(list(range(len(sentences))), sentences, store.chunks(entry_SX, chunk).flatten(1))
+        assert held(one) == held(other)
+        look([4, 7, 1], [0, 2])
+        look([7, 1], [1])
+    for cache in (one, other):
+        cache.leave([7])
+    look([4, 1], [1, 0])

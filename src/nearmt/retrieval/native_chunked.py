@@ -23,6 +23,8 @@ class NativeChunked(Chunked):
         return not special and NeighbourCache.at_once(store, plan.cache)
 
     def retrieve(self, query_BD: Tensor, times: list[int], sources: list[int]) -> Retrieved:
+        if query_BD.device.type != "cpu":  # the model is elsewhere, and so are its caches
+            return super().retrieve(query_BD, times, sources)
         plan, count, rows = self._plan, len(sources), sources.count(sources[0])
         sentences = sources[::rows]
         due = [place for place, sentence in enumerate(sentences) if times[place * rows] in self._due[sentence]]
@@ -57,5 +59,5 @@ class NativeChunked(Chunked):
         cache = self._caches(query_BD.device)
         self._seed(cache, firsts, sentences, query_BD.device)
         with timed("cache/fill"):
-            entry_SX = wide.entry_BK[:, : plan.gather].reshape(len(sentences), -1)
+            entry_SX = wide.entry_BK[:, : plan.gather].reshape(len(sentences), -1).contiguous()
             cache.remember_chunks(sentences, entry_SX, plan.chunk)

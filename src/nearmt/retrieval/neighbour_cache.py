@@ -120,7 +120,8 @@ class NeighbourCache:
     def recall_at_once(self, found: Neighbours, query_BD: Tensor, sentences: list[int], places: list[int]) -> None:
         """What `recall` does for all rows of sentences in some places of a batch, whose rows stand together."""
         assert isinstance(self._keys, KernelHeldKeys) and self._rows is not None
-        held = self._keys.held_by([self._holder_of[sentences[place]] for place in places], self._held_UM, places)
+        holders = self._holders([], [sentences[place] for place in places])
+        held = self._keys.held_by(holders, self._held_UM, places)
         rows, k = len(query_BD) // len(sentences), found.entry_BK.shape[1]
         self._rows.keys.recall(
             held, query_BD, rows, self._config.columns, nominees(k), found.entry_BK, found.distance_BK
@@ -129,7 +130,7 @@ class NeighbourCache:
     def remember_chunks(self, sentences: list[int], entry_SX: Tensor, chunk: int) -> None:
         """What `remember` does for the chunks that begin with these entries (-1: none)."""
         assert isinstance(self._keys, KernelHeldKeys) and self._rows is not None and self._marks is not None
-        holders = [self._holder_of[sentence] for sentence in sentences]
+        holders = self._holders([], sentences)
         most = max(self._count[holder] for holder in holders) + chunk * entry_SX.shape[1]
         self._marks.make_room(self._held_UM, most)
         self._grow(most)
