@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,7 @@ class SimilarSources:
         self._common = max(_FEW_PAIRS, int(_COMMON * self.seen))
         latest = max(1, min(_LATEST, _BYTES // (4 * max(1, self.pairs))))
         self._latest = lru_cache(maxsize=latest)(self._scores)
+        self._telling_of = lru_cache(maxsize=latest)(self._telling)
         self._matrix: SourceMatrix | None = None
         if device is not None and device.type != "cpu" and self.seen:
             self._matrix = self._make_matrix(device)
@@ -123,12 +124,16 @@ class SimilarSources:
         """The fewer pairs hold a subword, the more it tells."""
         return np.log1p((self.seen - found + 0.5) / (found + 0.5))
 
-    def _telling(self, source: Sequence[int]) -> Iterator[tuple[int, list[slice], float]]:
+    @cached_property
+    def _gains(self) -> list[np.ndarray]:
+        """What each subword adds to the score of each pair that holds it, by part, before its rarity counts."""
+        return [self._gain(part.times_X, part.length_P[part.pair_X]).astype(np.float32) for part in self._parts]
+
+    def _telling(self, source: tuple[int, ...]) -> list[tuple[int, list[slice], float]]:
         """(times, where it stands in each part, rarity) of each subword that is not common."""
-        for token, times in Counter(source).items():
-            spans = [part.span(token) for part in self._parts]
-            if (found := self._count(spans)) <= self._common:
-                yield times, spans, float(self._rarity(found))
+        every = [(times, [part.span(token) for part in self._parts]) for token, times in Counter(source).items()]
+        counted = [(times, spans, self._count(spans)) for times, spans in every]
+        return [(times, spans, float(self._rarity(found))) for times, spans, found in counted if found <= self._common]
 
     def _count(self, spans: list[slice]) -> int:
         """Seen pairs in these places."""
@@ -144,11 +149,9 @@ class SimilarSources:
 
     def _scores(self, source: tuple[int, ...]) -> np.ndarray:
         score_P = np.zeros(self.pairs, dtype=np.float32)
-        for times, spans, rarity in self._telling(source):
-            for part, start, span in zip(self._parts, self._starts, spans, strict=False):
-                pair_X = part.pair_X[span]
-                gain_X = self._gain(part.times_X[span], part.length_P[pair_X])
-                score_P[start : start + part.pairs][pair_X] += (times * rarity * gain_X).astype(np.float32)
+        for times, spans, rarity in self._telling_of(source):
+            for part, gain_X, start, span in zip(self._parts, self._gains, self._starts, spans, strict=False):
+                score_P[start : start + part.pairs][part.pair_X[span]] += np.float32(times * rarity) * gain_X[span]
         if self._seen_P is not None:
             score_P[~self._seen_P] = 0.0
         score_P.flags.writeable = False
@@ -156,10 +159,10 @@ class SimilarSources:
 
     def own_score(self, source: Sequence[int]) -> float:
         """What a pair with this very source would score: what other scores are to be compared with."""
-        return sum(
-            times * rarity * float(self._gain(np.array(times), np.array(len(source))))
-            for times, _, rarity in self._telling(source)
-        )
+        parts = [
+            times * rarity * self._gain(times, len(source)) for times, _, rarity in self._telling_of(tuple(source))
+        ]
+        return float(sum(parts))
 
     def familiarity(self, source: Sequence[int], without: int | None = None) -> float:
         """How much the most similar sources have in common with these subwords, between 0 and about 1.
