@@ -92,7 +92,10 @@ def test_where_cells_hold_fewer_than_k_all_entries_are_compared(
     """Only for queries whose cells do: of 60 and 100 some find enough."""
     query_BD = made_queries(40)
     searcher = made_searcher(tmp_path / "one", 1, ONE)
-    first = searcher._nearest(query_BD, k, None)
+    index, keys = searcher.indexes[0], searcher.entries.key_rows
+    assert isinstance(index, SharedIndex) and keys is not None
+    first = index.nearest(query_BD, k, keys)
+    assert first is not None
     short_B = first.entry_BK[:, min(k, ENTRIES) - 1] < 0
     assert short_B.any() and (k > 100 or not short_B.all())
     found = searcher.search(query_BD, k)

@@ -133,12 +133,14 @@ def kernels() -> ctypes.CDLL | None:
     if spec is None or spec.origin is None or os.environ.get(_OFF, "0") != "0":
         return None
     try:
-        library = ctypes.CDLL(spec.origin)
+        library, held = ctypes.CDLL(spec.origin), ctypes.PyDLL(spec.origin)
         if not library.supported():
             return None
         for name, (result, arguments) in _FUNCTIONS.items():
-            function = getattr(library, name)
+            # What takes no time keeps Python's lock: another thread would take it meanwhile, for longer.
+            function = getattr(held if name.endswith("_room") else library, name)
             function.restype, function.argtypes = result, arguments
+            setattr(library, name, function)
     except (OSError, AttributeError):  # built for something else, or from other sources
         return None
     return library

@@ -34,6 +34,8 @@ class Searcher:
     def search(self, query_BD: Tensor, k: int, allowed_N: Tensor | None = None) -> Neighbours:
         """Exactly k entries that are allowed and not pruned, fewer only where fewer exist (-1 and inf fill up)."""
         with timed("index/search"), current(query_BD.device):
+            if allowed_N is None and (at_once := self._at_once(query_BD, k)) is not None:
+                return at_once
             rows, device = len(query_BD), query_BD.device
             allowed_N = None if allowed_N is None else allowed_N.to(device)
             live_N = self.live(allowed_N)
@@ -76,18 +78,19 @@ class Searcher:
         if allowed_N is not None and 2 * live >= self.entries.kept:
             yield lambda query_BD: self._dropping(query_BD, k, allowed_N)
         if allowed_N is None or not few:
-            yield lambda query_BD: self._nearest(query_BD, k, allowed_N)
+            yield lambda query_BD: self.entries.nearest(
+                query_BD, self._nominate(self.indexes, query_BD, k, allowed_N), k
+            )
         # An approximate index may miss entries in its lists or behind the mask.
         yield lambda query_BD: self.entries.nearest(query_BD, self._nominate_exactly(query_BD, k, live_N, live), k)
 
-    def _nearest(self, query_BD: Tensor, k: int, allowed_N: Tensor | None) -> Neighbours:
-        """The k nearest by the keys of what the indexes nominate."""
-        keys, first = self.entries.key_rows, self.indexes[0]
-        if keys is not None and allowed_N is None and len(self.indexes) == 1 and isinstance(first, SharedIndex):
-            found = first.nearest(query_BD, k, keys)
-            if found is not None:
-                return found
-        return self.entries.nearest(query_BD, self._nominate(self.indexes, query_BD, k, allowed_N), k)
+    def _at_once(self, query_BD: Tensor, k: int) -> Neighbours | None:
+        """Where a kernel nominates and compares: the k nearest; None where there is none, or it does not find k."""
+        keys = self.entries.key_rows
+        if keys is None or len(self.indexes) != 1 or not isinstance(self.indexes[0], SharedIndex):
+            return None
+        found = self.indexes[0].nearest(query_BD, k, keys)
+        return found if found is not None and found.entry_BK.numpy()[:, -1].min(initial=0) >= 0 else None
 
     def _dropping(self, query_BD: Tensor, k: int, allowed_N: Tensor) -> Neighbours:
         """The allowed ones among somewhat more than k: the nearest, unless that leaves fewer than k."""
