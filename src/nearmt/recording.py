@@ -173,7 +173,7 @@ class Beside:
         """What follows is done after all that was asked for here."""
         if self._busy and self._ended is not None:
             self._ended.record(self._queue)
-            self._ended.wait(self._other)
+            self._ended.wait()  # in the queue of whoever asks, who may be another one than worked here
             self._busy = False
 
 
