@@ -12,6 +12,9 @@ from nearmt.contracts import Neighbours
 from nearmt.index.distances import first_of, squared_l2
 from nearmt.index.gathered import GatheredEntries, GatheredKeys
 from nearmt.native.nearest import EntryRows
+from nearmt.retrieval.chunked import ChunkPlan
+from nearmt.retrieval.neighbour_cache import CacheConfig
+from nearmt.retrieval.schedule import GeometricSchedule
 from nearmt.retrieval.source import EntrySource
 
 
@@ -130,3 +133,20 @@ def gathered_from(store: MemoryStore, first: int | None = None, steady: bool = T
 def _is_an_entry_source(store: MemoryStore) -> EntrySource:
     """Checked by mypy."""
     return store
+
+
+def usual_plan(columns: int) -> ChunkPlan:
+    """A small one of the kind that kernels serve: caches of sentences, in which nothing is held twice."""
+    return ChunkPlan(
+        k=3,
+        cache_k=4,
+        schedule=GeometricSchedule(2, 4),
+        chunk=3,
+        varying_chunk=False,
+        gather=2,
+        seeds=2,
+        search_beams=100,
+        search_beyond=None,
+        in_order=False,
+        cache=CacheConfig("source", "all", "remove", columns),
+    )

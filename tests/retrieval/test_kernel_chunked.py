@@ -16,25 +16,12 @@ from nearmt.retrieval import entry_cache
 from nearmt.retrieval.chunked import Chunked, ChunkPlan
 from nearmt.retrieval.entry_cache import EntryCache
 from nearmt.retrieval.kernel_chunked import KernelChunked
-from nearmt.retrieval.neighbour_cache import CacheConfig
 from nearmt.retrieval.retriever import Retrieved
-from nearmt.retrieval.schedule import EverySchedule, GeometricSchedule
-from tests.retrieval.memory_store import MemoryStore, gathered_from, random_store
+from nearmt.retrieval.schedule import EverySchedule
+from tests.retrieval.memory_store import MemoryStore, gathered_from, random_store, usual_plan
 
 COLUMNS = 6
-PLAN = ChunkPlan(
-    k=3,
-    cache_k=4,
-    schedule=GeometricSchedule(2, 4),
-    chunk=3,
-    varying_chunk=False,
-    gather=2,
-    seeds=2,
-    search_beams=100,
-    search_beyond=None,
-    in_order=False,
-    cache=CacheConfig("source", "all", "remove", COLUMNS),
-)
+PLAN = usual_plan(COLUMNS)
 #: |x| of sentences, which decides when they search, and their tokens, which decide what is like them.
 LENGTHS, SOURCES = [2, 9, 4, 30, 7], [[0], [5], [11], [3], [5]]
 #: At each turn the step of every sentence that runs. The second begins later; the third follows the first, which

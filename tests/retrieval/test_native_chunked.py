@@ -19,32 +19,19 @@ from nearmt.methods import ChunkConfig, ChunkMethod
 from nearmt.native.nearest import EntryRows, KeyRows
 from nearmt.retrieval.chunked import Chunked, ChunkPlan
 from nearmt.retrieval.native_chunked import NativeChunked
-from nearmt.retrieval.neighbour_cache import CacheConfig
 from nearmt.retrieval.retriever import Retrieved
-from nearmt.retrieval.schedule import EverySchedule, GeometricSchedule
+from nearmt.retrieval.schedule import EverySchedule
 from nearmt.store.entries import Entries
 from nearmt.store.search import Searcher
 from tests.kernels import needs_kernels
-from tests.retrieval.memory_store import MemoryStore, random_store
+from tests.retrieval.memory_store import MemoryStore, random_store, usual_plan
 from tests.store.test_search import write_segment
 
 pytestmark = needs_kernels
 
 COLUMNS = 48
 SEARCH, CACHE, MODEL = int(Origin.SEARCH), int(Origin.CACHE), int(Origin.MODEL)
-PLAN = ChunkPlan(
-    k=3,
-    cache_k=4,
-    schedule=GeometricSchedule(2, 4),
-    chunk=3,
-    varying_chunk=False,
-    gather=2,
-    seeds=2,
-    search_beams=100,
-    search_beyond=None,
-    in_order=False,
-    cache=CacheConfig("source", "all", "remove", COLUMNS),
-)
+PLAN = usual_plan(COLUMNS)
 #: |x| of sentences, which decides when they search, and their tokens, which decide what is like them.
 LENGTHS, SOURCES = [2, 9, 4, 30, 7, 5], [[0], [5], [11], [3], [5], [19]]
 #: At each turn the step of every sentence that runs. Sentences take their first step apart, one row each; then they

@@ -2,8 +2,6 @@
 
 #include "nearest.h"
 
-#include <math.h>
-
 #if NEARMT_KERNELS
 
 INLINED const uint16_t *key_of(const Keys *keys, int64_t entry)
