@@ -15,11 +15,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 _listener: ContextVar[Timings | None] = ContextVar("nearmt_timings", default=None)
+# For blocks to which nobody listens.
+_NOBODY = nullcontext()
 
 
 @dataclass
@@ -56,13 +58,14 @@ class Timings:
             self.calls[name] = self.calls.get(name, 0) + 1
 
 
-@contextmanager
-def timed(name: str) -> Iterator[None]:
+def timed(name: str) -> AbstractContextManager[None]:
     """Add the time of the block to the listening `Timings`, if there is one."""
     listener = _listener.get()
-    if listener is None:
-        yield
-        return
+    return _NOBODY if listener is None else _timed(name, listener)
+
+
+@contextmanager
+def _timed(name: str, listener: Timings) -> Iterator[None]:
     _wait(listener)
     start = time.perf_counter()
     try:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -50,12 +49,11 @@ class Postings:
         self._bound_U = np.append(start_U, len(token_X))
         self._rows: tuple[torch.device, PairRows] | None = None
 
-    def span(self, token: int) -> slice:
-        """Where the pairs with a subword stand; an empty span if there are none."""
-        place = int(np.searchsorted(self._token_U, token))
-        if place == len(self._token_U) or self._token_U[place] != token:
-            return slice(0, 0)
-        return slice(int(self._bound_U[place]), int(self._bound_U[place + 1]))
+    def spans(self, token_W: np.ndarray) -> np.ndarray:
+        """Where the pairs with each of some subwords begin and end, [W, 2]; empty spans where there are none."""
+        place_W = np.searchsorted(self._token_U, token_W)
+        known_W = np.append(self._token_U, -1)[place_W] == token_W
+        return np.stack([self._bound_U[place_W], self._bound_U[place_W + known_W]], axis=1)
 
     @property
     def subwords(self) -> int:
@@ -85,6 +83,24 @@ class Postings:
         end = int(self._segment.source_end_P[number])
         found: list[int] = self._segment.source_S[end - int(self.length_P[number]) : end].tolist()
         return found
+
+
+class Telling(NamedTuple):
+    """The subwords of a source that tell something: how often it has each, where they stand in each part, how rare
+    they are."""
+
+    times_W: np.ndarray
+    spans: list[np.ndarray]  # [W, 2] of each part
+    rarity_W: np.ndarray
+
+
+def _added_up(part: Postings, gain_X: np.ndarray, span_W2: np.ndarray, counts_W: np.ndarray) -> np.ndarray:
+    """What the subwords in these places add to each pair of a part, [P]; each counts so much."""
+    spans = [slice(start, end) for start, end in span_W2.tolist()]
+    if not spans:
+        return np.zeros(part.pairs)
+    gain_Y = np.concatenate([gain_X[span] for span in spans]) * np.repeat(counts_W, span_W2[:, 1] - span_W2[:, 0])
+    return np.bincount(np.concatenate([part.pair_X[span] for span in spans]), gain_Y, minlength=part.pairs)
 
 
 class SimilarSources:
@@ -129,40 +145,45 @@ class SimilarSources:
         """What each subword adds to the score of each pair that holds it, by part, before its rarity counts."""
         return [self._gain(part.times_X, part.length_P[part.pair_X]).astype(np.float32) for part in self._parts]
 
-    def _telling(self, source: tuple[int, ...]) -> list[tuple[int, list[slice], float]]:
-        """(times, where it stands in each part, rarity) of each subword that is not common."""
-        every = [(times, [part.span(token) for part in self._parts]) for token, times in Counter(source).items()]
-        counted = [(times, spans, self._count(spans)) for times, spans in every]
-        return [(times, spans, float(self._rarity(found))) for times, spans, found in counted if found <= self._common]
+    def _telling(self, source: tuple[int, ...]) -> Telling:
+        """The subwords of a source that are not common."""
+        token_W, times_W = np.unique(np.array(source, dtype=np.int64), return_counts=True)
+        spans = [part.spans(token_W) for part in self._parts]
+        found_W = sum((self._count(*each) for each in enumerate(spans)), start=np.zeros(len(token_W), dtype=np.int64))
+        tells_W = found_W <= self._common
+        return Telling(times_W[tells_W], [span_W2[tells_W] for span_W2 in spans], self._rarity(found_W[tells_W]))
 
-    def _count(self, spans: list[slice]) -> int:
-        """Seen pairs in these places."""
-        if self._seen_P is None:
-            return sum(span.stop - span.start for span in spans)
-        masks = (self._seen(number) for number in range(len(spans)))
-        parts = zip(self._parts, masks, spans, strict=True)
-        return sum(int(np.asarray(mask)[part.pair_X[span]].sum()) for part, mask, span in parts)
+    def _count(self, number: int, span_W2: np.ndarray) -> np.ndarray:
+        """Seen pairs of a part in these places, [W]."""
+        seen = self._seen(number)
+        if isinstance(seen, slice):
+            count_W: np.ndarray = span_W2[:, 1] - span_W2[:, 0]
+            return count_W
+        pair_X = self._parts[number].pair_X
+        return np.array([np.count_nonzero(seen[pair_X[start:end]]) for start, end in span_W2], dtype=np.int64)
 
     def scores(self, source: Sequence[int]) -> np.ndarray:
         """How much each pair's source has in common with these subwords, [P]; 0 is nothing. Not to be written to."""
-        return self._latest(tuple(source))
-
-    def _scores(self, source: tuple[int, ...]) -> np.ndarray:
-        score_P = np.zeros(self.pairs, dtype=np.float32)
-        for times, spans, rarity in self._telling_of(source):
-            for part, gain_X, start, span in zip(self._parts, self._gains, self._starts, spans, strict=False):
-                score_P[start : start + part.pairs][part.pair_X[span]] += np.float32(times * rarity) * gain_X[span]
-        if self._seen_P is not None:
-            score_P[~self._seen_P] = 0.0
+        score_P = self._latest(tuple(source)).numpy()
         score_P.flags.writeable = False
         return score_P
 
+    def _scores(self, source: tuple[int, ...]) -> Tensor:
+        telling = self._telling_of(source)
+        counts_W = telling.times_W * telling.rarity_W
+        added = [
+            _added_up(part, gain_X, span_W2, counts_W)
+            for part, gain_X, span_W2 in zip(self._parts, self._gains, telling.spans, strict=True)
+        ]
+        score_P = np.concatenate(added, dtype=np.float32) if added else np.zeros(0, dtype=np.float32)
+        if self._seen_P is not None:
+            score_P[~self._seen_P] = 0.0
+        return torch.from_numpy(score_P)
+
     def own_score(self, source: Sequence[int]) -> float:
         """What a pair with this very source would score: what other scores are to be compared with."""
-        parts = [
-            times * rarity * self._gain(times, len(source)) for times, _, rarity in self._telling_of(tuple(source))
-        ]
-        return float(sum(parts))
+        telling = self._telling_of(tuple(source))
+        return float((telling.times_W * telling.rarity_W * self._gain(telling.times_W, len(source))).sum())
 
     def familiarity(self, source: Sequence[int], without: int | None = None) -> float:
         """How much the most similar sources have in common with these subwords, between 0 and about 1.
@@ -178,13 +199,14 @@ class SimilarSources:
         own = self.own_score(source)
         if not own:
             return np.ones(count)  # there is nothing in it but what nearly all sources have
-        score_P = self.scores(source)
+        if not self.seen:
+            return np.zeros(count)
+        score_P = self._latest(tuple(source))
         if without is not None:
-            score_P = score_P.copy()
+            score_P = score_P.clone()
             score_P[without] = 0.0
-        # Most pairs have nothing in common with a sentence; a few zeros stand for all of those.
-        candidate_X = np.append(score_P[score_P > 0], np.zeros(count, dtype=np.float32))
-        return np.sort(np.partition(candidate_X, -count)[-count:]) / own
+        # Most pairs have nothing in common with a sentence; among many zeros numpy takes ten times as long.
+        return score_P.topk(count).values.numpy()[::-1] / own
 
     def best(self, source: Sequence[int], count: int) -> np.ndarray:
         """The numbers of up to `count` pairs with something in common, best first; equals in corpus order."""
