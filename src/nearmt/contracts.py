@@ -40,6 +40,8 @@ class Step:
     times: list[int]
     #: Which sentence of the request each row translates.
     sources: list[int]
+    #: Tokens that end a sentence.
+    ends: Sequence[int] = ()
 
 
 @dataclass(frozen=True)

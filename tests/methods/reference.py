@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 #: A distance and the entry it belongs to.
 Neighbour = tuple[float, int]
+#: A model that gives an end of the sentence this probability lets all neighbours speak for it.
+LIKELY = 0.1
 
 
 def log_softmax(logits_V: np.ndarray) -> list[float]:
@@ -24,14 +27,19 @@ def log_softmax(logits_V: np.ndarray) -> list[float]:
     return [float(x) - largest - math.log(total) for x in logits_V]
 
 
-def equation_2(neighbours: list[Neighbour], token_N: list[int], temperature: float) -> dict[int, float]:
-    """p_kNN: the softmax of -d / T over the neighbours; neighbours with the same token add up."""
-    nearest = min(distance for distance, _ in neighbours)
+def shares(neighbours: list[Neighbour], temperature: float) -> list[float]:
+    """The softmax of -d / T over the neighbours."""
+    nearest = min((distance for distance, _ in neighbours), default=0.0)
     share = [math.exp(-(distance - nearest) / temperature) for distance, _ in neighbours]
+    return [part / sum(share) for part in share]
+
+
+def equation_2(neighbours: list[Neighbour], token_N: list[int], temperature: float) -> dict[int, float]:
+    """p_kNN: neighbours with the same token add up."""
     probability: dict[int, float] = {}
-    for (_, entry), part in zip(neighbours, share, strict=True):
+    for (_, entry), part in zip(neighbours, shares(neighbours, temperature), strict=True):
         token = token_N[entry]
-        probability[token] = probability.get(token, 0.0) + part / sum(share)
+        probability[token] = probability.get(token, 0.0) + part
     return probability
 
 
@@ -42,6 +50,33 @@ def equation_3(log_prob_V: list[float], neighbours_say: dict[int, float], weight
         p = (1 - weight) * math.exp(log_prob) + weight * neighbours_say.get(token, 0.0)
         mixed.append(math.log(p) if p > 0 else -math.inf)
     return mixed
+
+
+def mixture(
+    log_prob_V: list[float],
+    neighbours: list[Neighbour],
+    token_N: list[int],
+    temperature: float,
+    weight: float,
+    ends: Sequence[int] = (),
+    near: float = math.inf,
+) -> list[float]:
+    """Equations 2 and 3; neighbours that say that the sentence ends and are not near leave their share to the model,
+    unless it thinks an end likely."""
+    if sum(math.exp(log_prob_V[end]) for end in ends) >= LIKELY:
+        ends = ()
+    say: dict[int, float] = {}
+    left = 0.0
+    for (distance, entry), part in zip(neighbours, shares(neighbours, temperature), strict=True):
+        token = token_N[entry]
+        if token in ends and distance > near:
+            left += part
+        else:
+            say[token] = say.get(token, 0.0) + part
+    if not say:
+        return log_prob_V
+    kept = sum(say.values())
+    return equation_3(log_prob_V, {token: part / kept for token, part in say.items()}, weight * (1 - left))
 
 
 @dataclass(frozen=True)
@@ -108,6 +143,9 @@ class Settings:
     gather: int | None = None  # chunks that a search brings, if these are not k
     search_beams: int = 100  # rows of a sentence, best first, that search when it is due
     search_beyond: float | None = None  # a distance: who finds nothing nearer in the cache searches
+    ends: tuple[int, ...] = ()  # tokens that end a sentence, of which only near neighbours speak
+    near: float = math.inf  # how far these may be, in squared distances
+    cache_near: float = math.inf  # and in those of the cache
 
 
 @dataclass(frozen=True)
@@ -137,11 +175,10 @@ class ReferenceKnn:
         return np.array([self._row(logits_V, query_D) for logits_V, query_D in zip(logits_BV, query_BD, strict=True)])
 
     def _row(self, logits_V: np.ndarray, query_D: np.ndarray) -> list[float]:
-        neighbours = self.corpus.search(query_D, self.settings.k)
-        if not neighbours:
-            return log_softmax(logits_V)
-        say = equation_2(neighbours, self.corpus.token_N, self.settings.temperature)
-        return equation_3(log_softmax(logits_V), say, self.settings.weight)
+        settings = self.settings
+        neighbours = self.corpus.search(query_D, settings.k)
+        weighing = settings.temperature, settings.weight, settings.ends, settings.near
+        return mixture(log_softmax(logits_V), neighbours, self.corpus.token_N, *weighing)
 
     def reorder(self, rows: list[int]) -> None:
         """Nothing is remembered."""
@@ -201,15 +238,16 @@ class ReferenceChunk:
         self.rows[row].retrievals.append(retrieval)
         self.log.append(retrieval)
         # The search step itself speaks with the first token of each chunk.
-        return self._mixed(logits_V, neighbours, settings.temperature, settings.weight)
+        return self._mixed(logits_V, neighbours, settings.temperature, settings.weight, settings.near)
 
     def _recall(self, row: int, source: int, time: int, logits_V: np.ndarray, query_D: np.ndarray) -> list[float]:
         settings = self.settings
         if settings.recall == "in-order":
             neighbours = self._read_in_order(row, time)
-            return self._mixed(logits_V, neighbours, settings.temperature, settings.cache_weight)
+            return self._mixed(logits_V, neighbours, settings.temperature, settings.cache_weight, settings.near)
         neighbours = self._nearest_cached(row, source, query_D)[: settings.cache_k or settings.k]
-        return self._mixed(logits_V, neighbours, settings.cache_temperature, settings.cache_weight)
+        weighing = settings.cache_temperature, settings.cache_weight, settings.cache_near
+        return self._mixed(logits_V, neighbours, *weighing)
 
     def _nearest_cached(self, row: int, source: int, query_D: np.ndarray) -> list[Neighbour]:
         distances = self.corpus.cache_distances(query_D, self.settings.cache_columns)
@@ -253,9 +291,7 @@ class ReferenceChunk:
         return sorted(set(entries)) if self.settings.duplicates == "remove" else entries
 
     def _mixed(
-        self, logits_V: np.ndarray, neighbours: list[Neighbour], temperature: float, weight: float
+        self, logits_V: np.ndarray, neighbours: list[Neighbour], temperature: float, weight: float, near: float
     ) -> list[float]:
-        if not neighbours:
-            return log_softmax(logits_V)
-        say = equation_2(neighbours, self.corpus.token_N, temperature)
-        return equation_3(log_softmax(logits_V), say, weight)
+        weighing = temperature, weight, self.settings.ends, near
+        return mixture(log_softmax(logits_V), neighbours, self.corpus.token_N, *weighing)

@@ -272,8 +272,8 @@ def test_a_network_that_is_always_of_one_mind_is_a_fixed_weight(
     for head in heads.values():  # log odds of lambda against the model; nothing for the other sizes
         head.output.bias.fill_(-200.0)
         head.output.bias[0], head.output.bias[-1] = math.log(1 - weight), math.log(weight)
-    # The guard is stricter with a network.
-    same: dict[str, Any] = {"guard": False} | ({"recall": "in-order"} if in_order else {})
+    # The guard is stricter with a network, and all may end a sentence.
+    same: dict[str, Any] = {"guard": False, "ends": "all"} | ({"recall": "in-order"} if in_order else {})
     fixed: dict[str, Any] = {**neighbours(method, 6), "lambda": weight, "temperature": 0.4 * scale, **same}
     if method == "chunk":
         fixed |= {"cache-lambda": weight, "cache-temperature": 0.2 * cache_scale}

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from nearmt.contracts import MethodState, Step
 from nearmt.methods import PRESETS, ChunkConfig, ChunkMethod, KnnConfig, KnnMethod, PlainMethod
+from nearmt.methods.knn import ENDS as SPEAKERS
 from nearmt.methods.retrieving import RetrievingState
 from nearmt.models import TranslationModel
 from nearmt.retrieval.source import EntrySource
@@ -122,6 +123,20 @@ BEYOND: dict[str, dict[str, Any]] = {
     "beyond infinity": {"search-beyond": float("inf")},
 }
 
+#: Tokens that end a sentence, and what else is done. One alone leaves many steps as they are; of many, sometimes all
+#: neighbours of a row leave.
+ENDS = {"one": (3,), "many": tuple(range(0, VOCABULARY, 2))}
+ENDING: dict[str, dict[str, Any]] = {
+    **{name: STRATEGIES[name] for name in ("default", "hypothesis/last/keep", "batch/all/keep")},
+    **{name: {**PRESETS[name], "ends": "near"} for name in ("in-order", "paper")},
+    "all": {"ends": "all"},
+    "few columns": {"cache-columns": 3},
+    "neighbours alone": VARIATIONS["neighbours alone"],
+    "more neighbours than entries": VARIATIONS["more neighbours than entries"],
+    "seeds, two search": {"seeds": 2, "search-beams": 2},
+    "beyond": BEYOND["beyond 0.4, source/all/remove"],
+}
+
 
 def chunk_config(settings: dict[str, Any]) -> ChunkConfig:
     """BASE and more; as many neighbours are recalled as are searched for, unless that is what a test is about."""
@@ -169,8 +184,8 @@ def corpus_of(store: MemoryStore) -> Corpus:
     return Corpus(store.key_ND.double().numpy(), store.token_N.tolist(), store.ends)
 
 
-def reference_settings(config: ChunkConfig, scale: float = 1.0) -> Settings:
-    """`scale` is the store's typical distance, the unit of `search-beyond`."""
+def reference_settings(config: ChunkConfig, scale: float = 1.0, ends: Sequence[int] = ()) -> Settings:
+    """`scale` is the store's typical distance, the unit of `search-beyond` and of neighbours near the `ends`."""
     assert config.temperature is not None and config.weight is not None
     assert config.cache_temperature is not None and config.cache_weight is not None
     assert config.cache_columns is not None
@@ -192,15 +207,17 @@ def reference_settings(config: ChunkConfig, scale: float = 1.0) -> Settings:
         gather=config.gather,
         search_beams=config.search_beams or (3 if config.shares_chunks else 100),
         search_beyond=None if config.search_beyond is None else config.search_beyond * scale,
+        ends=tuple(ends) if config.ends == "near" else (),
+        near=(0.5 * scale) ** 2,
+        cache_near=0.5 * scale,
     )
 
 
-def run(state: MethodState, moments: list[Moment]) -> Iterator[Tensor]:
-    """Log-probabilities of every step."""
+def run(state: MethodState, moments: list[Moment], ends: Sequence[int] = ()) -> Iterator[Tensor]:
+    """Log-probabilities of every step; `ends` are the tokens that end a sentence."""
     for moment in moments:
-        yield state.scores(
-            Step(moment.logits_BV.clone(), moment.hidden_BH, [moment.time] * len(moment.sources), moment.sources)
-        ).log_probs()
+        times = [moment.time] * len(moment.sources)
+        yield state.scores(Step(moment.logits_BV.clone(), moment.hidden_BH, times, moment.sources, ends)).log_probs()
         if moment.rows:
             state.reorder(torch.tensor(moment.rows))
 
@@ -225,14 +242,18 @@ def assert_agree(moments: list[Moment], ours: Iterator[Tensor], expected: Iterat
 
 
 def check_chunk(
-    store: MemoryStore, moments: list[Moment], settings: dict[str, Any], sources: Sequence[Sequence[int]] = ()
+    store: MemoryStore,
+    moments: list[Moment],
+    settings: dict[str, Any],
+    sources: Sequence[Sequence[int]] = (),
+    ends: Sequence[int] = (),
 ) -> tuple[RetrievingState, ReferenceChunk]:
     method = ChunkMethod(store, chunk_config(settings))
     state = method.begin(LENGTHS, STEPS, trace=False, sources=sources)
     seeds = [store.similar(source, method.config.seeds).tolist() for source in sources]
-    wanted = reference_settings(method.config, store.scale(COLUMNS))
+    wanted = reference_settings(method.config, store.scale(COLUMNS), ends)
     reference = ReferenceChunk(corpus_of(store), wanted, LENGTHS, STEPS, seeds)
-    assert_agree(moments, run(state, moments), run_reference(reference, store, moments))
+    assert_agree(moments, run(state, moments, ends), run_reference(reference, store, moments))
     return state, reference
 
 
@@ -249,6 +270,24 @@ def test_knn(seed: int, k: int) -> None:
     state = method.begin(LENGTHS, STEPS, trace=False)
     assert_agree(moments, run(state, moments), run_reference(reference, store, moments))
     assert state.searches == [LAST_STEP[source] for source in range(len(LENGTHS))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
+@pytest.mark.parametrize("k", [1, 4, 90])
+def test_knn_where_only_near_neighbours_end_sentences(seed: int, k: int, ends: tuple[int, ...]) -> None:
+    store, moments = large_store(seed), make_moments(seed)
+    settings = Settings(k=k, weight=0.7, temperature=5.0, ends=ends, near=store.search_scale / 4)
+    state = KnnMethod(store, KnnConfig(k=k, weight=0.7, temperature=5.0)).begin(LENGTHS, STEPS, trace=False)
+    reference = ReferenceKnn(corpus_of(store), settings)
+    assert_agree(moments, run(state, moments, ends), run_reference(reference, store, moments))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
+@pytest.mark.parametrize("name", ENDING)
+def test_chunks_where_only_near_neighbours_end_sentences(seed: int, name: str, ends: tuple[int, ...]) -> None:
+    check_chunk(large_store(seed), make_moments(seed), ENDING[name], SOURCES, ends)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -336,14 +375,15 @@ def unseen_states(model: TranslationModel, count: int) -> Tensor:
     return torch.cat(model.seq2seq.force_decode(sources, [model.codec.target_ids(pair.target) for pair in pairs]))
 
 
+@pytest.mark.parametrize("ends", SPEAKERS)
 @pytest.mark.parametrize("name", ["default", "in-order", "single-chunk", "beam-batch", "sentence"])
-def test_a_real_datastore(tiny: TranslationModel, tiny_store: Datastore, name: str) -> None:
+def test_a_real_datastore(tiny: TranslationModel, tiny_store: Datastore, name: str, ends: str) -> None:
     """Keys, tokens and sentences as its users see them; temperatures as the store suggests them."""
     entry_N = torch.arange(len(tiny_store))
     token_N = tiny_store.tokens(entry_N).tolist()
-    end_of_sentence = token_N[-1]
-    ends = [place + 1 for place, token in enumerate(token_N) if token == end_of_sentence]
-    assert len(ends) == len(list(tiny_store.pairs()))
+    (end_of_sentence,) = model_ends = tiny.seq2seq.eos_ids
+    sentence_ends = [place + 1 for place, token in enumerate(token_N) if token == end_of_sentence]
+    assert len(sentence_ends) == len(list(tiny_store.pairs())) and token_N[-1] == end_of_sentence
     key_ND = tiny_store.keys(entry_N, tiny_store.manifest.columns).double().numpy()
     # Random states would lie so far away, in units of T, that fp32 distances alone err by more than 1e-5.
     state_NH = unseen_states(tiny, 20)
@@ -352,11 +392,13 @@ def test_a_real_datastore(tiny: TranslationModel, tiny_store: Datastore, name: s
         replace(moment, hidden_BH=state_NH[torch.randperm(len(state_NH), generator=generator)[: len(moment.sources)]])
         for moment in make_moments(7, vocabulary=max(token_N) + 1)
     ]
-    config = ChunkConfig.from_mapping({"k": 8, "chunk": 6, "cache-columns": 8, **STRATEGIES[name]})
+    config = ChunkConfig.from_mapping({"k": 8, "chunk": 6, "cache-columns": 8, **STRATEGIES[name], "ends": ends})
     method = ChunkMethod(tiny_store, config)
-    reference = ReferenceChunk(Corpus(key_ND, token_N, ends), reference_settings(method.config), LENGTHS, STEPS)
+    wanted = reference_settings(method.config, tiny_store.search_scale**0.5, model_ends)
+    wanted = replace(wanted, cache_near=0.5 * tiny_store.scale(8))
+    reference = ReferenceChunk(Corpus(key_ND, token_N, sentence_ends), wanted, LENGTHS, STEPS)
     state = method.begin(LENGTHS, STEPS, trace=False)
-    assert_agree(moments, run(state, moments), run_reference(reference, tiny_store, moments))
+    assert_agree(moments, run(state, moments, model_ends), run_reference(reference, tiny_store, moments))
 
 
 @pytest.mark.parametrize("name", ["default", "in-order", "single-chunk"])
@@ -385,11 +427,28 @@ def test_a_trace_changes_nothing_and_its_weights_are_distributions() -> None:
 
 
 def log_probs_of(
-    store: MemoryStore, moments: list[Moment], settings: dict[str, Any], sources: Sequence[Sequence[int]] = ()
+    store: MemoryStore,
+    moments: list[Moment],
+    settings: dict[str, Any],
+    sources: Sequence[Sequence[int]] = (),
+    ends: Sequence[int] = (),
 ) -> Tensor:
     config = chunk_config(settings)
     state = ChunkMethod(store, config).begin(LENGTHS, STEPS, trace=False, sources=sources)
-    return torch.cat(list(run(state, moments)))
+    return torch.cat(list(run(state, moments, ends)))
+
+
+@pytest.mark.parametrize("recall", ["cache", "in-order"])
+def test_ends_that_are_near_and_far_differ_on_these_steps(recall: str) -> None:
+    """Rows in which nobody leaves, some do, and all do."""
+    store, moments = large_store(0), make_moments(0)
+    near, everybody = ({"recall": recall, "k": 2, "ends": ends} for ends in SPEAKERS)
+    alone = torch.cat([moment.logits_BV.log_softmax(dim=1) for moment in moments]).exp()
+    mixed = log_probs_of(store, moments, everybody, ends=ENDS["many"]).exp()
+    found = log_probs_of(store, moments, near, ends=ENDS["many"]).exp()
+    as_all_B, as_model_B = ((found - other).abs().amax(dim=1) < 1e-6 for other in (mixed, alone))
+    assert as_all_B.any() and as_model_B.any() and not (as_all_B | as_model_B).all()
+    assert torch.equal(log_probs_of(store, moments, near), log_probs_of(store, moments, everybody))
 
 
 def test_strategies_differ_on_these_steps() -> None:

@@ -11,6 +11,7 @@ import torch
 from nearmt.contracts import Method, Pair, Translation
 from nearmt.decoding import Hypothesis, SearchConfig, beam_search
 from nearmt.methods import METHODS, PRESETS, PlainMethod, make_method
+from nearmt.methods.knn import ENDS
 from nearmt.models import Seq2SeqModel, TranslationModel
 from nearmt.store import Datastore
 from nearmt.translator import Translator
@@ -67,13 +68,14 @@ def test_weight_0_is_the_model_alone(family: str) -> None:
     assert_differ(search(model, make_method("chunk", store, {**CHUNK, "cache-lambda": 0.0}), sources), alone)
 
 
+@pytest.mark.parametrize("ends", ENDS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("family", ["marian", "nllb"])
-def test_chunks_of_one_token_at_every_step_are_knn(family: str, strategy: str) -> None:
+def test_chunks_of_one_token_at_every_step_are_knn(family: str, strategy: str, ends: str) -> None:
     model, sources = Seq2SeqModel(tiny_model(family, 2)), random_sources(2)
     store = store_of(model)
-    settings = {**CHUNK, **STRATEGIES[strategy], "chunk": 1, "schedule": "every:1", "search-beams": 100}
-    knn = search(model, make_method("knn", store, KNN), sources)
+    settings = {**CHUNK, **STRATEGIES[strategy], "chunk": 1, "schedule": "every:1", "search-beams": 100, "ends": ends}
+    knn = search(model, make_method("knn", store, {**KNN, "ends": ends}), sources)
     assert_same(search(model, make_method("chunk", store, settings), sources), knn, 1e-5)
     # Both searching and the chunks matter otherwise.
     seldom = {**settings, "chunk": 6, "schedule": "every:4", "seeds": 0}

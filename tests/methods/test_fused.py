@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Neighbours, Origin, Scores, Translation
+from nearmt.contracts import Neighbours, Origin, Scores, Step, Translation
 from nearmt.decoding import SearchConfig
 from nearmt.index import PieceIndex, gathered
 from nearmt.methods import fused
 from nearmt.methods.chunk import ChunkMethod
-from nearmt.methods.fused import mix_gathered
+from nearmt.methods.fused import NO_RULE, EndRule, mix_found, mix_gathered
+from nearmt.methods.knn import KnnConfig, KnnMethod
 from nearmt.methods.mixing import FixedMixer
 from nearmt.models import TranslationModel
 from nearmt.retrieval import entry_cache
 from nearmt.retrieval.distribution import mix
+from nearmt.retrieval.ends import NearEnds
 from nearmt.retrieval.kernel_chunked import KernelChunked
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.store import Datastore, MaskedStore, PruneConfig, indexing, prune
@@ -33,6 +36,20 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton.*")
 
 VOCABULARY, ENTRIES, ROWS, K = 40, 30, 6, 5
 MIXER = FixedMixer(weight=0.6, temperature=4.0, cache_weight=0.3, cache_temperature=0.7)
+WHOLE = FixedMixer(weight=1.0, temperature=4.0, cache_weight=1.0, cache_temperature=0.7)
+#: Who may end a sentence whatever the model thinks, among neighbours at distances between 0 and 9: some, none, all; only
+#: some that were searched for or only some that were recalled; and a token of which nobody speaks.
+ANYHOW = 2.0
+RULES = {
+    "some": EndRule(0, 3.0, 5.0, ANYHOW),
+    "none": EndRule(0, 0.0, 0.0, ANYHOW),
+    "all": EndRule(0, 9.0, 9.0, ANYHOW),
+    "searched": EndRule(0, 3.0, 0.0, ANYHOW),
+    "recalled": EndRule(0, 0.0, 5.0, ANYHOW),
+    "unspoken": EndRule(VOCABULARY - 1, 0.0, 0.0, ANYHOW),
+}
+#: Some, and all where the model thinks an end likely.
+LIKELY = EndRule(0, 3.0, 5.0, 0.02)
 
 
 class CountingStore(MemoryStore):
@@ -68,17 +85,32 @@ def random_found(seed: int) -> Retrieved:
     return found
 
 
-def random_logits(seed: int) -> Tensor:
-    return 4 * torch.randn(ROWS, VOCABULARY, generator=torch.Generator().manual_seed(seed))
+def random_logits(seed: int, rows: int = ROWS) -> Tensor:
+    return 4 * torch.randn(rows, VOCABULARY, generator=torch.Generator().manual_seed(seed))
+
+
+def leaving(found: Retrieved, store: MemoryStore, rule: EndRule) -> Tensor:
+    """Which neighbours may not say that the sentence ends, [B, K]."""
+    near = {int(Origin.SEARCH): rule.search, int(Origin.CACHE): rule.cache}
+    near_B1 = torch.tensor([near.get(asked, math.inf) for asked in found.asked_B.tolist()])[:, None]
+    ends_BK = (found.entry_BK >= 0) & (store.tokens(found.entry_BK) == rule.token)
+    return ends_BK & (found.distance_BK > near_B1)
 
 
 def by_torch(
-    logits_BV: Tensor, found: Retrieved, store: MemoryStore, mixer: FixedMixer, trust_B: Tensor | None
+    logits_BV: Tensor,
+    found: Retrieved,
+    store: MemoryStore,
+    mixer: FixedMixer,
+    trust_B: Tensor | None,
+    rule: EndRule = NO_RULE,
 ) -> Scores:
     scores = Scores.of(logits_BV.clone())
     evidence = mixer.evidence(found, store, scores)
     if trust_B is not None:
         evidence.share_B *= trust_B
+    if rule is not NO_RULE:
+        NearEnds(*rule[1:]).leave(evidence, found, scores, [rule.token])
     return mix(scores, evidence)
 
 
@@ -88,12 +120,13 @@ def assert_mixes_alike(
     store: MemoryStore,
     mixer: FixedMixer = MIXER,
     trust_B: Tensor | None = None,
+    rule: EndRule = NO_RULE,
 ) -> Tensor:
     """The log-probabilities, which are the same by both ways and make a distribution."""
-    expected = by_torch(logits_BV, found, store, mixer, trust_B).log_probs()
-    mine = mix_gathered(logits_BV.clone(), found, gathered_from(store), mixer, trust_B).log_probs()
+    expected = by_torch(logits_BV, found, store, mixer, trust_B, rule).log_probs()
+    mine = mix_gathered(logits_BV.clone(), found, gathered_from(store), mixer, trust_B, rule).log_probs()
     torch.testing.assert_close(mine, expected, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(mine.exp().sum(dim=1), torch.ones(ROWS))
+    torch.testing.assert_close(mine.exp().sum(dim=1), torch.ones(len(mine)))
     return mine
 
 
@@ -167,6 +200,129 @@ def test_far_neighbours_count_as_much_as_others_as_far() -> None:
     found = random_found(6)
     found.distance_BK += 1e4
     assert_mixes_alike(random_logits(6), found, made_store())
+
+
+# Where sentences end.
+
+TRUST = [0.0, 1.0, 0.5, 0.25, 0.9, 0.5]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", [*RULES, "likely"])
+@pytest.mark.parametrize("tokens", [1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("trusted", [False, True])
+def test_far_ends_leave_their_share_as_in_torch(
+    seed: int, name: str, tokens: int, weighted: bool, trusted: bool
+) -> None:
+    rule, trust_B = RULES.get(name, LIKELY), torch.tensor(TRUST) if trusted else None
+    found, logits_BV, store = random_found(seed), random_logits(seed), made_store(weighted, tokens)
+    for mixer in (MIXER, WHOLE):
+        assert_mixes_alike(logits_BV, found, store, mixer, trust_B, rule)
+
+
+def test_there_are_rows_in_which_nobody_leaves_some_do_and_all_do() -> None:
+    """Else the tests that use them would know nothing of it."""
+    seen = set()
+    for seed, tokens, name in product(range(3), (1, 3), ("some", "none")):
+        found, store = random_found(seed), made_store(tokens=tokens)
+        left_B = leaving(found, store, RULES[name]).sum(dim=1)
+        there_B = (found.entry_BK >= 0).sum(dim=1)
+        for asked, left, there in zip(found.asked_B.tolist(), left_B.tolist(), there_B.tolist(), strict=True):
+            seen.add((Origin(asked), "nobody" if left == 0 else "all" if left == there else "some"))
+    assert seen == set(product((Origin.SEARCH, Origin.CACHE), ("nobody", "some", "all")))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("mixer", [MIXER, WHOLE], ids=["share", "whole"])
+def test_where_all_neighbours_leave_the_model_keeps_every_bit(weighted: bool, mixer: FixedMixer) -> None:
+    logits_BV, found, gathered = random_logits(3), random_found(3), gathered_from(made_store(weighted, tokens=1))
+    nobody = Retrieved.nothing(ROWS, K, torch.device("cpu"))
+    alone = mix_gathered(logits_BV.clone(), nobody, gathered, mixer, None)
+    mine = mix_gathered(logits_BV.clone(), found, gathered, mixer, None, RULES["none"])
+    assert torch.equal(mine.logits_BV, logits_BV) and torch.equal(mine.offset_B, alone.offset_B)
+    assert not torch.equal(mix_gathered(logits_BV.clone(), found, gathered, mixer, None).logits_BV, logits_BV)
+
+
+@pytest.mark.parametrize("mixer", [MIXER, WHOLE], ids=["share", "whole"])
+def test_where_nobody_leaves_rows_keep_every_bit(mixer: FixedMixer) -> None:
+    logits_BV, found, store = random_logits(1), random_found(1), made_store(tokens=3)
+    without = mix_gathered(logits_BV.clone(), found, gathered_from(store), mixer, None)
+    mine = mix_gathered(logits_BV.clone(), found, gathered_from(store), mixer, None, RULES["some"])
+    same_B = (mine.logits_BV == without.logits_BV).all(dim=1) & (mine.offset_B == without.offset_B)
+    assert same_B.tolist() == (~leaving(found, store, RULES["some"]).any(dim=1)).tolist()
+    assert same_B.any() and not same_B.all()
+
+
+def test_a_share_of_all_leaves_the_model_what_ends_had() -> None:
+    """And with it all tokens of which no neighbour speaks."""
+    logits_BV, found, store = random_logits(1), random_found(1), made_store(tokens=3)
+    mixed = assert_mixes_alike(logits_BV, found, store, WHOLE, None, RULES["none"])
+    weight_BK = WHOLE.evidence(found, store, Scores.of(logits_BV.clone())).weight_BK
+    left_B = (weight_BK * leaving(found, store, RULES["none"])).sum(dim=1)
+    some_B = (left_B > 0) & (left_B < 0.999)
+    assert some_B.any()
+    alone = logits_BV.softmax(dim=1)
+    for row in some_B.nonzero()[:, 0].tolist():
+        unspoken = [0, *range(3, VOCABULARY)]
+        torch.testing.assert_close(mixed[row].exp()[unspoken], left_B[row] * alone[row, unspoken])
+
+
+def hardly_any(rows: int = 200, k: int = 12) -> tuple[Retrieved, MemoryStore]:
+    """Neighbours of which the last ends the sentence: so far away that the others add up to 1, or more by rounding."""
+    generator = torch.Generator().manual_seed(0)
+    distance_BK = 9 * torch.rand(rows, k, generator=generator)
+    distance_BK[:, -1] += 72
+    token_BK = torch.randint(1, VOCABULARY, (rows, k), generator=generator)
+    token_BK[:, -1] = 0
+    store = MemoryStore(torch.zeros(rows * k, 2), token_BK.flatten(), [rows * k])
+    asked_B = torch.full((rows,), int(Origin.SEARCH))
+    return Retrieved(asked_B, torch.arange(rows * k).view(rows, k), distance_BK), store
+
+
+def test_what_is_left_may_be_next_to_nothing() -> None:
+    """Shares are rounded, but never above what they were: a model with a share below 0 would say nothing."""
+    found, store = hardly_any()
+    logits_BV = random_logits(1, len(found.asked_B))
+    mine = mix_gathered(logits_BV, found, gathered_from(store), WHOLE, None, RULES["some"]).log_probs()
+    torch.testing.assert_close(mine.exp().sum(dim=1), torch.ones(len(mine)))
+
+
+def test_one_token_is_what_kernels_know_of_ends() -> None:
+    logits_BV, found, store = random_logits(2), random_found(2), made_store(tokens=3)
+    store.gathered = gathered_from(store)
+    near = NearEnds(3.0, 5.0, ANYHOW)
+    one = mix_found(logits_BV.clone(), found, store, MIXER, None, near, [0])
+    assert one is not None
+    expected = by_torch(logits_BV, found, store, MIXER, None, RULES["some"]).log_probs()
+    torch.testing.assert_close(one.log_probs(), expected, rtol=1e-4, atol=1e-5)
+    assert mix_found(logits_BV.clone(), found, store, MIXER, None, near, [0, 1]) is None
+    # Where all may speak it does not matter how many there are; where there is none, who may.
+    plain = by_torch(logits_BV, found, store, MIXER, None).log_probs()
+    for speakers, ends in ((None, [0, 1]), (near, [])):
+        everybody = mix_found(logits_BV.clone(), found, store, MIXER, None, speakers, ends)
+        assert everybody is not None
+        torch.testing.assert_close(everybody.log_probs(), plain, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("ends", [[0], [0, 1], [0, 1, 2], [5]])
+def test_a_method_leaves_several_ends_to_torch(ends: list[int]) -> None:
+    generator = torch.Generator().manual_seed(4)
+    key_ND = torch.randn(ENTRIES, 4, generator=generator)
+    token_N = torch.randint(0, 3, (ENTRIES,), generator=generator)
+    query_BD, logits_BV = torch.randn(ROWS, 4, generator=generator), random_logits(4)
+
+    def mixed(kernels: bool, speakers: str) -> Tensor:
+        store = MemoryStore(key_ND, token_N, [ENTRIES])
+        store.search_scale = 4.0
+        if kernels:
+            store.gathered = gathered_from(store, steady=False)
+        method = KnnMethod(store, KnnConfig(k=K, ends=speakers))
+        step = Step(logits_BV.clone(), query_BD, [1] * ROWS, list(range(ROWS)), ends)
+        return method.begin([3] * ROWS, 9, trace=False).scores(step).log_probs()
+
+    torch.testing.assert_close(mixed(True, "near"), mixed(False, "near"), rtol=1e-4, atol=1e-5)
+    assert torch.allclose(mixed(False, "near"), mixed(False, "all")) == (ends == [5])
 
 
 # Through the whole search.

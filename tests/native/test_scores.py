@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from nearmt.contracts import Evidence, Origin, Scores
+from nearmt.methods.fused import NO_RULE, EndRule
 from nearmt.methods.mixing import FixedMixer
 from nearmt.native import scores
 from nearmt.native.library import Mixing
@@ -19,7 +20,19 @@ from nearmt.retrieval import distribution
 from nearmt.retrieval.retriever import Retrieved
 from tests.kernels import needs_kernels
 from tests.methods.reference import equation_2, equation_3, log_softmax
-from tests.methods.test_fused import MIXER, by_torch, made_store, random_found, random_logits
+from tests.methods.test_fused import (
+    ANYHOW,
+    LIKELY,
+    MIXER,
+    RULES,
+    WHOLE,
+    by_torch,
+    hardly_any,
+    leaving,
+    made_store,
+    random_found,
+    random_logits,
+)
 
 pytestmark = needs_kernels
 
@@ -197,12 +210,19 @@ def test_evidence_may_lie_anywhere() -> None:
 # Equations 2 and 3 at once.
 
 
-def mixed_neighbours(logits_BV: Tensor, found: Retrieved, token_N: Tensor, trust_B: Tensor | None) -> Tensor:
+def mixed_neighbours(
+    logits_BV: Tensor,
+    found: Retrieved,
+    token_N: Tensor,
+    trust_B: Tensor | None,
+    rule: EndRule = NO_RULE,
+    mixer: FixedMixer = MIXER,
+) -> Tensor:
     """Log-probabilities."""
     logits_BV = logits_BV.clone()
-    weights = MIXER.weight, MIXER.temperature, MIXER.cache_weight, MIXER.cache_temperature
+    weights = mixer.weight, mixer.temperature, mixer.cache_weight, mixer.cache_temperature
     retrieved = found.entry_BK, found.distance_BK, found.asked_B
-    mixing = Mixing(*weights, int(Origin.SEARCH))
+    mixing = Mixing(*weights, int(Origin.SEARCH), *rule)
     offset_B = scores.mix_neighbours(mixing, logits_BV, *retrieved, token_N, trust_B)
     return logits_BV + offset_B[:, None]
 
@@ -210,16 +230,17 @@ def mixed_neighbours(logits_BV: Tensor, found: Retrieved, token_N: Tensor, trust
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("tokens", [1, 3, 40])
 @pytest.mark.parametrize("guarded", [False, True])
+@pytest.mark.parametrize("rule", [NO_RULE, LIKELY, *RULES.values()], ids=["no rule", "likely", *RULES])
 def test_neighbours_are_weighed_and_mixed_as_torch_does(
-    seed: int, tokens: int, guarded: bool, request: pytest.FixtureRequest
+    seed: int, tokens: int, guarded: bool, rule: EndRule, request: pytest.FixtureRequest
 ) -> None:
     logits_BV, found, store = random_logits(seed), random_found(seed), made_store(tokens=tokens)
-    assert isinstance(MIXER, FixedMixer) and (found.entry_BK < 0).all(dim=1).any()
+    assert (found.entry_BK < 0).all(dim=1).any()
     trust_B = torch.tensor([1.0, 0.5, 0.0, 0.9, 1e-3, 1.0]) if guarded else None
-    found_BV = mixed_neighbours(logits_BV, found, store.token_N.int(), trust_B)
+    found_BV = mixed_neighbours(logits_BV, found, store.token_N.int(), trust_B, rule)
     torch.testing.assert_close(found_BV.logsumexp(dim=1), torch.zeros(len(found_BV)), rtol=0, atol=1e-5)
     request.getfixturevalue("no_kernels")
-    expected = by_torch(logits_BV, found, store, MIXER, trust_B)
+    expected = by_torch(logits_BV, found, store, MIXER, trust_B, rule)
     torch.testing.assert_close(found_BV, expected.log_probs(), rtol=1e-5, atol=1e-5)
 
 
@@ -230,6 +251,67 @@ def test_rows_without_neighbours_or_trust_keep_every_bit() -> None:
     model_BV = logits_BV - scores.log_of_sum(logits_BV)[:, None]
     same_B = (found_BV == model_BV).all(dim=1)
     assert same_B.tolist() == [True, False, False, False, False, True]
+
+
+@pytest.mark.parametrize("mixer", [MIXER, WHOLE], ids=["share", "whole"])
+def test_where_all_neighbours_leave_the_model_keeps_every_bit(mixer: FixedMixer) -> None:
+    logits_BV, found, token_N = random_logits(0), random_found(0), made_store(tokens=1).token_N.int()
+    found_BV = mixed_neighbours(logits_BV, found, token_N, None, RULES["none"], mixer)
+    assert torch.equal(found_BV, logits_BV - scores.log_of_sum(logits_BV)[:, None])
+    assert not torch.equal(found_BV, mixed_neighbours(logits_BV, found, token_N, None, NO_RULE, mixer))
+
+
+@pytest.mark.parametrize("mixer", [MIXER, WHOLE], ids=["share", "whole"])
+@pytest.mark.parametrize("name", ["some", "none", "all", "unspoken"])
+def test_where_nobody_leaves_rows_keep_every_bit(name: str, mixer: FixedMixer) -> None:
+    logits_BV, found, store = random_logits(1), random_found(1), made_store(tokens=3)
+    found_BV = mixed_neighbours(logits_BV, found, store.token_N.int(), None, RULES[name], mixer)
+    without_BV = mixed_neighbours(logits_BV, found, store.token_N.int(), None, NO_RULE, mixer)
+    same_B = (found_BV == without_BV).all(dim=1)
+    assert same_B.tolist() == (~leaving(found, store, RULES[name]).any(dim=1)).tolist()
+    assert same_B.all() == (name in ("all", "unspoken"))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_a_share_of_all_leaves_the_model_what_ends_had(
+    seed: int, rule: EndRule, request: pytest.FixtureRequest
+) -> None:
+    logits_BV, found, store = random_logits(seed), random_found(seed), made_store(tokens=3)
+    found_BV = mixed_neighbours(logits_BV, found, store.token_N.int(), None, rule, WHOLE)
+    # Where some leave or nobody is there, the model speaks.
+    modelled_B = leaving(found, store, rule).any(dim=1) | (found.entry_BK < 0).all(dim=1)
+    assert torch.equal(found_BV.isfinite().all(dim=1), modelled_B)
+    request.getfixturevalue("no_kernels")
+    expected_BV = by_torch(logits_BV, found, store, WHOLE, None, rule).log_probs()
+    torch.testing.assert_close(found_BV.exp(), expected_BV.exp(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_far_end_by_hand() -> None:
+    """One half ends the sentence, a quarter each says something else: with a lambda of 1 the model has that half."""
+    mixer = FixedMixer(weight=1.0, temperature=1.0, cache_weight=1.0, cache_temperature=1.0)
+    found = Retrieved(
+        torch.tensor([int(Origin.SEARCH)]), torch.tensor([[0, 1, 2]]), torch.tensor([[4.0, *[4 + math.log(2)] * 2]])
+    )
+    token_N, rule = torch.tensor([0, 2, 3]).int(), EndRule(0, 3.99, 9.0, ANYHOW)
+    probability_V = mixed_neighbours(torch.zeros(1, 4), found, token_N, None, rule, mixer)[0].exp()
+    torch.testing.assert_close(probability_V, torch.tensor([0.125, 0.125, 0.375, 0.375]))
+    # With half of the trust the neighbours have half as much; and one that is just near enough may speak.
+    trusted_V = mixed_neighbours(torch.zeros(1, 4), found, token_N, torch.tensor([0.5]), rule, mixer)[0].exp()
+    torch.testing.assert_close(trusted_V, torch.tensor([0.1875, 0.1875, 0.3125, 0.3125]))
+    spoken_V = mixed_neighbours(torch.zeros(1, 4), found, token_N, None, EndRule(0, 4.0, 0.0, ANYHOW), mixer)[0].exp()
+    torch.testing.assert_close(spoken_V, torch.tensor([0.5, 0.0, 0.25, 0.25]))
+    # The model gives the end a quarter: where that is likely, those who are far may speak, too.
+    likely_V = mixed_neighbours(torch.zeros(1, 4), found, token_N, None, EndRule(0, 3.99, 9.0, 0.25), mixer)[0].exp()
+    torch.testing.assert_close(likely_V, spoken_V)
+
+
+def test_what_is_left_may_be_next_to_nothing() -> None:
+    """Shares are rounded, but never above what they were: a model with a share below 0 would say nothing."""
+    found, store = hardly_any()
+    logits_BV = random_logits(1, len(found.asked_B))
+    found_BV = mixed_neighbours(logits_BV, found, store.token_N.int(), None, RULES["some"], WHOLE)
+    torch.testing.assert_close(found_BV.exp().sum(dim=1), torch.ones(len(found_BV)))
 
 
 def test_far_neighbours_count_by_their_differences() -> None:

@@ -137,7 +137,7 @@ class _Search:
         """All rows go on by a token. Places of sentences that are done fall to others, or are given up."""
         logits_BV, hidden_BH = self.model.step(state.decoder, state.newest_BT)
         before = Scores.of(logits_BV.clone()) if self.trace else None
-        mixed = self.method.scores(Step(logits_BV, hidden_BH, state.times, state.sources))
+        mixed = self.method.scores(Step(logits_BV, hidden_BH, state.times, state.sources, self.model.eos_ids))
         tracer = None if before is None else Tracer(before, mixed.log_probs())
         ranked = _constrain(self.model, state, [self.beams[sentence] for sentence in state.sentences], mixed)
         best_SK, ranks_S = self._decide(state, ranked, tracer)

@@ -10,11 +10,12 @@ from typing import Any
 from nearmt.config import option
 from nearmt.errors import ConfigError
 from nearmt.methods.adaptive import load_adaptive
-from nearmt.methods.knn import KnnConfig, resolve, settings_signature
+from nearmt.methods.knn import KnnConfig, near_ends, resolve, settings_signature
 from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.recording import Pool
 from nearmt.retrieval.chunked import Chunked, ChunkPlan
+from nearmt.retrieval.ends import NEAR_SHARE, NearEnds
 from nearmt.retrieval.entry_cache import EntryCache
 from nearmt.retrieval.kernel_chunked import KernelChunked
 from nearmt.retrieval.native_chunked import NativeChunked
@@ -44,10 +45,11 @@ _PAPER_CACHE: dict[str, Any] = {
     "search-beams": ALL_BEAMS,
     "cache-columns": 64,
     "guard": False,
+    "ends": "all",
 }
 #: The strategies of section 3.2 as settings.
 PRESETS: dict[str, dict[str, Any]] = {
-    "in-order": {"recall": "in-order", "seeds": 0, "guard": False},
+    "in-order": {"recall": "in-order", "seeds": 0, "guard": False, "ends": "all"},
     "single-chunk": {"scope": "hypothesis", "retention": "last", **_PAPER_CACHE},
     "beam-batch": {"scope": "batch", "retention": "last", **_PAPER_CACHE},
     "sentence": {"scope": "batch", "retention": "all", **_PAPER_CACHE},
@@ -137,7 +139,7 @@ class ChunkMethod(RetrievingMethod):
 
     def __init__(self, store: EntrySource, config: ChunkConfig | None = None) -> None:
         self.config = resolve_cache(resolve(config or ChunkConfig(), store), store)
-        super().__init__(store, _mixer(self.config), self.config.guard)
+        super().__init__(store, _mixer(self.config), self.config.guard, _near_ends(self.config, store))
         self._plan = _plan(self.config, store)
         #: What requests on a GPU leave to those that follow.
         self._caches = Pool[EntryCache]()
@@ -174,6 +176,14 @@ def _mixer(config: ChunkConfig) -> Mixer:
     # Chunks that are read in order keep the distances of their search, and so its temperature.
     recalled = config.temperature if config.recall == "in-order" else config.cache_temperature
     return FixedMixer(config.weight, config.temperature, config.cache_weight, recalled)
+
+
+def _near_ends(config: ChunkConfig, store: EntrySource) -> NearEnds | None:
+    searched = near_ends(config, store)
+    # Chunks that are read in order keep the distances of their search.
+    if searched is None or config.recall == "in-order":
+        return searched
+    return replace(searched, cache=NEAR_SHARE * store.scale(config.cache_columns or store.columns))
 
 
 def _plan(config: ChunkConfig, store: EntrySource) -> ChunkPlan:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -10,36 +14,71 @@ from nearmt.index.gathered import GatheredEntries, power_of_two
 from nearmt.methods.mixing import FixedMixer
 from nearmt.native import scores as native
 from nearmt.native.library import Mixing
+from nearmt.retrieval.ends import LIKELY, NearEnds
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.source import EntrySource
 from nearmt.timing import timed
 
+
+class EndRule(NamedTuple):
+    """What kernels know of `NearEnds`, and the one token that ends a sentence."""
+
+    token: int
+    search: float
+    cache: float
+    likely: float = LIKELY
+
+
+#: All neighbours speak for all tokens.
+NO_RULE = EndRule(-1, 0.0, 0.0)
 # Logits that are read at a time, and by how many warps.
 _BLOCK, _WARPS = 4096, 16
 
 
 def mix_found(
-    logits_BV: Tensor, found: Retrieved, store: EntrySource, mixer: FixedMixer, trust_B: Tensor | None
+    logits_BV: Tensor,
+    found: Retrieved,
+    store: EntrySource,
+    mixer: FixedMixer,
+    trust_B: Tensor | None,
+    near: NearEnds | None = None,
+    ends: Sequence[int] = (),
 ) -> Scores | None:
     """Equations 2 and 3; the logits change in place. `trust_B` is how much of their share neighbours get.
 
-    None where no kernel can do it.
+    `near` says who may speak for the tokens that end a sentence. None where no kernel can do it.
     """
+    if near is None:
+        ends = ()
+    if len(ends) > 1:
+        return None
+    rule = EndRule(ends[0], near.search, near.cache, near.likely) if near and ends else NO_RULE
     gathered, rows = store.gathered, store.rows
     if gathered is not None and gathered.token_N.device == logits_BV.device:
-        return mix_gathered(logits_BV, found, gathered, mixer, trust_B)
+        return mix_gathered(logits_BV, found, gathered, mixer, trust_B, rule)
     if rows is not None and not rows.weighted and native.serves(logits_BV):
-        mixing = Mixing(
-            mixer.weight, mixer.temperature, mixer.cache_weight, mixer.cache_temperature, int(Origin.SEARCH)
-        )
         retrieved = found.entry_BK, found.distance_BK, found.asked_B
         with timed("mix"):
-            return Scores(logits_BV, native.mix_neighbours(mixing, logits_BV, *retrieved, rows.token_N, trust_B))
+            return Scores(
+                logits_BV, native.mix_neighbours(_mixing(mixer, rule), logits_BV, *retrieved, rows.token_N, trust_B)
+            )
     return None
 
 
+@lru_cache(maxsize=64)
+def _mixing(mixer: FixedMixer, rule: EndRule) -> Mixing:
+    """Both as a kernel on a CPU reads them."""
+    weights = mixer.weight, mixer.temperature, mixer.cache_weight, mixer.cache_temperature
+    return Mixing(*weights, int(Origin.SEARCH), *rule)
+
+
 def mix_gathered(
-    logits_BV: Tensor, found: Retrieved, gathered: GatheredEntries, mixer: FixedMixer, trust_B: Tensor | None
+    logits_BV: Tensor,
+    found: Retrieved,
+    gathered: GatheredEntries,
+    mixer: FixedMixer,
+    trust_B: Tensor | None,
+    rule: EndRule = NO_RULE,
 ) -> Scores:
     """The same on a GPU."""
     from nearmt.retrieval.kernels import mix
@@ -52,7 +91,7 @@ def mix_gathered(
             logits_BV, logits_BV.stride(0), found.entry_BK.contiguous(), found.distance_BK.contiguous(), found.asked_B,
             gathered.token_N, gathered.token_N if weight_N is None else weight_N,
             offset_B if trust_B is None else trust_B, offset_B, k, vocabulary,
-            mixer.weight, mixer.temperature, mixer.cache_weight, mixer.cache_temperature,
+            mixer.weight, mixer.temperature, mixer.cache_weight, mixer.cache_temperature, *rule,
             SEARCH=int(Origin.SEARCH), WEIGHTED=weight_N is not None, GUARDED=trust_B is not None,
             PLACES=power_of_two(k), BLOCK=_BLOCK, num_warps=_WARPS,
         )  # fmt: skip

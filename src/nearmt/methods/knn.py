@@ -13,10 +13,13 @@ from nearmt.methods.adaptive import AdaptiveMixer, load_adaptive
 from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.recording import Pool, Recorder
+from nearmt.retrieval.ends import NEAR_SHARE, NearEnds
 from nearmt.retrieval.retriever import EveryStep, Retriever
 from nearmt.retrieval.source import EntrySource
 from nearmt.store.calibrate import TEMPERATURE_SHARE
 
+#: Neighbours that may end a sentence.
+ENDS = ("near", "all")
 #: Lambda for a store whose likely weight is unknown.
 WEIGHT = 0.6
 #: Single tokens are most likely under a smaller weight than the one that gives the best translations:
@@ -37,6 +40,9 @@ class KnnConfig(Config):
     )
 
     guard: bool = option(True, "trust the neighbours less in sentences that have little in common with the memory")
+    ends: str | None = option(
+        None, "neighbours that may end a sentence: near ones or all (default: near; with a network: all)", choices=ENDS
+    )
     adaptive: str | None = option(
         None, "network that weighs the neighbours in place of lambda and T (`nearmt train-adaptive` makes one)"
     )
@@ -58,14 +64,15 @@ AnyKnnConfig = TypeVar("AnyKnnConfig", bound=KnnConfig)
 def resolve(config: AnyKnnConfig, store: EntrySource) -> AnyKnnConfig:
     """The settings with lambda and T filled in from what the store knows of itself; a network needs neither."""
     if config.adaptive is not None:
-        return replace(config, weight=None, temperature=None)
+        # It has learnt what neighbours are worth, also where sentences end.
+        return replace(config, weight=None, temperature=None, ends=config.ends or "all")
     weight, temperature = config.weight, config.temperature
     if weight is None:
         likely = store.likely_weight
         weight = WEIGHT if likely is None else round(WEIGHT_AT_LEAST + (1 - WEIGHT_AT_LEAST) * likely, 2)
     if temperature is None:
         temperature = TEMPERATURE_SHARE * store.search_scale
-    return replace(config, weight=weight, temperature=temperature)
+    return replace(config, weight=weight, temperature=temperature, ends=config.ends or "near")
 
 
 def search_mixer(config: KnnConfig) -> Mixer:
@@ -74,6 +81,12 @@ def search_mixer(config: KnnConfig) -> Mixer:
         return load_adaptive(Path(config.adaptive), config.k, None, boost=config.adaptive_boost)
     assert config.weight is not None and config.temperature is not None
     return FixedMixer(config.weight, config.temperature, config.weight, config.temperature)
+
+
+def near_ends(config: KnnConfig, store: EntrySource) -> NearEnds | None:
+    """Who may end a sentence, for methods whose neighbours all come from searches."""
+    within = NEAR_SHARE**2 * store.search_scale
+    return NearEnds(within, within) if config.ends == "near" else None
 
 
 def settings_signature(config: KnnConfig, mixer: Mixer) -> str:
@@ -90,7 +103,7 @@ class KnnMethod(RetrievingMethod):
 
     def __init__(self, store: EntrySource, config: KnnConfig | None = None) -> None:
         self.config = resolve(config or KnnConfig(), store)
-        super().__init__(store, search_mixer(self.config), self.config.guard)
+        super().__init__(store, search_mixer(self.config), self.config.guard, near_ends(self.config, store))
         #: What requests on a GPU leave to those that follow.
         self._recorders = Pool[Recorder]()
 

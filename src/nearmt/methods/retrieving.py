@@ -13,6 +13,7 @@ from nearmt.contracts import Evidence, Scores, Step
 from nearmt.methods.fused import mix_found
 from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.retrieval.distribution import mix
+from nearmt.retrieval.ends import NearEnds
 from nearmt.retrieval.retriever import Retriever
 from nearmt.retrieval.source import EntrySource
 
@@ -24,12 +25,19 @@ class RetrievingState:
     """One request: step in, scores out; keeps the evidence of every step if asked to."""
 
     def __init__(
-        self, store: EntrySource, retriever: Retriever, mixer: Mixer, trust: Trust | None, trace: bool
+        self,
+        store: EntrySource,
+        retriever: Retriever,
+        mixer: Mixer,
+        trust: Trust | None,
+        trace: bool,
+        near: NearEnds | None = None,
     ) -> None:
         #: Names the entries of the evidence.
         self.store = store
         self._retriever, self._mixer = retriever, mixer
         self._trust = trust
+        self._near = near
         self._trusted: dict[int, float] = {}
         self._latest: tuple[list[int], Tensor | None] | None = None
         self.evidence: list[Evidence] | None = [] if trace else None
@@ -45,13 +53,15 @@ class RetrievingState:
         found = self._retriever.retrieve(self.store.query(step.hidden_BH), step.times, step.sources)
         # Kernels keep no evidence.
         if self.evidence is None and isinstance(self._mixer, FixedMixer):
-            mixed = mix_found(step.logits_BV, found, self.store, self._mixer, trust_B)
+            mixed = mix_found(step.logits_BV, found, self.store, self._mixer, trust_B, self._near, step.ends)
             if mixed is not None:
                 return mixed
         scores = Scores.of(step.logits_BV)
         evidence = self._mixer.evidence(found, self.store, scores)
         if trust_B is not None:
             evidence.share_B *= trust_B
+        if self._near is not None and step.ends:
+            self._near.leave(evidence, found, scores, step.ends)
         if self.evidence is not None:
             # What was retrieved may lie where the next step writes.
             self.evidence.append(replace(evidence, entry_BK=evidence.entry_BK.clone()))
@@ -89,8 +99,8 @@ class RetrievingMethod:
     shares_batch = False
     by_sentence = True
 
-    def __init__(self, store: EntrySource, mixer: Mixer, guard: bool) -> None:
-        self.store, self.mixer, self.guard = store, mixer, guard
+    def __init__(self, store: EntrySource, mixer: Mixer, guard: bool, near: NearEnds | None) -> None:
+        self.store, self.mixer, self.guard, self.near = store, mixer, guard, near
 
     def retriever(
         self,
@@ -116,7 +126,8 @@ class RetrievingMethod:
         def trust(sentences: list[int]) -> list[float]:
             return store.trust_each([sources[sentence] for sentence in sentences], self.mixer.trusted)
 
-        return RetrievingState(store, retriever, self.mixer, trust if self.guard and sources else None, trace)
+        guard = trust if self.guard and sources else None
+        return RetrievingState(store, retriever, self.mixer, guard, trace, self.near)
 
     def signature(self) -> str:
         return f"method:{self.name}|datastore:{self.store.identity}|{self.settings()}"

@@ -91,7 +91,8 @@ class Mixing(Structure):
 
     _fields_ = (
         *((name, c_double) for name in ("weight", "temperature", "cache_weight", "cache_temperature")),
-        ("search", c_int64),
+        *((name, c_int64) for name in ("search", "end")),
+        *((name, c_double) for name in ("near", "cache_near", "likely")),
     )
 
 

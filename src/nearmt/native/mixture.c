@@ -65,6 +65,9 @@ EXPORTED void mix(float *logits, int64_t stride, int64_t rows, int64_t vocabular
 typedef struct {
     double weight, temperature, cache_weight, cache_temperature;
     int64_t search; /* what says that a row has searched */
+    int64_t end;    /* the token that ends a sentence, of which only near neighbours speak; -1 if all do */
+    double near, cache_near; /* how far these may be */
+    double likely;           /* all speak where the model gives the end this probability */
 } Mixing;
 
 /* Shares of p_kNN, equation 2: exp(-d / T), which add up to 1; 0 for those that are not there. Returns whether any is. */
@@ -82,6 +85,25 @@ LOCAL int weigh(const float *distance, long k, float temperature, float *weight)
     return 1;
 }
 
+/* Neighbours that would end the sentence and are farther than `near` leave their shares to the model. Returns how much of
+   lambda the others keep. */
+LOCAL float leave_end(const int64_t *token, const float *distance, long k, int64_t end, float near, float *weight)
+{
+    float kept = 0.0f, left = 0.0f;
+    for (long i = 0; i < k; i++) {
+        if (token[i] == end && distance[i] > near) {
+            left += weight[i];
+            weight[i] = 0.0f;
+        }
+        kept += weight[i];
+    }
+    if (left == 0.0f)
+        return 1.0f;
+    for (long i = 0; i < k && kept > 0.0f; i++)
+        weight[i] /= kept;
+    return kept < 1.0f ? kept : 1.0f; /* sums are rounded */
+}
+
 /* Equations 2 and 3 for neighbours as they were retrieved: entries [B, K] (-1: none), distances, and where each row asked.
    `trust` is how much of their share the neighbours of each row get; NULL for all of it. `room` holds K of each 8 + 4 bytes. */
 EXPORTED void mix_neighbours(const Mixing *mixing, float *logits, int64_t stride, int64_t rows, int64_t vocabulary,
@@ -90,7 +112,9 @@ EXPORTED void mix_neighbours(const Mixing *mixing, float *logits, int64_t stride
 {
     int64_t *token = (int64_t *)room;
     float *weight = (float *)(token + k);
+    log_of_sum(logits, stride, rows, vocabulary, offset);
     for (long row = 0; row < rows; row++, entry += k, distance += k) {
+        offset[row] = -offset[row];
         const int searched = asked[row] == mixing->search;
         const float temperature = (float)(searched ? mixing->temperature : mixing->cache_temperature);
         float share = (float)(searched ? mixing->weight : mixing->cache_weight);
@@ -100,6 +124,9 @@ EXPORTED void mix_neighbours(const Mixing *mixing, float *logits, int64_t stride
             continue;
         for (long i = 0; i < k; i++)
             token[i] = entry[i] >= 0 ? token_of[entry[i]] : 0;
+        const float near = (float)(searched ? mixing->near : mixing->cache_near);
+        if (mixing->end >= 0 && expf(logits[row * stride + mixing->end] + offset[row]) < (float)mixing->likely)
+            share *= leave_end(token, distance, k, mixing->end, near, weight);
         mix(logits + row * stride, stride, 1, vocabulary, token, weight, k, &share, offset + row);
     }
 }

@@ -47,7 +47,7 @@ def mix_neighbours(
     """Equations 2 and 3 for neighbours as they were retrieved: the logits change in place; what is to be added to each
     row is returned."""
     library = loaded()
-    k, offset_B = entry_BK.shape[1], -log_of_sum(logits_BV)
+    k, offset_B = entry_BK.shape[1], torch.empty(len(logits_BV))
     room = torch.empty(12 * k, dtype=torch.uint8)
     entry_BK, distance_BK, asked_B = entry_BK.contiguous(), distance_BK.contiguous(), asked_B.contiguous()
     library.mix_neighbours(

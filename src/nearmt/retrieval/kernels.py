@@ -160,8 +160,12 @@ def log_of_sum(logits, vocabulary: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def p_knn(number, far, token, temperature, weight_of, WEIGHTED: tl.constexpr):
-    """Equation 2, n_j exp(-d_j / T) / sum_i n_i exp(-d_i / T), of each neighbour's token; zeros if there is none."""
+def p_knn(number, far, token, end, near, temperature, weight_of, WEIGHTED: tl.constexpr):
+    """Equation 2, n_j exp(-d_j / T) / sum_i n_i exp(-d_i / T), of each neighbour's token; zeros if there is none.
+
+    Those that would end the sentence and are not near leave their shares to the model; also returned is what the
+    others keep.
+    """
     there = number >= 0
     score = tl.where(there, -far / temperature, float("-inf"))
     if WEIGHTED:
@@ -170,8 +174,12 @@ def p_knn(number, far, token, temperature, weight_of, WEIGHTED: tl.constexpr):
     best = tl.max(score, axis=0)
     weight = tl.where(there, tl.exp(score - tl.where(best > float("-inf"), best, 0.0)), 0.0)
     weight = weight / tl.maximum(tl.sum(weight, axis=0), 1e-30)
+    leaving = (token == end) & (far > near)
+    left = tl.sum(tl.where(leaving, weight, 0.0), axis=0)
+    weight = tl.where(leaving, 0.0, weight)
+    kept = tl.where(left > 0.0, tl.minimum(tl.sum(weight, axis=0), 1.0), 1.0)  # sums are rounded
     # Neighbours with the same token add up.
-    return tl.sum(tl.where(token[:, None] == token[None, :], weight[None, :], 0.0), axis=1)
+    return tl.sum(tl.where(token[:, None] == token[None, :], weight[None, :], 0.0), axis=1), kept
 
 
 @triton.jit
@@ -191,6 +199,10 @@ def mix(
     search_temperature,
     cache_share,
     cache_temperature,
+    end,
+    search_near,
+    cache_near,
+    likely,
     SEARCH: tl.constexpr,
     WEIGHTED: tl.constexpr,
     GUARDED: tl.constexpr,
@@ -209,12 +221,17 @@ def mix(
     if GUARDED:
         share *= tl.load(trust + row)
     token = tl.load(token_of + number, mask=there, other=-1).to(tl.int64)
-    probability = p_knn(number, far, token, temperature, weight_of, WEIGHTED)
+    total = log_of_sum(logits + row * stride, vocabulary, BLOCK)
+    # Where the model thinks an end likely, whoever speaks for it is near enough.
+    said_end = tl.load(logits + row * stride + end, mask=end >= 0, other=float("-inf"))
+    near = tl.where(searched, search_near, cache_near)
+    near = tl.where(tl.exp(said_end - total) < likely, near, float("inf"))
+    probability, kept = p_knn(number, far, token, end, near, temperature, weight_of, WEIGHTED)
     share = tl.where(tl.max(probability, axis=0) > 0.0, share, 0.0)
     spoken = there & (share * probability > 0.0)
     said = tl.load(logits + row * stride + token, mask=spoken, other=0.0)
-    base = tl.log(1.0 - share) - log_of_sum(logits + row * stride, vocabulary, BLOCK)
-    if share == 1.0:
+    base = tl.log(1.0 - share * kept) - total
+    if share * kept == 1.0:
         # Nothing is left to the model: log 0, which no offset can say.
         base = share * 0.0
         said = tl.where(spoken, float("-inf"), said)
