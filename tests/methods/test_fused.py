@@ -37,8 +37,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton.*")
 VOCABULARY, ENTRIES, ROWS, K = 40, 30, 6, 5
 MIXER = FixedMixer(weight=0.6, temperature=4.0, cache_weight=0.3, cache_temperature=0.7)
 WHOLE = FixedMixer(weight=1.0, temperature=4.0, cache_weight=1.0, cache_temperature=0.7)
-#: Who may end a sentence whatever the model thinks, among neighbours at distances between 0 and 9: some, none, all; only
-#: some that were searched for or only some that were recalled; and a token of which nobody speaks.
+#: Who may end a sentence whatever the model thinks, among neighbours at distances between 0 and 9: some, none, all;
+#: only some that were searched for or only some that were recalled; and a token of which nobody speaks.
 ANYHOW = 2.0
 RULES = {
     "some": EndRule(0, 3.0, 5.0, ANYHOW),
