@@ -10,6 +10,7 @@ from torch import Tensor
 
 from nearmt.index.distances import first_of, squared_l2
 from nearmt.native import nearest
+from nearmt.native.library import address, loaded
 from nearmt.native.nearest import HeldRows, KeyRows
 from tests.kernels import needs_kernels
 
@@ -393,6 +394,15 @@ def chunks_by_hand(entries: list[int], chunk: int, ends: list[int], known: set[i
     return found
 
 
+def mark_chunks(table_T: Tensor, entry_X: Tensor, chunk: int, end_P: Tensor, fresh_M: Tensor) -> int:
+    """What is new of the chunks that begin with these entries: `fresh_M` takes it. A part of `keep_chunks`."""
+    count: int = loaded().mark_chunks(
+        address(table_T), len(table_T), address(entry_X), len(entry_X), chunk, address(end_P), len(end_P),
+        address(fresh_M),
+    )  # fmt: skip
+    return count
+
+
 @settings(max_examples=150)
 @given(
     lengths=st.lists(st.integers(0, 7), min_size=1, max_size=20).filter(any), chunk=st.integers(1, 9),
@@ -411,7 +421,7 @@ def test_chunks_are_marked_as_far_as_pairs_go(lengths: list[int], chunk: int, fi
         expected = chunks_by_hand(entries, chunk, ends, known)
         fresh_M = torch.full((chunk * len(entries),), -7)
         entry_X = torch.tensor(entries, dtype=torch.long)
-        assert nearest.mark_chunks(table_T, entry_X, chunk, end_P, fresh_M) == len(expected)
+        assert mark_chunks(table_T, entry_X, chunk, end_P, fresh_M) == len(expected)
         assert fresh_M.tolist() == expected + [-7] * (len(fresh_M) - len(expected))
     assert sorted(number - 1 for number in table_T.tolist() if number) == sorted(known)
 
@@ -419,7 +429,7 @@ def test_chunks_are_marked_as_far_as_pairs_go(lengths: list[int], chunk: int, fi
 def test_chunks_and_entries_are_marked_in_one_table() -> None:
     table_T, fresh_M = torch.zeros(64, dtype=torch.int32), torch.full((9,), -7)
     nearest.mark(table_T, torch.tensor([3, 5]))
-    assert nearest.mark_chunks(table_T, torch.tensor([2, -1, 4, 9]), 3, torch.tensor([4, 4, 8, 10]), fresh_M) == 4
+    assert mark_chunks(table_T, torch.tensor([2, -1, 4, 9]), 3, torch.tensor([4, 4, 8, 10]), fresh_M) == 4
     assert fresh_M.tolist() == [2, 4, 6, 9, -7, -7, -7, -7, -7]
     assert nearest.mark(table_T, torch.arange(11)).tolist() == [0, 1, 7, 8, 10]
 
@@ -430,6 +440,6 @@ def test_chunks_of_a_table_that_is_half_full(length: int) -> None:
     count = 2000
     end_P = torch.arange(length, count + length, length).clamp(max=count)
     table_T, fresh_M = torch.zeros(4096, dtype=torch.int32), torch.empty(count, dtype=torch.long)
-    assert nearest.mark_chunks(table_T, torch.arange(count).flip(0), 5, end_P, fresh_M) == count
+    assert mark_chunks(table_T, torch.arange(count).flip(0), 5, end_P, fresh_M) == count
     assert torch.equal(fresh_M, torch.arange(count).flip(0))
-    assert not nearest.mark_chunks(table_T, torch.arange(count), length, end_P, fresh_M)
+    assert not mark_chunks(table_T, torch.arange(count), length, end_P, fresh_M)

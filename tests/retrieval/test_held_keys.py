@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -9,6 +11,7 @@ from torch import Tensor
 from nearmt.native import kernels
 from nearmt.native.nearest import EntryRows, KeyRows
 from nearmt.retrieval.held_keys import HeldKeys, KernelHeldKeys, held_keys
+from nearmt.retrieval.marks import Marks
 
 CPU = torch.device("cpu")
 WIDTH = 900
@@ -219,6 +222,34 @@ def test_entries_are_put_as_their_keys_are(columns: int, stored: int) -> None:
         assert torch.equal(one._key_UMN[holder, blocks], other._key_UMN[holder, blocks])
     query_GRN = made(4, columns, 9).view(2, 2, -1)[:, :, : one.columns]
     assert torch.equal(one.nominate([0, 1], query_GRN, 33, 9), other.nominate([0, 1], query_GRN, 33, 9))
+
+
+@with_kernels
+@pytest.mark.parametrize("columns", [33, 64])
+def test_chunks_are_kept_as_their_new_entries_are_put(columns: int) -> None:
+    """Several holders at once, bit by bit: keys larger than a holder's numbers, nothing but zeros, nothing new."""
+    key_ND = made(90, 64, 0).half()
+    key_ND[:10], key_ND[70:] = 0, key_ND[70:] * 3
+    rows = replace(rows_of(key_ND, [40, 50]), end_P=torch.tensor([8, 40, 41, 90]))
+    one, other = KernelHeldKeys(3, columns), KernelHeldKeys(3, columns)
+    marks, expected = Marks(3), Marks(3)
+    for cache in (one, other):
+        cache.grow(96)
+    held_UM, put_UM = torch.full((3, one.room), -1), torch.full((3, one.room), -1)
+    counts = [0, 0, 0]
+    for holders, entries in (([2, 0], [[5, 1], [30, -1]]), ([0, 1, 2], [[38, 75], [0, -1], [5, 6]]), ([1], [[40, 88]])):
+        starts = [counts[holder] for holder in holders]
+        fresh = one.keep_chunks(holders, starts, rows, torch.tensor(entries), 6, held_UM, marks.tables())
+        for holder, start, count, begins in zip(holders, starts, fresh, entries, strict=True):
+            ends = [min(begin + 6, *(end for end in rows.end_P.tolist() if end > begin)) for begin in begins]
+            spans = [range(begin, end) for begin, end in zip(begins, ends, strict=True) if begin >= 0]
+            entry_X = expected.fresh(holder, torch.tensor([entry for span in spans for entry in span]))
+            other.put_entries(holder, start, rows, entry_X)
+            put_UM[holder, start : start + count] = entry_X
+            counts[holder] += count
+    assert torch.equal(held_UM, put_UM) and counts[2] == 7 and min(counts) > 0
+    assert one._unit == other._unit and one._end == other._end == counts
+    assert torch.equal(one._norm_UM, other._norm_UM) and torch.equal(one._key_UMN, other._key_UMN)
 
 
 @with_kernels

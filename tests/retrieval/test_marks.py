@@ -82,16 +82,6 @@ def test_tables_grow_and_keep_what_they_have(most: int) -> None:
         assert fresh(marks, holder, more) == more
 
 
-def test_chunks_are_fresh_as_their_entries_are() -> None:
-    marks, end_P, fresh_M = Marks(2), torch.tensor([3, 4, 9]), torch.full((20,), -1)
-    assert fresh(marks, 0, [1, 5]) == [1, 5]
-    assert marks.fresh_chunks(0, torch.tensor([0, -1, 3, 4, 3]), 3, end_P, fresh_M) == 5
-    assert fresh_M[:6].tolist() == [0, 2, 3, 4, 6, -1]
-    assert marks.fresh_chunks(0, torch.tensor([4, 7]), 9, end_P, fresh_M[5:]) == 2
-    assert fresh_M[:8].tolist() == [0, 2, 3, 4, 6, 7, 8, -1]
-    assert fresh(marks, 0, list(range(10))) == [9] and fresh(marks, 1, [0, 9]) == [0, 9]
-
-
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("fresh"), st.integers(0, 9), st.lists(st.integers(-1, 30), max_size=12)),

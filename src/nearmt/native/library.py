@@ -86,6 +86,20 @@ class Cells(Structure):
     )
 
 
+class Held(Structure):
+    """`Held` of nearest.c."""
+
+    _fields_ = (
+        ("table", c_void_p),
+        ("places", c_int64),
+        ("entry", c_void_p),
+        ("key", c_void_p),
+        ("half", c_void_p),
+        ("room", c_int64),
+        ("columns", c_int64),
+    )
+
+
 class Mixing(Structure):
     """`Mixing` of mixture.c."""
 
@@ -108,6 +122,7 @@ _FUNCTIONS = {
     "largest_of": (c_float, (POINTER(Keys), _I, _P, _I)),
     "mark": (_I, (_P, _I, _P, _I, _P)),
     "mark_chunks": (_I, (_P, _I, _P, _I, _I, _P, _I, _P)),
+    "keep_chunks": (None, (POINTER(Keys), POINTER(Held), _I, _P, _P, _P, _I, _P, *[_I] * 2, _P, _I, _P, _P)),
     "nearest": (None, (POINTER(Keys), _P, _I, _I, _I, _P, _I, _I, _P, _P)),
     "recall": (None, (POINTER(Keys), _P, _P, _P, *[_I] * 2, *[_P] * 4, *[_I] * 2, _P, *[_I] * 4, *[_P] * 3)),
     "measure_cells": (None, (POINTER(Cells),)),

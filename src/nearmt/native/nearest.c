@@ -221,6 +221,37 @@ EXPORTED int64_t mark_chunks(int32_t *table, int64_t size, const int64_t *entry,
     return found;
 }
 
+/* What all holders of a cache have: tables of hashes [U, places], entries [U, room], their keys as whole numbers
+   [U, room / 16, N / 4, 16, 4] and halves of the squared lengths of these [U, room]. */
+typedef struct {
+    int32_t *table;
+    int64_t places;
+    int64_t *entry;
+    uint8_t *key;
+    int32_t *half;
+    int64_t room, columns;
+} Held;
+
+/* The chunks that begin with these entries [S, X] (-1: none): what a sentence's holder does not have yet is put behind what
+   it has. Of each sentence: its holder, how many entries that has, what its numbers count; written is how many are new.
+   Where keys have larger numbers than a holder can tell (127 times what they count), the largest is written, and the new
+   entries are left without keys; else -1. */
+EXPORTED void keep_chunks(const Keys *keys, const Held *held, int64_t key_columns, const int64_t *holder,
+                          const int64_t *start, const double *unit, int64_t sentences, const int64_t *entry, int64_t count,
+                          int64_t chunk, const int64_t *end, int64_t pairs, int64_t *fresh, double *larger)
+{
+    for (long s = 0; s < sentences; s++) {
+        const long u = holder[s];
+        int64_t *mine = held->entry + u * held->room + start[s];
+        fresh[s] = mark_chunks(held->table + u * held->places, held->places, entry + s * count, count, chunk, end, pairs, mine);
+        const double largest = largest_of(keys, key_columns, mine, fresh[s]);
+        larger[s] = unit[s] == 0.0 || largest / 127.0 > unit[s] ? largest : -1.0;
+        if (larger[s] < 0.0)
+            hold_entries(held->key + u * held->room * held->columns, held->half + u * held->room, held->columns, start[s],
+                         keys, key_columns, mine, fresh[s], (float)unit[s]);
+    }
+}
+
 /* By differences: exact also where it is small. Infinite where it would be no number, which has no order. */
 INLINED float squared_distance(const float *query, const uint16_t *key, long columns)
 {

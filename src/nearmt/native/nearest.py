@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearmt.native.library import Keys, address, kernels, loaded
+from nearmt.native.library import Held, Keys, address, kernels, loaded
 
 
 class KeyRows:
@@ -106,6 +106,25 @@ class EntryRows:
     end_P: Tensor
     weighted: bool
 
+    def keep_chunks(
+        self, held: Held, holders: Sequence[int], starts: Sequence[int], units: Sequence[float], entry_SX: Tensor,
+        chunk: int, columns: int,
+    ) -> tuple[list[int], list[float]]:  # fmt: skip
+        """Put chunks that begin with these entries (-1: none) behind what the holders of some sentences have.
+
+        Each chunk goes as far as its pair. Returned is how many entries of each sentence are new and, where keys are
+        larger than a holder's numbers can tell, their largest number: these entries have no keys yet. Else -1.
+        """
+        number_3S = np.array([holders, starts, starts], dtype=np.int64)
+        real_2S = np.array([units, units])
+        (holder_S, start_S, fresh_S), (unit_S, larger_S) = number_3S, real_2S
+        loaded().keep_chunks(
+            byref(self.keys.layout), byref(held), columns, holder_S.ctypes.data, start_S.ctypes.data,
+            unit_S.ctypes.data, len(entry_SX), address(entry_SX), entry_SX.shape[1], chunk, address(self.end_P),
+            len(self.end_P), fresh_S.ctypes.data, larger_S.ctypes.data,
+        )  # fmt: skip
+        return fresh_S.tolist(), larger_S.tolist()
+
 
 def mark(table_T: Tensor, entry_X: Tensor) -> Tensor:
     """Those of some entries (-1: none) that a table of hashes does not have yet, in their order; now it has them.
@@ -116,18 +135,6 @@ def mark(table_T: Tensor, entry_X: Tensor) -> Tensor:
     fresh_X = torch.empty_like(entry_X)
     count = library.mark(address(table_T), len(table_T), address(entry_X), len(entry_X), address(fresh_X))
     return fresh_X[:count]
-
-
-def mark_chunks(table_T: Tensor, entry_X: Tensor, chunk: int, end_P: Tensor, fresh_M: Tensor) -> int:
-    """The same for the chunks that begin with these entries, each as far as its pair goes; `fresh_M` takes them.
-
-    Returns how many are new.
-    """
-    count: int = loaded().mark_chunks(
-        address(table_T), len(table_T), address(entry_X), len(entry_X), chunk, address(end_P), len(end_P),
-        address(fresh_M),
-    )  # fmt: skip
-    return count
 
 
 def hold(key_MN: Tensor, half_M: Tensor, start: int, key_XN: Tensor, unit: float) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from nearmt.native import kernels, nearest
+from nearmt.native.library import Held, address
 from nearmt.native.nearest import EntryRows, HeldRows
 from nearmt.retrieval.rows import chosen, on_device
 
@@ -159,10 +160,34 @@ class KernelHeldKeys(HeldKeys):
         key_XN = self._filled(key_XN)
         nearest.hold(self._key_UMN[holder], self._norm_UM[holder], start, key_XN, self._unit[holder])
 
-    def put_entries(self, holder: int, start: int, rows: EntryRows, entry_X: Tensor) -> None:
-        """What `put` does, for entries whose keys are read where they are."""
+    def keep_chunks(
+        self, holders: list[int], starts: list[int], rows: EntryRows, entry_SX: Tensor, chunk: int, entry_UM: Tensor,
+        table_UT: Tensor,
+    ) -> list[int]:  # fmt: skip
+        """Put chunks that begin with these entries (-1: none) behind what holders have, and their keys with them.
+
+        Returns how many entries are new. Tables tell what holders have already.
+        """
+        held = Held(
+            address(table_UT), table_UT.shape[1], address(entry_UM), address(self._key_UMN), address(self._norm_UM),
+            entry_UM.shape[1], self._key_UMN.shape[2],
+        )  # fmt: skip
+        units = [self._unit[holder] for holder in holders]
+        fresh, larger = rows.keep_chunks(held, holders, starts, units, entry_SX, chunk, self.columns)
+        for holder, start, count, largest in zip(holders, starts, fresh, larger, strict=True):
+            if largest < 0:
+                self._end[holder] = start + count
+            else:
+                self.put_entries(holder, start, rows, entry_UM[holder, start : start + count], largest)
+        return fresh
+
+    def put_entries(
+        self, holder: int, start: int, rows: EntryRows, entry_X: Tensor, largest: float | None = None
+    ) -> None:
+        """What `put` does, for entries whose keys are read where they are; `largest` is their largest number."""
         if len(entry_X):
-            self._coarsen(holder, max(1e-30, rows.keys.largest(entry_X, self.columns)) / _LEVELS)
+            largest = rows.keys.largest(entry_X, self.columns) if largest is None else largest
+            self._coarsen(holder, max(1e-30, largest) / _LEVELS)
             rows.keys.hold(
                 self._key_UMN[holder], self._norm_UM[holder], start, entry_X, self._unit[holder], self.columns
             )

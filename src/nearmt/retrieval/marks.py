@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from nearmt.native.nearest import mark, mark_chunks
+from nearmt.native.nearest import mark
 
 # Places of a table at first. At least half of them stay free.
 _PLACES = 1024
@@ -39,9 +39,9 @@ class Marks:
         """Those of some entries (-1: none) that a holder does not have yet, each once; now it has them."""
         return mark(self._table_UT[holder], entry_X)
 
-    def fresh_chunks(self, holder: int, entry_X: Tensor, chunk: int, end_P: Tensor, fresh_M: Tensor) -> int:
-        """The same for the chunks that begin with some entries: `fresh_M` takes them, and how many is returned."""
-        return mark_chunks(self._table_UT[holder], entry_X, chunk, end_P, fresh_M)
+    def tables(self) -> Tensor:
+        """As kernels read and write them."""
+        return self._table_UT
 
     def forget(self, holder: int, kept_M: Tensor) -> None:
         """A holder has nothing but these."""

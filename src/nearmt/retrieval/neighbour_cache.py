@@ -134,11 +134,12 @@ class NeighbourCache:
         most = max(self._count[holder] for holder in holders) + chunk * entry_SX.shape[1]
         self._marks.make_room(self._held_UM, most)
         self._grow(most)
-        for holder, entry_X in zip(holders, entry_SX, strict=True):
-            start, held_M = self._count[holder], self._held_UM[holder]
-            fresh = self._marks.fresh_chunks(holder, entry_X, chunk, self._rows.end_P, held_M[start:])
-            self._keys.put_entries(holder, start, self._rows, held_M[start : start + fresh])
-            self._count[holder] = start + fresh
+        starts = [self._count[holder] for holder in holders]
+        fresh = self._keys.keep_chunks(
+            holders, starts, self._rows, entry_SX, chunk, self._held_UM, self._marks.tables()
+        )
+        for holder, start, count in zip(holders, starts, fresh, strict=True):
+            self._count[holder] = start + count
 
     def reorder(self, row_B: Tensor) -> None:
         if self._config.scope == "hypothesis":
