@@ -134,7 +134,7 @@ def test_a_long_source_is_split_and_joined(tiny: TranslationModel) -> None:
 
 
 def test_provenance_adds_up(tiny: TranslationModel, tiny_store: Datastore) -> None:
-    translator = Translator(tiny, tiny_store, "chunk", search=SEARCH)
+    translator = Translator(tiny, tiny_store, "chunk", {"ends": "all"}, SEARCH)
     plain, explained = translator.translate("die pumpe prüfen"), translator.translate("die pumpe prüfen", explain=True)
     assert plain.provenance is None and explained.provenance is not None
     assert (plain.text, plain.searches) == (explained.text, explained.searches)

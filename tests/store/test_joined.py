@@ -25,7 +25,7 @@ from tests.store.helpers import all_keys, nearest_by_hand, some_queries
 from tests.tiny import tiny_marian_folder
 
 SEARCH = SearchConfig(beams=2, max_new_tokens=10)
-GIVEN = {"lambda": 0.6, "temperature": 20.0, "guard": False}
+GIVEN = {"lambda": 0.6, "temperature": 20.0, "guard": False, "ends": "all"}
 METHODS: list[tuple[str, dict[str, Any]]] = [
     ("knn", GIVEN),
     ("chunk", {**GIVEN, "cache-lambda": 0.5, "cache-temperature": 3.0, "search-beyond": 0.0}),
