@@ -51,9 +51,8 @@ class Postings:
 
     def spans(self, token_W: np.ndarray) -> np.ndarray:
         """Where the pairs with each of some subwords begin and end, [W, 2]; empty spans where there are none."""
-        place_W = np.searchsorted(self._token_U, token_W)
-        known_W = np.append(self._token_U, -1)[place_W] == token_W
-        return np.stack([self._bound_U[place_W], self._bound_U[place_W + known_W]], axis=1)
+        first_W, behind_W = (np.searchsorted(self._token_U, token_W, side) for side in ("left", "right"))
+        return np.stack([self._bound_U[first_W], self._bound_U[behind_W]], axis=1)
 
     @property
     def subwords(self) -> int:
