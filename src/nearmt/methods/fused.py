@@ -14,7 +14,7 @@ from nearmt.index.gathered import GatheredEntries, power_of_two
 from nearmt.methods.mixing import FixedMixer
 from nearmt.native import scores as native
 from nearmt.native.library import Mixing
-from nearmt.retrieval.ends import LIKELY, NearEnds
+from nearmt.retrieval.ends import NearEnds
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.source import EntrySource
 from nearmt.timing import timed
@@ -26,11 +26,11 @@ class EndRule(NamedTuple):
     token: int
     search: float
     cache: float
-    likely: float = LIKELY
+    likely: float
 
 
 #: All neighbours speak for all tokens.
-NO_RULE = EndRule(-1, 0.0, 0.0)
+NO_RULE = EndRule(-1, 0.0, 0.0, 0.0)
 # Logits that are read at a time, and by how many warps.
 _BLOCK, _WARPS = 4096, 16
 
@@ -48,11 +48,9 @@ def mix_found(
 
     `near` says who may speak for the tokens that end a sentence. None where no kernel can do it.
     """
-    if near is None:
-        ends = ()
-    if len(ends) > 1:
+    if near is not None and len(ends) > 1:
         return None
-    rule = EndRule(ends[0], near.search, near.cache, near.likely) if near and ends else NO_RULE
+    rule = NO_RULE if near is None or not ends else EndRule(ends[0], near.search, near.cache, near.likely)
     gathered, rows = store.gathered, store.rows
     if gathered is not None and gathered.token_N.device == logits_BV.device:
         return mix_gathered(logits_BV, found, gathered, mixer, trust_B, rule)
