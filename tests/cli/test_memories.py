@@ -18,7 +18,10 @@ from nearmt.store import Datastore
 from tests.cli.conftest import Nearmt
 from tests.conftest import make_pairs
 
-GIVEN = ("--method", "knn", "--lambda", 0.6, "--temperature", 20, "--no-guard", "--max-new-tokens", 8, "--beams", 2)
+GIVEN = (
+    *("--method", "knn", "--lambda", 0.6, "--temperature", 20, "--ends", "all"),
+    *("--no-guard", "--max-new-tokens", 8, "--beams", 2),
+)
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from tests.store.helpers import all_keys, some_queries
 __all__ = ["nearmt"]  # a fixture
 
 SEARCH = SearchConfig(beams=2, max_new_tokens=10)
-GIVEN = {"lambda": 0.6, "temperature": 20.0, "guard": False}
+GIVEN = {"lambda": 0.6, "temperature": 20.0, "guard": False, "ends": "all"}
 CHUNK = {**GIVEN, "cache-lambda": 0.5, "cache-temperature": 3.0}
 TEXTS = ["die pumpe prüfen", "das ventil nicht öffnen", "motor und welle reinigen"]
 
