@@ -107,6 +107,10 @@ class MethodState(Protocol):
     def scores(self, step: Step) -> Scores:
         """log p(y_t | y_<t, x) of every row."""
 
+    def lags(self, sources: list[int]) -> list[float]:
+        """Of sentences that begin: how much worse than the best that ended, as a share, hypotheses are still waited
+        for; infinite where `generate()` would wait, too."""
+
     def reorder(self, row_B: Tensor) -> None:
         """Row i continues as what was row `row_B[i]`."""
 

@@ -13,7 +13,7 @@ from nearmt.errors import ConfigError
 from nearmt.methods import PRESETS, ChunkConfig, ChunkMethod, KnnConfig, chunk, knn, make_method
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.models import ModelConfig, Seq2SeqModel, TranslationModel, load_model
-from nearmt.retrieval.ends import NearEnds
+from nearmt.retrieval.ends import LIKELY, NearEnds
 from nearmt.retrieval.source import EntrySource
 from nearmt.store import Datastore
 from nearmt.translator import Translator
@@ -97,14 +97,16 @@ def test_who_may_not_speak_is_no_witness(
     for module in (knn, chunk):
         monkeypatch.setattr(module, "NEAR_SHARE", 0.0)
     (end,) = tiny.codec.pieces(tiny.seq2seq.eos_ids)
-    spoken = dict[str, set[str]]()
+    unlikely = dict[str, set[str]]()
     for ends in knn.ENDS:
         found = translate(tiny, tiny_store, name, explain=True, ends=ends)
         tokens = [token for translation in found for token in translation.provenance or ()]
         assert any(token.witnesses for token in tokens if token.token != end)
-        spoken[ends] = {token.origin for token in tokens if token.token == end}
+        # Ends that the model thinks likely are anybody's.
+        is_unlikely = [token.token == end and token.model_probability < LIKELY for token in tokens]
+        unlikely[ends] = {token.origin for token, counts in zip(tokens, is_unlikely, strict=True) if counts}
         assert all(bool(token.witnesses) == (token.origin != "model") for token in tokens)
-    assert spoken["near"] == {"model"} and spoken["all"] - {"model"}
+    assert unlikely["near"] == {"model"} and unlikely["all"] - {"model"}
 
 
 # What the option is where it is not given.

@@ -43,6 +43,10 @@ class MemoryStore:
     def snapshot(self) -> Self:
         return self
 
+    @property
+    def pair_count(self) -> int:
+        return len(self.ends)
+
     def scale(self, columns: int) -> float:
         return float(self.search_scale**0.5)
 

@@ -77,6 +77,9 @@ class Dictated:
             said_BV[row, self._targets[source][step.times[row] - 1]] = 0.0
         return Scores(said_BV, torch.zeros(len(said_BV)))
 
+    def lags(self, sources: list[int]) -> list[float]:
+        return self._state.lags(sources)
+
     def reorder(self, row_B: Tensor) -> None:
         self._state.reorder(row_B)
 

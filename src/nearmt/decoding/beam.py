@@ -118,6 +118,8 @@ class _Search:
     def _begin(self, most: int) -> SearchState:
         """The next sentences after their first step, which fans out into beams: each is encoded and projected once."""
         sentences, self.left = self.left[:most], self.left[most:]
+        for sentence, lag in zip(sentences, self.method.lags(sentences), strict=True):
+            self.beams[sentence].lag = lag
         count, prompt = len(sentences), self.model.prompt
         state = SearchState(
             decoder=self.model.encode([self.sources[sentence] for sentence in sentences]),

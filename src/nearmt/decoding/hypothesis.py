@@ -38,12 +38,17 @@ class Hypothesis:
 
 @dataclass
 class SentenceBeam:
-    """Decides like `generate(early_stopping=False)`: stop when no running hypothesis can do better."""
+    """Decides like `generate(early_stopping=False)`: stop when no running hypothesis can do better.
+
+    With `lag` it stops also when all that run score this share worse than the best that ended: even if all their
+    tokens to come were certain, they would have to grow by this share to be as good.
+    """
 
     size: int
     length_penalty: float
     limit: int  # most tokens, the forced first one included
     eos_ids: list[int]
+    lag: float = math.inf
     finished: list[Hypothesis] = field(default_factory=list)
     steps: int = 0
 
@@ -77,10 +82,14 @@ class SentenceBeam:
     @property
     def bar(self) -> float:
         """What a running hypothesis must score for the search to go on."""
-        if len(self.finished) < self.size:
+        if not self.finished:
             return -math.inf
-        # With one beam this is greedy search: the first end of sentence is the end.
-        return math.inf if self.size == 1 else self.finished[-1].score
+        if self.size == 1:  # greedy search: the first end of sentence is the end
+            return math.inf
+        best, worst = self.finished[0].score, self.finished[-1].score
+        # Scores are logarithms: what is worse is farther below 0.
+        far_behind = -math.inf if math.isinf(self.lag) else (1 + self.lag) * best
+        return max(far_behind, worst if len(self.finished) == self.size else -math.inf)
 
     @property
     def best(self) -> Hypothesis:

@@ -14,7 +14,7 @@ from nearmt.methods import PRESETS
 BASE = Row("base", "Base MT")
 FINE_TUNED = Row("fine-tuned", "Fine-tuned", fine_tuned=True)
 #: The systems of others as they are: what nearmt adds is off.
-AS_PUBLISHED = {"guard": False, "ends": "all"}
+AS_PUBLISHED = {"guard": False, "ends": "all", "give-up": False}
 KNN = Row("knn", "kNN-MT", "knn", AS_PUBLISHED)
 EFFICIENT = Row("efficient", "Efficient kNN-MT", "efficient", AS_PUBLISHED, pruned=True)
 CHUNK = Row("chunk", "Chunk-based kNN-MT (nearmt)", "chunk")

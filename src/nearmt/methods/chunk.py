@@ -10,7 +10,7 @@ from typing import Any
 from nearmt.config import option
 from nearmt.errors import ConfigError
 from nearmt.methods.adaptive import load_adaptive
-from nearmt.methods.knn import KnnConfig, near_ends, resolve, settings_signature
+from nearmt.methods.knn import KnnConfig, lag_of, near_ends, resolve, settings_signature
 from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.recording import Pool
@@ -46,10 +46,11 @@ _PAPER_CACHE: dict[str, Any] = {
     "cache-columns": 64,
     "guard": False,
     "ends": "all",
+    "give-up": False,
 }
 #: The strategies of section 3.2 as settings.
 PRESETS: dict[str, dict[str, Any]] = {
-    "in-order": {"recall": "in-order", "seeds": 0, "guard": False, "ends": "all"},
+    "in-order": {"recall": "in-order", "seeds": 0, "guard": False, "ends": "all", "give-up": False},
     "single-chunk": {"scope": "hypothesis", "retention": "last", **_PAPER_CACHE},
     "beam-batch": {"scope": "batch", "retention": "last", **_PAPER_CACHE},
     "sentence": {"scope": "batch", "retention": "all", **_PAPER_CACHE},
@@ -139,7 +140,8 @@ class ChunkMethod(RetrievingMethod):
 
     def __init__(self, store: EntrySource, config: ChunkConfig | None = None) -> None:
         self.config = resolve_cache(resolve(config or ChunkConfig(), store), store)
-        super().__init__(store, _mixer(self.config), self.config.guard, _near_ends(self.config, store))
+        mixer, near = _mixer(self.config), _near_ends(self.config, store)
+        super().__init__(store, mixer, self.config.guard, near, lag_of(self.config))
         self._plan = _plan(self.config, store)
         #: What requests on a GPU leave to those that follow.
         self._caches = Pool[EntryCache]()

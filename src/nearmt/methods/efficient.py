@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nearmt.config import option
-from nearmt.methods.knn import KnnConfig, near_ends, resolve, search_mixer, settings_signature
+from nearmt.methods.knn import KnnConfig, lag_of, near_ends, resolve, search_mixer, settings_signature
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.retrieval.retriever import Retriever
 from nearmt.retrieval.reuse import Reusing
@@ -43,7 +43,8 @@ class EfficientMethod(RetrievingMethod):
         if self.config.reuse_distance is None:
             self.config = replace(self.config, reuse_distance=REUSE_SHARE * store.search_scale**0.5)
         # A distribution that is re-used keeps the squared distances of its search: the same mixer fits.
-        super().__init__(store, search_mixer(self.config), self.config.guard, near_ends(self.config, store))
+        mixer, near = search_mixer(self.config), near_ends(self.config, store)
+        super().__init__(store, mixer, self.config.guard, near, lag_of(self.config))
 
     @property
     def shares_batch(self) -> bool:  # type: ignore[override]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +26,8 @@ WEIGHT = 0.6
 #: Single tokens are most likely under a smaller weight than the one that gives the best translations:
 #: tuned on the dev sets of three domains, the latter was near 0.3 + 0.7 * likely weight (docs/log.md).
 WEIGHT_AT_LEAST = 0.3
+#: How much worse than the best that ended, as a share, hypotheses may be to be waited for (docs/log.md).
+LAG = 0.1
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class KnnConfig(Config):
     ends: str | None = option(
         None, "neighbours that may end a sentence: near ones or all (default: near; with a network: all)", choices=ENDS
     )
+    give_up: bool = option(True, "do not wait for hypotheses that are far behind the best one that has ended")
     adaptive: str | None = option(
         None, "network that weighs the neighbours in place of lambda and T (`nearmt train-adaptive` makes one)"
     )
@@ -89,6 +93,11 @@ def near_ends(config: KnnConfig, store: EntrySource) -> NearEnds | None:
     return NearEnds(within, within) if config.ends == "near" else None
 
 
+def lag_of(config: KnnConfig) -> float:
+    """How far behind hypotheses are waited for. Without weight neighbours change nothing, nor does this."""
+    return LAG if config.give_up and config.weight != 0 else math.inf
+
+
 def settings_signature(config: KnnConfig, mixer: Mixer) -> str:
     """The settings; of a network not its place but its content."""
     if isinstance(mixer, AdaptiveMixer):
@@ -103,7 +112,8 @@ class KnnMethod(RetrievingMethod):
 
     def __init__(self, store: EntrySource, config: KnnConfig | None = None) -> None:
         self.config = resolve(config or KnnConfig(), store)
-        super().__init__(store, search_mixer(self.config), self.config.guard, near_ends(self.config, store))
+        mixer, near = search_mixer(self.config), near_ends(self.config, store)
+        super().__init__(store, mixer, self.config.guard, near, lag_of(self.config))
         #: What requests on a GPU leave to those that follow.
         self._recorders = Pool[Recorder]()
 

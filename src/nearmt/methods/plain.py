@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,9 @@ class PlainState:
 
     def scores(self, step: Step) -> Scores:
         return Scores.of(step.logits_BV)
+
+    def lags(self, sources: list[int]) -> list[float]:
+        return [math.inf] * len(sources)
 
     def reorder(self, row_B: Tensor) -> None:
         pass

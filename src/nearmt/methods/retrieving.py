@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -32,12 +33,13 @@ class RetrievingState:
         trust: Trust | None,
         trace: bool,
         near: NearEnds | None = None,
+        lag: float = math.inf,
     ) -> None:
         #: Names the entries of the evidence.
         self.store = store
         self._retriever, self._mixer = retriever, mixer
         self._trust = trust
-        self._near = near
+        self._near, self._lag = near, lag
         self._trusted: dict[int, float] = {}
         self._latest: tuple[list[int], Tensor | None] | None = None
         self.evidence: list[Evidence] | None = [] if trace else None
@@ -67,6 +69,12 @@ class RetrievingState:
             self.evidence.append(replace(evidence, entry_BK=evidence.entry_BK.clone()))
         return mix(scores, evidence)
 
+    def lags(self, sources: list[int]) -> list[float]:
+        """Where neighbours count for nothing the translation is the model's own, as `generate()` finds it."""
+        if self._trust is None or math.isinf(self._lag):
+            return [self._lag] * len(sources)
+        return [self._lag if trusted else math.inf for trusted in self._trusted_in(sources)]
+
     def _trust_of(self, step: Step) -> Tensor | None:
         """How much of their share the neighbours of each row get, [B]; None for all of it."""
         if self._trust is None:
@@ -77,13 +85,16 @@ class RetrievingState:
         return self._latest[1]
 
     def _trust_in(self, sources: list[int], device: torch.device) -> Tensor | None:
-        assert self._trust is not None
-        if new := [source for source in dict.fromkeys(sources) if source not in self._trusted]:
-            self._trusted.update(zip(new, self._trust(new), strict=True))
-        trusted = list(map(self._trusted.__getitem__, sources))
+        trusted = self._trusted_in(sources)
         if min(trusted) == 1.0:
             return None
         return torch.from_numpy(np.array(trusted, dtype=np.float32)).to(device, non_blocking=True)
+
+    def _trusted_in(self, sources: list[int]) -> list[float]:
+        assert self._trust is not None
+        if new := [source for source in dict.fromkeys(sources) if source not in self._trusted]:
+            self._trusted.update(zip(new, self._trust(new), strict=True))
+        return list(map(self._trusted.__getitem__, sources))
 
     def reorder(self, row_B: Tensor) -> None:
         self._retriever.reorder(row_B)
@@ -99,8 +110,8 @@ class RetrievingMethod:
     shares_batch = False
     by_sentence = True
 
-    def __init__(self, store: EntrySource, mixer: Mixer, guard: bool, near: NearEnds | None) -> None:
-        self.store, self.mixer, self.guard, self.near = store, mixer, guard, near
+    def __init__(self, store: EntrySource, mixer: Mixer, guard: bool, near: NearEnds | None, lag: float) -> None:
+        self.store, self.mixer, self.guard, self.near, self.lag = store, mixer, guard, near, lag
 
     def retriever(
         self,
@@ -127,7 +138,8 @@ class RetrievingMethod:
             return store.trust_each([sources[sentence] for sentence in sentences], self.mixer.trusted)
 
         guard = trust if self.guard and sources else None
-        return RetrievingState(store, retriever, self.mixer, guard, trace, self.near)
+        lag = self.lag if store.pair_count else math.inf
+        return RetrievingState(store, retriever, self.mixer, guard, trace, self.near, lag)
 
     def signature(self) -> str:
         return f"method:{self.name}|datastore:{self.store.identity}|{self.settings()}"

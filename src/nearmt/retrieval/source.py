@@ -23,6 +23,10 @@ class EntrySource(Protocol):
         """Changes whenever the content does."""
 
     @property
+    def pair_count(self) -> int:
+        """Pairs that can be found."""
+
+    @property
     def search_scale(self) -> float:
         """Typical squared distance of a query to its neighbours: the unit of T."""
 

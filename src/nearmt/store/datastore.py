@@ -171,11 +171,6 @@ class Datastore(Memory):
     def cleaning(self) -> str:
         return self.manifest.cleaning
 
-    @property
-    def pair_count(self) -> int:
-        """Pairs that can be found."""
-        return self.snapshot().pair_count
-
 
 def check_model(store: Path, mine: Manifest, model: TranslationModel) -> None:
     """Refuse a model whose states are not those of a store, naming both."""

@@ -64,6 +64,11 @@ class Memory(Protocol):
         """All pairs, in corpus order."""
         return self.snapshot().pairs()
 
+    @property
+    def pair_count(self) -> int:
+        """Pairs that can be found."""
+        return self.snapshot().pair_count
+
     def pair_lengths(self) -> Tensor:
         """How many entries each pair has, [P], in corpus order."""
         return self.snapshot().pair_lengths()
