@@ -150,6 +150,17 @@ def searched_by_hand(
     return [entry for _, entry in best] + [-1] * missing, [far for far, _ in best] + [INF] * missing
 
 
+def searched(
+    codes: CellCodes, *how: *tuple[Centres, KeyRows, float, int, float, int, int, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """What is found for all rows; of what says how, k and queries are the last."""
+    k, query_BD = how[6:]
+    entry_BK, distance_BK = torch.empty(len(query_BD), k, dtype=torch.long), torch.empty(len(query_BD), k)
+    fewer = codes.search(*how, None, entry_BK, distance_BK)
+    assert fewer == int((entry_BK[:, -1] < 0).sum())
+    return entry_BK, distance_BK
+
+
 @settings(max_examples=150)
 @given(
     sizes=st.lists(st.integers(0, 20), min_size=1, max_size=20), columns=st.sampled_from([4, 12, 64, 68]),
@@ -170,7 +181,7 @@ def test_searches_find_what_is_found_by_hand(
     key_ND[torch.cat(entries)] = torch.cat(numbers)
     # Keys and queries are quarters of these numbers, which codes count.
     centres, keys, query_BD = Centres(number_CD), keys_of(key_ND / 4), number_BD / 4
-    entry_BK, distance_BK = codes.search(centres, keys, query_BD, 0.25, probes, reach, wanted, k)
+    entry_BK, distance_BK = searched(codes, centres, keys, 0.25, probes, reach, wanted, k, query_BD)
     assert entry_BK.shape == distance_BK.shape == (rows, k)
     for row, number_D in enumerate(number_BD):
         expected, distances = searched_by_hand(number_D, number_CD, numbers, entries, probes, reach, wanted, k)
@@ -185,11 +196,39 @@ def test_searches_read_rows_and_keys_wherever_they_lie() -> None:
     key_ND[torch.cat(entries)] = torch.cat(numbers)
     cut = KeyRows.of(list(key_ND.half().split([20, 0, 56])), [0, 20, 20, 76])
     assert cut is not None
-    expected = codes.search(centres, keys_of(key_ND), number_BD, 1.0, 3, 1.5, 16, 8)
+    expected = searched(codes, centres, keys_of(key_ND), 1.0, 3, 1.5, 16, 8, number_BD)
     for keys in (keys_of(key_ND), cut):
-        for query_BD in (number_BD, number_BD.T.contiguous().T, number_BD.repeat(1, 2)[:, :24]):
-            found = codes.search(centres, keys, query_BD, 1.0, 3, 1.5, 16, 8)
-            assert torch.equal(found[0], expected[0]) and torch.equal(found[1], expected[1])
+        found = searched(codes, centres, keys, 1.0, 3, 1.5, 16, 8, number_BD)
+        assert torch.equal(found[0], expected[0]) and torch.equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("rows", [[], [0], [8, 2], [1, 4, 5, 6, 7, 8]])
+@pytest.mark.parametrize("width", [8, 11])
+def test_some_rows_find_theirs_where_they_stand(rows: list[int], width: int) -> None:
+    codes, numbers, entries = cells_of([30, 5, 0, 41], 24, seed=3)
+    centres, number_BD = Centres(whole_numbers(4, 24, seed=5)), whole_numbers(9, 24, seed=4)
+    key_ND = torch.zeros(76, 24)
+    key_ND[torch.cat(entries)] = torch.cat(numbers)
+    how = centres, keys_of(key_ND), 1.0, 2, 0.0, 16, 8
+    expected_BK, distances_BK = searched(codes, *how, number_BD)
+    entry_BX, distance_BX = torch.full((9, width), -7), torch.full((9, width), -7.0)
+    fewer = codes.search(*how, number_BD, np.array(rows, dtype=np.int64), entry_BX, distance_BX)
+    assert fewer == int((expected_BK[rows, -1] < 0).sum())
+    assert torch.equal(entry_BX[rows, :8], expected_BK[rows]) and torch.equal(distance_BX[rows, :8], distances_BK[rows])
+    assert (entry_BX[rows, 8:] == -1).all() and distance_BX[rows, 8:].isinf().all()
+    others = [row for row in range(9) if row not in rows]
+    assert (entry_BX[others] == -7).all() and (distance_BX[others] == -7).all()
+
+
+def test_rows_that_find_too_few_are_counted() -> None:
+    codes, numbers, entries = cells_of([3, 9], 8, seed=1)
+    key_ND = torch.zeros(12, 8)
+    key_ND[torch.cat(entries)] = torch.cat(numbers)
+    number_CD = torch.tensor([[-100.0] * 8, [100.0] * 8])
+    how = Centres(number_CD), keys_of(key_ND), 1.0, 1, 0.0, 5, 5
+    entry_BX, distance_BX = torch.empty(4, 5, dtype=torch.long), torch.empty(4, 5)
+    assert codes.search(*how, number_CD[[0, 1, 0, 1]].contiguous(), None, entry_BX, distance_BX) == 2
+    assert (entry_BX[:, -1] < 0).tolist() == [True, False, True, False]
 
 
 # In an index.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from nearmt.index.faiss import (
 )
 from nearmt.native import kernels
 from nearmt.native.cells import CellCodes, Centres
-from nearmt.native.nearest import KeyRows
+from nearmt.native.nearest import KeyRows, RowSearch
 from nearmt.threads import scripted
 
 #: With n probes, cells are left out whose centres are more than 1 + n / 64 times as far (squared) as the nearest:
@@ -156,11 +156,20 @@ class SharedIndex(FaissIndex):
 
     def nearest(self, query_BD: Tensor, k: int, keys: KeyRows) -> Neighbours | None:
         """The k nearest entries and their squared distances by these keys, at once; None where no kernel can do it."""
+        search = self.row_search(k, keys)
+        if search is None or query_BD.dtype != torch.float32:
+            return None
+        entry_BK, distance_BK = torch.empty(len(query_BD), k, dtype=torch.long), torch.empty(len(query_BD), k)
+        search(query_BD.contiguous(), None, entry_BK, distance_BK)
+        return Neighbours(entry_BK, distance_BK)
+
+    def row_search(self, k: int, keys: KeyRows) -> RowSearch | None:
+        """What finds them for some rows of a batch."""
         centres, unit = self.quantiser.rounded_centres, self.quantiser.unit
-        if self._codes is None or centres is None or unit is None or query_BD.dtype != torch.float32:
+        if self._codes is None or centres is None or unit is None:
             return None
         probes, reach = self.quantiser.probing(self.effort)
-        return Neighbours(*self._codes.search(centres, keys, query_BD, unit, probes, reach, self.width(k), k))
+        return partial(self._codes.search, centres, keys, unit, probes, reach, self.width(k), k)
 
     def nominate_in(self, assigned: Assignment, wanted: int, allowed_N: Tensor | None) -> tuple[Tensor, Tensor]:
         """Up to `wanted` entries in the assigned cells and their distances as the codes tell them, [B, wanted]."""

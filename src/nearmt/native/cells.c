@@ -153,12 +153,15 @@ LOCAL void assign(const Numbers *centres, const int8_t *query, int rows, long pr
     }
 }
 
-/* The k nearest of all entries to each row [B, D]: as many as are wanted are found in the nearest cells by codes, whose
-   numbers count `unit`, and then measured by the keys. */
-EXPORTED void search_cells(const Cells *cells, const Keys *keys, const uint8_t *centre, const int32_t *half, float unit,
-                           int64_t probes, float reach, int64_t wanted, const float *query, int64_t stride,
-                           int64_t rows, int64_t k, int64_t *entry, float *distance, char *room)
+/* The k nearest of all entries to some rows of queries [B, D] (without their numbers: to the first ones): as many as are
+   wanted are found in the nearest cells by codes, whose numbers count `unit`, and then measured by the keys. They are
+   written to the same rows [B, width]; -1 and infinity fill up. Returns how many rows have fewer than k. */
+EXPORTED int64_t search_cells(const Cells *cells, const Keys *keys, const uint8_t *centre, const int32_t *half, float unit,
+                              int64_t probes, float reach, int64_t wanted, const float *query, int64_t stride,
+                              const int64_t *row_of, int64_t rows, int64_t k, int64_t width, int64_t *entry,
+                              float *distance, char *room)
 {
+    int64_t fewer = 0;
     const long columns = cells->columns;
     const Numbers centres = {centre, half, columns, cells->cells};
     int64_t *cell = (int64_t *)room, *candidate = cell + rows * probes;
@@ -166,14 +169,22 @@ EXPORTED void search_cells(const Cells *cells, const Keys *keys, const uint8_t *
     int8_t *number = (int8_t *)(coded + rows * wanted);
     char *meanwhile = (char *)(((uintptr_t)(number + rows * columns) + 63) / 64 * 64);
     for (long row = 0; row < rows; row++)
-        round_query(query + row * stride, columns, unit, number + row * columns);
+        round_query(query + (row_of ? row_of[row] : row) * stride, columns, unit, number + row * columns);
     for (long first = 0; first < rows; first += ROWS)
         assign(&centres, number + first * columns, (int)smaller(ROWS, rows - first), probes, reach,
                cell + first * probes, meanwhile);
     scan_cells(cells, number, rows, cell, probes, wanted, candidate, coded, meanwhile);
-    for (long row = 0; row < rows; row++)
-        nearest_of(keys, query + row * stride, columns, candidate + row * wanted, wanted, k, entry + row * k,
-                   distance + row * k);
+    for (long row = 0; row < rows; row++) {
+        const long mine = row_of ? row_of[row] : row;
+        int64_t *found = entry + mine * width;
+        nearest_of(keys, query + mine * stride, columns, candidate + row * wanted, wanted, k, found, distance + mine * width);
+        fewer += found[k - 1] < 0;
+        for (long i = k; i < width; i++) {
+            found[i] = -1;
+            distance[mine * width + i] = INFINITY;
+        }
+    }
+    return fewer;
 }
 
 #endif

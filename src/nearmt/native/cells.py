@@ -68,21 +68,21 @@ class CellCodes:
         return entry_BK, distance_BK
 
     def search(
-        self, centres: Centres, keys: KeyRows, query_BD: Tensor, unit: float, probes: int, reach: float, wanted: int,
-        k: int,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """The k nearest by their keys of those that are `wanted`, and their squared distances, [B, k].
+        self, centres: Centres, keys: KeyRows, unit: float, probes: int, reach: float, wanted: int, k: int,
+        query_BD: Tensor, row_R: np.ndarray | None, entry_BX: Tensor, distance_BX: Tensor,
+    ) -> int:  # fmt: skip
+        """Of some rows (None: all) the k nearest by their keys of those that are `wanted`, and their squared distances.
 
         They are looked for in at most so many cells, whose centres are no farther (squared) than `reach` times the
-        nearest (0: however far). Codes are in multiples of `unit`.
+        nearest (0: however far). Codes are in multiples of `unit`. What is found is written to where the rows stand; -1
+        and infinity fill up. Returns how many have fewer than k.
         """
-        library = loaded()
-        rows, layout = len(query_BD), byref(self._layout)
-        query_BD = query_BD.contiguous()
-        entry_BK, distance_BK = torch.empty(rows, k, dtype=torch.long), torch.empty(rows, k)
+        library, layout = loaded(), byref(self._layout)
+        rows = len(query_BD) if row_R is None else len(row_R)
         room = torch.empty(library.search_room(layout, rows, probes, wanted), dtype=torch.uint8)
-        library.search_cells(
+        fewer: int = library.search_cells(
             layout, byref(keys.layout), address(centres.key_1CD), address(centres.half_1C), unit, probes, reach, wanted,
-            address(query_BD), query_BD.stride(0), rows, k, address(entry_BK), address(distance_BK), address(room),
+            address(query_BD), query_BD.stride(0), None if row_R is None else row_R.ctypes.data, rows, k,
+            entry_BX.shape[1], address(entry_BX), address(distance_BX), address(room),
         )  # fmt: skip
-        return entry_BK, distance_BK
+        return fewer

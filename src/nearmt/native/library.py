@@ -130,8 +130,8 @@ _FUNCTIONS = {
     "scan_cells": (None, (POINTER(Cells), _P, _I, _P, _I, _I, _P, _P, _P)),
     "search_room": (_I, (POINTER(Cells), _I, _I, _I)),
     "search_cells": (
-        None,
-        (POINTER(Cells), POINTER(Keys), _P, _P, c_float, _I, c_float, _I, _P, _I, _I, _I, _P, _P, _P),
+        _I,
+        (POINTER(Cells), POINTER(Keys), _P, _P, c_float, _I, c_float, _I, _P, _I, _P, *[_I] * 3, _P, _P, _P),
     ),
     "log_of_sum": (None, (_P, _I, _I, _I, _P)),
     "mix": (None, (_P, _I, _I, _I, _P, _P, _I, _P, _P)),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import byref, c_int64, c_void_p
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -97,6 +98,13 @@ class HeldRows:
     places: Sequence[int]
 
 
+class RowSearch(Protocol):
+    """Looks for the nearest entries of some rows (None: all), and writes them to where the rows stand."""
+
+    def __call__(self, query_BD: Tensor, row_R: np.ndarray | None, entry_BX: Tensor, distance_BX: Tensor, /) -> int:
+        """Squared distances; -1 and infinity fill up. Returns how many rows have fewer than were asked for."""
+
+
 @dataclass(frozen=True, eq=False)
 class EntryRows:
     """What kernels read of entries: keys, target tokens, where pairs end; and whether some count more than others."""
@@ -105,6 +113,8 @@ class EntryRows:
     token_N: Tensor
     end_P: Tensor
     weighted: bool
+    #: What finds so many of them, where that is a kernel.
+    searching: Callable[[int], RowSearch | None] = lambda k: None
 
     def keep_chunks(
         self, held: Held, holders: Sequence[int], starts: Sequence[int], units: Sequence[float], entry_SX: Tensor,

@@ -70,8 +70,7 @@ class Reduction:
         if not self.fitted:
             return hidden_BH
         if self._packed is not None and hidden_BH.dtype == torch.float32:
-            keys_BD: Tensor = self._packed(hidden_BH)
-            return keys_BD
+            return self._packed.forward(hidden_BH)  # at every step: without what torch does around modules
         return torch.addmm(self._offset_D, hidden_BH, self.component_HD)
 
     @cached_property

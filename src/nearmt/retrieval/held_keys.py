@@ -20,6 +20,8 @@ from nearmt.retrieval.rows import chosen, on_device
 # On a CPU reading the keys takes the time: the most telling columns are held, as 8-bit numbers.
 _COLUMNS = 128
 _LEVELS = 127.0
+# Numbers count so much more than the keys at hand need, so that larger ones find room that come later.
+_HEADROOM = 1.1
 # So few columns take no more room as they are.
 _FEW = _COLUMNS // 4
 # Room grows by multiples of so many places, and by this part more than is asked for: growing copies everything.
@@ -72,7 +74,7 @@ class HeldKeys:
         if not len(key_XN):
             return
         low, high = (float(bound) for bound in key_XN.aminmax())
-        self._coarsen(holder, max(1e-30, high, -low) / _LEVELS)
+        self._make_fit(holder, max(1e-30, high, -low))
         self._write(holder, start, key_XN)
         self._end[holder] = places.stop
 
@@ -83,8 +85,13 @@ class HeldKeys:
         self._key_UMN[holder, places] = number_XN
         self._norm_UM[holder, places] = torch.linalg.vector_norm(number_XN, dim=1).square_().mul_(0.5)
 
+    def _make_fit(self, holder: int, largest: float) -> None:
+        """Let a holder have numbers for keys up to this size, if it has not."""
+        if largest > _LEVELS * self._unit[holder]:
+            self._coarsen(holder, _HEADROOM * largest / _LEVELS)
+
     def _coarsen(self, holder: int, unit: float) -> None:
-        """Let a holder have numbers for larger keys than those it has, if they are larger."""
+        """Let the numbers of a holder count more than they do, if this is more."""
         old, end = self._unit[holder], self._end[holder]
         if unit > old:
             self._unit[holder] = unit
@@ -187,7 +194,7 @@ class KernelHeldKeys(HeldKeys):
         """What `put` does, for entries whose keys are read where they are; `largest` is their largest number."""
         if len(entry_X):
             largest = rows.keys.largest(entry_X, self.columns) if largest is None else largest
-            self._coarsen(holder, max(1e-30, largest) / _LEVELS)
+            self._make_fit(holder, max(1e-30, largest))
             rows.keys.hold(
                 self._key_UMN[holder], self._norm_UM[holder], start, entry_X, self._unit[holder], self.columns
             )

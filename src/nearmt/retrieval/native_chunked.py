@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,6 +25,18 @@ class NativeChunked(Chunked):
         special = plan.in_order or plan.varying_chunk or plan.search_beyond is not None or plan.cache_k < plan.k
         return not special and NeighbourCache.at_once(store, plan.cache)
 
+    def __init__(
+        self,
+        store: EntrySource,
+        plan: ChunkPlan,
+        source_lengths: Sequence[int],
+        max_steps: int,
+        sources: Sequence[Sequence[int]] = (),
+    ) -> None:
+        super().__init__(store, plan, source_lengths, max_steps, sources)
+        # More chunks than neighbours are looked for apart from these.
+        self._row_search = store.rows.searching(plan.k) if store.rows is not None and plan.gather <= plan.k else None
+
     def retrieve(self, query_BD: Tensor, times: list[int], sources: list[int]) -> Retrieved:
         if query_BD.device.type != "cpu":  # the model is elsewhere, and so are its caches
             return super().retrieve(query_BD, times, sources)
@@ -29,6 +44,7 @@ class NativeChunked(Chunked):
         sentences = sources[::rows]
         due = [place for place, sentence in enumerate(sentences) if times[place * rows] in self._due[sentence]]
         each = min(rows, plan.search_beams)
+        query_BD = query_BD.contiguous()
         found = Retrieved(
             asked_B=torch.full((count,), int(Origin.CACHE)),
             entry_BK=torch.empty(count, plan.cache_k, dtype=torch.long),
@@ -39,7 +55,7 @@ class NativeChunked(Chunked):
         if reading:
             with timed("cache/search"):
                 cache, neighbours = self._caches(query_BD.device), Neighbours(found.entry_BK, found.distance_BK)
-                cache.recall_at_once(neighbours, query_BD.contiguous(), sentences, reading)
+                cache.recall_at_once(neighbours, query_BD, sentences, reading)
         if due:
             self._search_for(
                 found, query_BD, [sentences[place] for place in due], [place * rows for place in due], each
@@ -53,19 +69,30 @@ class NativeChunked(Chunked):
         plan = self._plan
         for sentence in sentences:
             self.searches[sentence] += 1
-        rows = [first + row for first in firsts for row in range(each)]
-        wide = self._store.search(torch.from_numpy(query_BD.numpy()[rows]), max(plan.k, plan.gather))
-        _put(found, rows, wide, plan.k)
+        rows = np.array([first + row for first in firsts for row in range(each)])
+        entry_RG = self._look_for(found, query_BD, rows)
         cache = self._caches(query_BD.device)
         self._seed(cache, firsts, sentences, query_BD.device)
         with timed("cache/fill"):
-            entry_SX = wide.entry_BK[:, : plan.gather].reshape(len(sentences), -1).contiguous()
-            cache.remember_chunks(sentences, entry_SX, plan.chunk)
+            cache.remember_chunks(sentences, torch.from_numpy(entry_RG.reshape(len(sentences), -1)), plan.chunk)
+
+    def _look_for(self, found: Retrieved, query_BD: Tensor, rows: np.ndarray) -> np.ndarray:
+        """Put the k nearest of some rows where they belong; returned is where chunks begin, [R, gather]."""
+        plan = self._plan
+        found.asked_B.numpy()[rows] = int(Origin.SEARCH)
+        if self._row_search is not None:
+            with timed("index/search"):
+                fewer = self._row_search(query_BD, rows, found.entry_BK, found.distance_BK)
+            if not fewer:
+                nearest_RG: np.ndarray = found.entry_BK.numpy()[rows, : plan.gather]
+                return nearest_RG
+        wide = self._store.search(torch.from_numpy(query_BD.numpy()[rows]), max(plan.k, plan.gather))
+        _put(found, rows, wide, plan.k)
+        return np.ascontiguousarray(wide.entry_BK.numpy()[:, : plan.gather])
 
 
-def _put(found: Retrieved, rows: list[int], wide: Neighbours, k: int) -> None:
+def _put(found: Retrieved, rows: np.ndarray, wide: Neighbours, k: int) -> None:
     """What `Retrieved.put` does with the k nearest of a search, by numpy, which is quicker with so few."""
-    found.asked_B.numpy()[rows] = int(Origin.SEARCH)
     for to, new, nothing in ((found.entry_BK, wide.entry_BK, -1), (found.distance_BK, wide.distance_BK, torch.inf)):
         to.numpy()[rows, :k] = new.numpy()[:, :k]
         to.numpy()[rows, k:] = nothing

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from nearmt.contracts import Index, Neighbours
 from nearmt.index import ExactIndex, PieceIndex, SharedIndex, SubsetIndex, TorchIndex, nominate_together
+from nearmt.native.nearest import KeyRows, RowSearch
 from nearmt.recording import current
 from nearmt.store.entries import Entries
 from nearmt.timing import timed
@@ -86,11 +87,26 @@ class Searcher:
 
     def _at_once(self, query_BD: Tensor, k: int) -> Neighbours | None:
         """Where a kernel nominates and compares: the k nearest; None where there is none, or it does not find k."""
+        if self._kernel_reads is None:
+            return None
+        index, keys = self._kernel_reads
+        found = index.nearest(query_BD, k, keys)
+        return found if found is not None and found.entry_BK.numpy()[:, -1].min(initial=0) >= 0 else None
+
+    def row_search(self, k: int) -> RowSearch | None:
+        """What finds the k nearest of some rows, or not all of them, where a kernel does it."""
+        if self._kernel_reads is None:
+            return None
+        index, keys = self._kernel_reads
+        return index.row_search(k, keys)
+
+    @property
+    def _kernel_reads(self) -> tuple[SharedIndex, KeyRows] | None:
+        """What a kernel would read that nominates and compares."""
         keys = self.entries.key_rows
         if keys is None or len(self.indexes) != 1 or not isinstance(self.indexes[0], SharedIndex):
             return None
-        found = self.indexes[0].nearest(query_BD, k, keys)
-        return found if found is not None and found.entry_BK.numpy()[:, -1].min(initial=0) >= 0 else None
+        return self.indexes[0], keys
 
     def _dropping(self, query_BD: Tensor, k: int, allowed_N: Tensor) -> Neighbours:
         """The allowed ones among somewhat more than k: the nearest, unless that leaves fewer than k."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -244,7 +245,8 @@ class Snapshot:
         if keys is None:
             return None
         entries, weighted = self.entries, self.weights(torch.zeros(0, dtype=torch.long)) is not None
-        return EntryRows(keys, entries.token_N, entries.end_P, weighted)
+        rows = EntryRows(keys, entries.token_N, entries.end_P, weighted)
+        return rows if self._seen_N is not None else replace(rows, searching=self._searcher.row_search)
 
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
         return self.entries.chunks(entry_BK.to(self.device), size).to(entry_BK.device)
