@@ -223,9 +223,9 @@ def test_a_file_that_is_no_index_is_named(tmp_path: Path) -> None:
 def test_the_default_depends_on_the_size() -> None:
     assert default_factory(0) == default_factory(SMALL - 1) == "exact"
     # 4 * sqrt(N) lists, rounded to a power of two
-    assert default_factory(SMALL) == "IVF256,SQ8_direct_signed"
-    assert default_factory(1_000_000) == "IVF2048,SQ8_direct_signed"
-    assert default_factory(17_000_000) == "IVF8192,SQ8_direct_signed"
+    assert default_factory(SMALL) == "IVF512,SQ8_direct_signed"
+    assert default_factory(1_000_000) == "IVF4096,SQ8_direct_signed"
+    assert default_factory(17_000_000) == "IVF16384,SQ8_direct_signed"
 
 
 @pytest.mark.parametrize("factory", ["nonsense", "", "IVF16,PQ7", "IVFx,Flat"])

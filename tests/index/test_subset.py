@@ -11,7 +11,7 @@ import torch
 
 from nearmt.contracts import Index
 from nearmt.index import ExactIndex, SubsetIndex, TorchIndex
-from nearmt.index.cells import find_centres, nearest_centre
+from nearmt.index.cells import find_centres, nearest_as_codes, nearest_centre
 from tests.index.test_contract import (
     ALL,
     APPROXIMATE,
@@ -27,6 +27,7 @@ from tests.index.test_contract import (
     made_queries,
     some_mask,
 )
+from tests.kernels import needs_kernels
 
 
 def kept_entries(share: float = 0.6, count: int = ENTRIES) -> np.ndarray:
@@ -119,6 +120,24 @@ def test_every_key_goes_to_its_nearest_centre(monkeypatch: pytest.MonkeyPatch) -
     centre = find_centres(key, 5)
     expected = torch.cdist(key.double(), centre.double()).argmin(dim=1)
     assert torch.equal(nearest_centre(key, centre), expected)
+
+
+@needs_kernels
+@pytest.mark.parametrize("columns", [4, 10, 64, 256])
+@pytest.mark.parametrize("most", [3.0, 100.0, 400.0])
+def test_kernels_know_the_cells_of_codes(columns: int, most: float, request: pytest.FixtureRequest) -> None:
+    """With few numbers many centres are equally far; beyond 127 numbers are cut off."""
+    generator = torch.Generator().manual_seed(columns)
+    key, centre = ((torch.rand(n, columns, generator=generator) * 2 - 1) * most for n in (9000, 70))
+    found = nearest_as_codes(key, centre)
+    number_X, number_C = (part.round().clamp(-128, 127).double() for part in (key, centre))
+    distance = torch.cdist(number_X, number_C).square()
+    # Halves of squared lengths are rounded down: that much one may be farther than another.
+    assert bool((distance[torch.arange(9000), found] <= distance.amin(dim=1) + 1.001).all())
+    cells = find_centres(key, 20, nearest=nearest_as_codes)
+    request.getfixturevalue("no_kernels")
+    assert torch.equal(nearest_as_codes(key, centre), found)
+    assert torch.equal(find_centres(key, 20, nearest=nearest_as_codes), cells)
 
 
 def test_centres_are_means_of_their_cells() -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nearmt.errors import ConfigError, DatastoreError, MissingPackageError, OutputError
-from nearmt.index.cells import find_centres, nearest_centre
+from nearmt.index.cells import find_centres, nearest_as_codes, nearest_centre
 
 #: Below this an exact search is fast enough.
 SMALL = 20_000
@@ -25,6 +25,8 @@ WHOLE_NUMBERS = "SQ8_direct_signed"
 _LEAST, _MOST = -128, 127
 # All but this share of the keys fit into these numbers; what does not is cut off.
 _OUTSIDE = 0.001
+# Cells that are looked into, from fast to thorough.
+_PROBES = (8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 192, 256)
 
 
 def import_faiss() -> Any:
@@ -43,7 +45,7 @@ def default_factory(entries: int) -> str:
     """The factory string for a store of this size: `exact` while that is fast enough."""
     if entries < SMALL:
         return "exact"
-    lists = 2 ** round(math.log2(2 * math.sqrt(entries)))
+    lists = 2 ** round(math.log2(4 * math.sqrt(entries)))
     return f"IVF{lists},{WHOLE_NUMBERS}"
 
 
@@ -121,7 +123,8 @@ class FaissIndex:
         if centres is None:
             self._index.add(code_XD)
             return
-        cell_X = nearest_centre(torch.from_numpy(code_XD), centres).numpy()
+        nearest = nearest_centre if self._unit is None else nearest_as_codes
+        cell_X = nearest(torch.from_numpy(code_XD), centres).numpy()
         faiss = import_faiss()
         self._index.add_core(len(code_XD), faiss.swig_ptr(code_XD), None, faiss.swig_ptr(cell_X))
 
@@ -130,7 +133,7 @@ class FaissIndex:
         """Settings from fast to thorough: probed lists (IVF) or candidates (HNSW); empty for Flat."""
         lists = getattr(_inner(self._index), "nlist", 0)
         if lists:
-            return [probe for probe in (8, 12, 16, 24, 32, 48, 64, 96, 128, 256) if probe < lists] + [lists]
+            return [probe for probe in _PROBES if probe < lists] + [lists]
         return [32, 64, 128, 256, 512] if "HNSW" in self._factory else []
 
     def describe(self) -> dict[str, Any]:
@@ -219,7 +222,8 @@ def train(key_ND: np.ndarray, factory: str) -> tuple[Any, float | None]:
         with _refusing(factory, f"{entries} entries are too few to train it; leave the choice to nearmt"):
             if flat_centres(index) is not None and len(sample_SD) >= index.nlist:
                 # FAISS finds centres too, in three times the time.
-                index.quantizer.add(find_centres(torch.from_numpy(sample_SD), index.nlist).numpy())
+                nearest = nearest_centre if unit is None else nearest_as_codes
+                index.quantizer.add(find_centres(torch.from_numpy(sample_SD), index.nlist, nearest=nearest).numpy())
             index.train(sample_SD)
     return index, unit
 
