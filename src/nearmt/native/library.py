@@ -8,6 +8,7 @@ from ctypes import POINTER, Structure, c_double, c_float, c_int64, c_void_p
 from functools import cache
 from importlib.util import find_spec
 
+import numpy as np
 from torch import Tensor
 
 #: Set to anything but 0, it is as if there were no kernels.
@@ -167,6 +168,12 @@ def loaded() -> ctypes.CDLL:
     library = kernels()
     assert library is not None
     return library
+
+
+def addresses(array_XY: np.ndarray) -> list[int]:
+    """Where the rows of a contiguous array begin, which has to live as long. To ask numpy for each takes its time."""
+    first, size = array_XY.ctypes.data, array_XY.strides[0]
+    return [first + row * size for row in range(len(array_XY))]
 
 
 def address(tensor: Tensor | None) -> int | None:

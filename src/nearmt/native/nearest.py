@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearmt.native.library import Held, Keys, address, kernels, loaded
+from nearmt.native.library import Held, Keys, address, addresses, kernels, loaded
 
 
 class KeyRows:
@@ -61,12 +61,12 @@ class KeyRows:
         (_, room, held_columns), library = key_UMN.shape, loaded()
         number_3G = np.array([held.holders, held.ends, held.places], dtype=np.int64)
         unit_G = np.array(held.units, dtype=np.float32)
+        holder_G, end_G, place_G = addresses(number_3G)
         meanwhile = torch.empty(library.nominate_room(held_columns, count), dtype=torch.uint8)
         library.recall(
-            byref(self.layout), address(key_UMN), address(half_UM), address(name_UM), room, held_columns,
-            number_3G[0].ctypes.data, unit_G.ctypes.data, number_3G[1].ctypes.data, number_3G[2].ctypes.data,
-            len(unit_G), rows, address(query_BD), query_BD.stride(0), columns, count, entry_BK.shape[1],
-            address(entry_BK), address(distance_BK), address(meanwhile),
+            byref(self.layout), address(key_UMN), address(half_UM), address(name_UM), room, held_columns, holder_G,
+            unit_G.ctypes.data, end_G, place_G, len(unit_G), rows, address(query_BD), query_BD.stride(0), columns,
+            count, entry_BK.shape[1], address(entry_BK), address(distance_BK), address(meanwhile),
         )  # fmt: skip
 
     def largest(self, entry_X: Tensor, columns: int) -> float:
@@ -127,13 +127,12 @@ class EntryRows:
         """
         number_3S = np.array([holders, starts, starts], dtype=np.int64)
         real_2S = np.array([units, units])
-        (holder_S, start_S, fresh_S), (unit_S, larger_S) = number_3S, real_2S
+        (holder_S, start_S, fresh_S), (unit_S, larger_S) = addresses(number_3S), addresses(real_2S)
         loaded().keep_chunks(
-            byref(self.keys.layout), byref(held), columns, holder_S.ctypes.data, start_S.ctypes.data,
-            unit_S.ctypes.data, len(entry_SX), address(entry_SX), entry_SX.shape[1], chunk, address(self.end_P),
-            len(self.end_P), fresh_S.ctypes.data, larger_S.ctypes.data,
+            byref(self.keys.layout), byref(held), columns, holder_S, start_S, unit_S, len(entry_SX), address(entry_SX),
+            entry_SX.shape[1], chunk, address(self.end_P), len(self.end_P), fresh_S, larger_S,
         )  # fmt: skip
-        return fresh_S.tolist(), larger_S.tolist()
+        return number_3S[2].tolist(), real_2S[1].tolist()
 
 
 def mark(table_T: Tensor, entry_X: Tensor) -> Tensor:

@@ -45,8 +45,8 @@ class NativeChunked(Chunked):
         due = [place for place, sentence in enumerate(sentences) if times[place * rows] in self._due[sentence]]
         each = min(rows, plan.search_beams)
         query_BD = query_BD.contiguous()
-        found = Retrieved(
-            asked_B=torch.full((count,), int(Origin.CACHE)),
+        found = Retrieved(  # numpy is quicker with so few
+            asked_B=torch.from_numpy(np.full(count, int(Origin.CACHE))),
             entry_BK=torch.empty(count, plan.cache_k, dtype=torch.long),
             distance_BK=torch.empty(count, plan.cache_k),
         )
