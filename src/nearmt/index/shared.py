@@ -34,6 +34,8 @@ from nearmt.threads import scripted
 #: With n probes, cells are left out whose centres are more than 1 + n / 64 times as far (squared) as the nearest:
 #: a query in the middle of a cell needs few of them, one between cells many.
 _REACH = 64
+#: Cells that are looked into however far they are, since the nearest may have few entries. As in cells.c.
+_LEAST_CELLS = 4
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,8 @@ class Quantiser:
         code_BD = coded(query_BD, self.unit)
         distance_BP, cell_BP = self._nearest_cells(code_BD, probes)
         if reach:
-            cell_BP[distance_BP > distance_BP[:, :1] * reach] = -1
+            enough_B1 = distance_BP[:, min(_LEAST_CELLS, distance_BP.shape[1]) - 1, None]
+            cell_BP[distance_BP > np.maximum(distance_BP[:, :1] * reach, enough_B1)] = -1
         return Assignment(code_BD, cell_BP, distance_BP)
 
     def probing(self, probes: int) -> tuple[int, float]:

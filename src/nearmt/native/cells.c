@@ -131,24 +131,30 @@ EXPORTED int64_t search_room(const Cells *cells, int64_t rows, int64_t probes, i
     return searched + 64 + scan_room(cells, rows, probes, wanted) + shortlist_room(probes);
 }
 
+/* Cells that are looked into however far they are: the nearest may have few entries. As in shared.py. */
+#define LEAST_CELLS 4
+
 /* The cells of each of some rows, no more than ROWS, whose centres are nearest, [., probes], and no farther (squared) than
-   `reach` times the nearest (0: however far); -1 fills up. */
+   `reach` times the nearest (0: however far), or as the last of the least cells; -1 fills up. */
 LOCAL void assign(const Numbers *centres, const int8_t *query, int rows, long probes, float reach, int64_t *cell, char *room)
 {
     Shortlist best[ROWS];
     shortlist(centres, query, rows, probes, best, room);
     for (int r = 0; r < rows; r++, query += centres->columns, cell += probes) {
-        int32_t length = 0, shift = 0, most = INT32_MIN;
+        int32_t length = 0, shift = 0, score[LEAST_CELLS], place[LEAST_CELLS];
+        Best least = {0, LEAST_CELLS, score, place};
         for (long d = 0; d < centres->columns; d++) {
             length += query[d] * query[d];
             shift += 128 * query[d];
         }
         for (long i = 0; i < best[r].count; i++)
-            most = best[r].score[i] > most ? best[r].score[i] : most;
-        const float bound = reach > 0.0f ? fmaxf(0.0f, (float)(length - 2 * (most - shift))) * reach : INFINITY;
+            offer(&least, best[r].score[i], best[r].place[i]);
+        const float nearest = fmaxf(0.0f, (float)(length - 2 * (score[0] - shift)));
+        const int32_t enough = score[least.count - 1];
         for (long i = 0; i < probes; i++) {
-            const int there = i < best[r].count && fmaxf(0.0f, (float)(length - 2 * (best[r].score[i] - shift))) <= bound;
-            cell[i] = there ? best[r].place[i] : -1;
+            const int found = i < best[r].count;
+            const float far = found ? fmaxf(0.0f, (float)(length - 2 * (best[r].score[i] - shift))) : 0.0f;
+            cell[i] = found && (reach <= 0.0f || far <= nearest * reach || best[r].score[i] >= enough) ? best[r].place[i] : -1;
         }
     }
 }

@@ -35,7 +35,8 @@ class Searcher:
     def search(self, query_BD: Tensor, k: int, allowed_N: Tensor | None = None) -> Neighbours:
         """Exactly k entries that are allowed and not pruned, fewer only where fewer exist (-1 and inf fill up)."""
         with timed("index/search"), current(query_BD.device):
-            if allowed_N is None and (at_once := self._at_once(query_BD, k)) is not None:
+            at_once = self._at_once(query_BD, k) if allowed_N is None else None
+            if at_once is not None and _is_full(at_once):
                 return at_once
             rows, device = len(query_BD), query_BD.device
             allowed_N = None if allowed_N is None else allowed_N.to(device)
@@ -46,7 +47,7 @@ class Searcher:
                 return Neighbours(nobody_BK, torch.full_like(nobody_BK, torch.inf, dtype=torch.float32))
             # What the first way does not find, the next one does.
             first, *others = self._ways(k, allowed_N, live_N, live)
-            found = first(query_BD)
+            found = at_once or first(query_BD)
             for way in others:
                 if self.complete and allowed_N is None:
                     break  # nothing can be missing, and on a GPU the program would have to wait to see it
@@ -86,12 +87,11 @@ class Searcher:
         yield lambda query_BD: self.entries.nearest(query_BD, self._nominate_exactly(query_BD, k, live_N, live), k)
 
     def _at_once(self, query_BD: Tensor, k: int) -> Neighbours | None:
-        """Where a kernel nominates and compares: the k nearest; None where there is none, or it does not find k."""
+        """The k nearest, or not all of them, where a kernel nominates and compares; None where there is none."""
         if self._kernel_reads is None:
             return None
         index, keys = self._kernel_reads
-        found = index.nearest(query_BD, k, keys)
-        return found if found is not None and found.entry_BK.numpy()[:, -1].min(initial=0) >= 0 else None
+        return index.nearest(query_BD, k, keys)
 
     def row_search(self, k: int) -> RowSearch | None:
         """What finds the k nearest of some rows, or not all of them, where a kernel does it."""
@@ -130,6 +130,11 @@ class Searcher:
     @cached_property
     def _exact(self) -> list[Index]:
         return [TorchIndex(key_ND) for key_ND in self.entries.keys_by_segment]
+
+
+def _is_full(found: Neighbours) -> bool:
+    """Whether all rows have as many as were asked for."""
+    return bool(found.entry_BK.numpy()[:, -1].min(initial=0) >= 0)
 
 
 def _count(mask_N: Tensor) -> int:
