@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle, islice
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,8 @@ from nearmt.contracts import Pair
 from nearmt.decoding import SearchConfig, beam_search
 from nearmt.methods import ChunkConfig, ChunkMethod, KnnConfig, KnnMethod, PlainMethod
 from nearmt.models import Seq2SeqModel, TranslationModel
-from nearmt.store import Datastore, reindex
-from nearmt.store.calibrate import _most_likely
+from nearmt.store import Datastore, calibrate, reindex
+from nearmt.store.calibrate import BELIEVED, FEW_PAIRS, _most_likely
 from tests.conftest import make_pairs
 from tests.tiny import FAMILIES, random_sources, restless_model
 
@@ -28,10 +29,14 @@ def test_most_likely_is_the_best_of_a_fine_grid() -> None:
     assert _most_likely(torch.full((9,), 0.01), torch.ones(9)) > 0.99
 
 
+def repeated(count: int) -> list[Pair]:
+    """Twelve pairs, over and over again."""
+    return list(islice(cycle(make_pairs(12, seed=5)), count))
+
+
 def test_repetitions_deserve_more_weight_than_noise(tiny: TranslationModel, tmp_path: Path) -> None:
-    repeated = [pair for pair in make_pairs(12, seed=5) for _ in range(4)]
-    faithful = Datastore.build(tmp_path / "faithful", repeated, tiny)
-    noise = Datastore.build(tmp_path / "noise", make_pairs(48, seed=6), tiny)
+    faithful = Datastore.build(tmp_path / "faithful", repeated(FEW_PAIRS), tiny)
+    noise = Datastore.build(tmp_path / "noise", make_pairs(FEW_PAIRS, seed=6), tiny)
     assert faithful.likely_weight is not None and noise.likely_weight is not None
     assert faithful.likely_weight > noise.likely_weight + 0.2
     method = KnnMethod(faithful)
@@ -41,6 +46,22 @@ def test_repetitions_deserve_more_weight_than_noise(tiny: TranslationModel, tmp_
     assert chunk.cache_weight == chunk.weight
     unseeded = ChunkMethod(faithful, ChunkConfig(seeds=0)).config
     assert unseeded.cache_weight == pytest.approx((chunk.weight or 0) - 0.1)
+
+
+def test_few_pairs_are_not_believed_to_deserve_much(
+    tiny: TranslationModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Datastore.build(tmp_path / "few", repeated(FEW_PAIRS - 1), tiny)
+    assert store.likely_weight == BELIEVED and KnnMethod(store).config.weight == 0.6
+    monkeypatch.setattr(calibrate, "FEW_PAIRS", FEW_PAIRS - 1)
+    believed = Datastore.build(tmp_path / "believed", repeated(FEW_PAIRS - 1), tiny).likely_weight
+    assert believed is not None and believed > BELIEVED
+    # What is less than that is as it was measured.
+    monkeypatch.setattr(calibrate, "FEW_PAIRS", FEW_PAIRS)
+    little = Datastore.build(tmp_path / "little", make_pairs(48, seed=6), tiny).likely_weight
+    monkeypatch.setattr(calibrate, "FEW_PAIRS", 20)
+    assert little is not None and little < BELIEVED
+    assert Datastore.build(tmp_path / "same", make_pairs(48, seed=6), tiny).likely_weight == little
 
 
 def test_a_given_weight_stands(tiny_store: Datastore) -> None:
