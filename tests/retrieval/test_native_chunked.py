@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -405,3 +406,37 @@ def test_queries_on_another_device_are_left_to_chunked(monkeypatch: pytest.Monke
     step = torch.zeros(2, 4, device="meta"), [1, 1], [0, 0]
     native(made_store(), PLAN).retrieve(*step)
     assert asked == [step]
+
+
+class Writing:
+    """A row search: what the store would find is written to where rows stand; what was there is no more."""
+
+    def __init__(self, store: MemoryStore, k: int, fewer: int) -> None:
+        self.store, self.k, self.fewer, self.calls = store, k, fewer, 0
+
+    def __call__(self, query_BD: Tensor, row_R: np.ndarray | None, entry_BX: Tensor, distance_BX: Tensor) -> int:
+        assert row_R is not None and query_BD.is_contiguous()
+        found, self.calls = self.store.search(query_BD[row_R], self.k), self.calls + 1
+        entry_BX[row_R], distance_BX[row_R] = -1, torch.inf
+        # Who finds too few has found nothing at all here.
+        if not self.fewer:
+            entry_BX[row_R, : self.k], distance_BX[row_R, : self.k] = found.entry_BK, found.distance_BK
+        return self.fewer
+
+
+@pytest.mark.parametrize("rows", [1, 3, 5])
+@pytest.mark.parametrize(("more", "fewer"), [(0, 0), (0, 2), (3, 0)], ids=["finds", "too few", "more chunks"])
+def test_kernels_that_search_write_to_where_rows_stand(rows: int, more: int, fewer: int) -> None:
+    store, plan = made_store(), replace(PLAN, gather=PLAN.k + more)
+    expected = walk(usual(store, plan), store, rows)
+    assert store.rows is not None
+    asked, writing = list[int](), Writing(store, plan.k, fewer)
+
+    def searching(k: int) -> Writing:
+        asked.append(k)
+        return writing
+
+    store.rows = replace(store.rows, searching=searching)
+    assert_same_steps(walk(native(store, plan), store, rows), expected)
+    # Where chunks are more than neighbours, the store finds all of them.
+    assert asked == ([] if more else [plan.k]) and (writing.calls > 0) == (not more)

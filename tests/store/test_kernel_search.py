@@ -210,3 +210,22 @@ def test_a_store_finds_what_it_finds_without_kernels(
     for mine, k in zip(found, (1, 8, 100, 2000), strict=True):
         assert_same(mine, plain.search(query_BD, k))
         assert ((mine.entry_BK >= 0).sum(dim=1) == min(k, store.snapshot().findable())).all()
+
+
+@pytest.mark.parametrize("k", [1, 8])
+def test_rows_are_searched_for_where_they_stand(k: int, tmp_path: Path) -> None:
+    searcher, query_BD = made_searcher(tmp_path, 8, ONE), made_queries(40)
+    search, row_R = searcher.row_search(k), np.array([3, 0, 17, 39])
+    assert search is not None
+    entry_BX, distance_BX = torch.full((40, 10), -7), torch.full((40, 10), -7.0)
+    assert search(query_BD, row_R, entry_BX, distance_BX) == 0
+    expected = searcher.search(query_BD[row_R], k)
+    assert torch.equal(entry_BX[row_R, :k], expected.entry_BK)
+    assert torch.equal(distance_BX[row_R, :k], expected.distance_BK)
+    assert (entry_BX[row_R, k:] == -1).all() and (entry_BX == -7).all(dim=1).sum() == 36
+
+
+@pytest.mark.parametrize("name", ["two segments", "a segment of three", "pruned"])
+def test_nobody_else_searches_for_rows(name: str, tmp_path: Path) -> None:
+    cuts, kept, _ = OTHERS[name]
+    assert made_searcher(tmp_path, 8, cuts, kept).row_search(8) is None
