@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -229,3 +230,13 @@ def test_rows_are_searched_for_where_they_stand(k: int, tmp_path: Path) -> None:
 def test_nobody_else_searches_for_rows(name: str, tmp_path: Path) -> None:
     cuts, kept, _ = OTHERS[name]
     assert made_searcher(tmp_path, 8, cuts, kept).row_search(8) is None
+
+
+def test_nobody_finds_rows_what_is_deleted(tiny: TranslationModel, tmp_path: Path) -> None:
+    pairs = [replace(pair, id=str(number)) for number, pair in enumerate(make_pairs(300))]
+    store = Datastore.build(tmp_path / "memory", pairs, tiny, BuildConfig(index=f"IVF8,{WHOLE}"))
+    rows = store.snapshot().rows
+    assert rows is not None and rows.searching(4) is not None
+    store.delete(["7"])
+    rows = store.snapshot().rows
+    assert rows is not None and rows.searching(4) is None
