@@ -74,8 +74,8 @@ class CellCodes:
         """Of some rows (None: all) the k nearest by their keys of those that are `wanted`, and their squared distances.
 
         They are looked for in at most so many cells, whose centres are no farther (squared) than `reach` times the
-        nearest (0: however far). Codes are in multiples of `unit`. What is found is written to where the rows stand; -1
-        and infinity fill up. Returns how many have fewer than k.
+        nearest (0: however far) or are among the nearest four. Codes are in multiples of `unit`. What is found is
+        written to where the rows stand; -1 and infinity fill up. Returns how many have fewer than k.
         """
         library, layout = loaded(), byref(self._layout)
         rows = len(query_BD) if row_R is None else len(row_R)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Origin
+from nearmt.native.nearest import RowSearch
 from nearmt.retrieval.chunked import Chunked, ChunkPlan
 from nearmt.retrieval.neighbour_cache import NeighbourCache
 from nearmt.retrieval.retriever import Retrieved
@@ -25,17 +26,11 @@ class NativeChunked(Chunked):
         special = plan.in_order or plan.varying_chunk or plan.search_beyond is not None or plan.cache_k < plan.k
         return not special and NeighbourCache.at_once(store, plan.cache)
 
-    def __init__(
-        self,
-        store: EntrySource,
-        plan: ChunkPlan,
-        source_lengths: Sequence[int],
-        max_steps: int,
-        sources: Sequence[Sequence[int]] = (),
-    ) -> None:
-        super().__init__(store, plan, source_lengths, max_steps, sources)
-        # More chunks than neighbours are looked for apart from these.
-        self._row_search = store.rows.searching(plan.k) if store.rows is not None and plan.gather <= plan.k else None
+    @cached_property
+    def _row_search(self) -> RowSearch | None:
+        """What searches for rows where they stand. It would not find more chunks than neighbours."""
+        rows, plan = self._store.rows, self._plan
+        return rows.searching(plan.k) if rows is not None and plan.gather <= plan.k else None
 
     def retrieve(self, query_BD: Tensor, times: list[int], sources: list[int]) -> Retrieved:
         if query_BD.device.type != "cpu":  # the model is elsewhere, and so are its caches
