@@ -5,7 +5,8 @@ NearmtError                 exit code 1
 ├── InputError              a file that is missing, unreadable, not UTF-8 or not in its format
 ├── OutputError             a path that cannot be written, a full disk
 ├── ModelError              a model that cannot be loaded or does not know a language
-├── DatastoreError          a datastore that is missing, unfinished, damaged or of another model
+├── DatastoreError          a datastore that is missing, unfinished or of another model
+│   └── DamagedError        what was acknowledged cannot be read any more
 └── MissingPackageError     an optional package that the request needs
 
 Each carries one line that says what is wrong, where, and what to do. The command line prints that
@@ -47,6 +48,10 @@ class ModelError(NearmtError):
 
 class DatastoreError(NearmtError):
     """A datastore cannot be used."""
+
+
+class DamagedError(DatastoreError):
+    """What a datastore acknowledged cannot be read any more."""
 
 
 class MissingPackageError(NearmtError):

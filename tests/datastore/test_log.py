@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearmt.contracts import Pair
-from nearmt.datastore.log import Added, Deleted, Log, Operation, log_name, read_log, salvage_log
+from nearmt.datastore.log import Added, Deleted, Log, Operation, read_log, salvage_log
+from nearmt.datastore.names import log_name
 from nearmt.datastore.records import RecordWriter
 from nearmt.errors import DatastoreError, InputError, OutputError
 from tests.datastore.faulty_disk import FaultyDisk, PowerCut
@@ -42,7 +43,7 @@ def test_what_is_logged_is_read(batches: list[list[Operation]]) -> None:
         assert (operations, torn, end) == (batch, 0, acknowledged)
         read += operations
     if batches:
-        assert read_log(PATH, 0, disk).operations == read == salvage_log(PATH, disk)
+        assert read_log(PATH, 0, disk).operations == read == salvage_log(PATH, disk).operations
 
 
 def test_it_is_a_file_of_utf8(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def test_a_list_of_files_is_damage(tmp_path: Path) -> None:
 def test_no_folder_and_no_manifest(tmp_path: Path) -> None:
     with pytest.raises(DatastoreError, match="no such datastore"):
         Manifest.load(tmp_path / "gone")
-    with pytest.raises(DatastoreError, match="not a finished datastore"):
+    with pytest.raises(DatastoreError, match="not a datastore"):
         Manifest.load(tmp_path)
 
 
@@ -190,7 +190,8 @@ def test_each_damaged_file_is_named(number: int, damage: str, tmp_path: Path) ->
         path.mkdir()
     with pytest.raises(DatastoreError) as caught:
         manifest.check_files(tmp_path)
-    expected = {"cut": "bytes instead of", "longer": "bytes instead of", "altered": "altered"}.get(damage, "missing")
+    reasons = {"cut": "bytes instead of", "longer": "bytes instead of", "altered": "altered", "missing": "missing"}
+    expected = reasons.get(damage, "no ordinary file")
     assert str(caught.value).startswith(f"{path}: ") and expected in str(caught.value)
 
 
@@ -223,8 +224,8 @@ def test_saving_removes_what_nobody_refers_to(tmp_path: Path) -> None:
     manifest = made_store(tmp_path)
     (tmp_path / "segment-000009").mkdir()
     (tmp_path / "segment-000009" / "key.f16").write_bytes(b"x")
-    (tmp_path / "segment-000001" / "index-old.faiss").write_bytes(b"x")
-    (tmp_path / "reduction-old.safetensors").write_bytes(b"x")
+    (tmp_path / "segment-000001" / "index-01d.faiss").write_bytes(b"x")
+    (tmp_path / "reduction-01d.safetensors").write_bytes(b"x")
     (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
     manifest.save(tmp_path)
     found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
@@ -234,7 +235,7 @@ def test_saving_removes_what_nobody_refers_to(tmp_path: Path) -> None:
 
 def test_a_failed_save_leaves_the_old_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     manifest = made_store(tmp_path)
-    stray = tmp_path / "reduction-old.safetensors"
+    stray = tmp_path / "reduction-01d.safetensors"
     stray.write_bytes(b"the old manifest may still need it")
 
     def full(handle: int) -> None:

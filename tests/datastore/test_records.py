@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearmt.datastore.disk import DISK
-from nearmt.datastore.framing import frame, header
+from nearmt.datastore.disk import DISK, Disk
+from nearmt.datastore.framing import COMMITTED, PLAIN, frame, header
 from nearmt.datastore.records import Records, RecordWriter, read_records, salvage
 from nearmt.errors import DatastoreError, OutputError
 from tests.datastore.faulty_disk import FaultyDisk, PowerCut
@@ -35,6 +35,10 @@ def written(path: Path, batches: list[list[bytes]], durable: bool = True) -> lis
         return [writer.append(batch) for batch in batches]
 
 
+def salvaged(path: Path, disk: Disk = DISK) -> list[bytes]:
+    return [stretch.data for stretch in salvage(path, disk) if stretch.whole]
+
+
 def flat(batches: list[list[bytes]]) -> list[bytes]:
     return [payload for batch in batches for payload in batch]
 
@@ -52,8 +56,8 @@ def test_round_trip(batches: list[list[bytes]], durable: bool, short: bool, reop
         records = read_records(PATH, seen, durable=durable, disk=disk)
         assert (records.payloads, records.end, records.torn) == (batch, end, 0)
         seen = records.end
-    everything = read_records(PATH, disk=disk)
-    assert everything.payloads == flat(batches) == salvage(PATH, disk)
+    everything = read_records(PATH, durable=durable, disk=disk)
+    assert everything.payloads == flat(batches) == salvaged(PATH, disk)
     assert everything.ends == sorted(everything.ends)
     assert everything.end == writer.end == disk.open(PATH).size()
     for index, end in enumerate(everything.ends):
@@ -67,14 +71,15 @@ def test_a_new_file_is_a_header(tmp_path: Path) -> None:
     assert read_records(path) == Records([], [], START, 0)
 
 
-def test_an_append_is_one_write_and_one_sync() -> None:
+def test_an_append_is_two_writes_and_two_syncs() -> None:
+    """However many records it has; the second pair commits it."""
     disk = FaultyDisk()
     with RecordWriter(PATH, durable=True, disk=disk) as writer:
         disk.calls.clear()
         writer.append([b"a", b"b", b"c"])
-        assert disk.calls == {"write": 1, "sync": 1}
+        assert disk.calls == {"write": 2, "sync": 2}
         writer.append([])
-        assert disk.calls == {"write": 1, "sync": 1}
+        assert disk.calls == {"write": 2, "sync": 2}
 
 
 def test_files_that_are_not_durable_are_never_synced() -> None:
@@ -88,9 +93,11 @@ def test_files_that_are_not_durable_are_never_synced() -> None:
 
 @pytest.mark.parametrize("durable", [True, False])
 def test_every_truncation_leaves_the_complete_records(durable: bool, tmp_path: Path) -> None:
+    """A log of an older format and live blocks; a log that commits its appends is damaged by it."""
     path = tmp_path / "records"
     written(path, BATCHES, durable)
-    whole, content = read_records(path), path.read_bytes()
+    whole = read_records(path)
+    content = header(PLAIN) + path.read_bytes()[START:]
     for size in range(len(content)):
         path.write_bytes(content[:size])
         complete = sum(end <= size for end in whole.ends)
@@ -103,29 +110,77 @@ def test_every_truncation_leaves_the_complete_records(durable: bool, tmp_path: P
         assert read_records(path).payloads == [*whole.payloads[:complete], b"next"]
 
 
-def test_every_altered_byte_is_seen(tmp_path: Path) -> None:
+def test_every_truncation_of_an_acknowledged_record_is_damage(tmp_path: Path) -> None:
     path = tmp_path / "records"
-    ends = written(path, BATCHES)
-    whole, content = read_records(path), path.read_bytes()
+    written(path, BATCHES)
+    whole, content = read_records(path, durable=True), path.read_bytes()
+    for size in range(START + 1, len(content)):
+        path.write_bytes(content[:size])
+        if size in whole.ends:  # as if the rest had never been written
+            assert read_records(path, durable=True).end == size
+            continue
+        for use in (lambda path: read_records(path, durable=True), lambda path: RecordWriter(path, durable=True)):
+            with pytest.raises(DatastoreError, match="damaged at byte"):
+                use(path)
+        assert path.read_bytes() == content[:size]
+
+
+@pytest.mark.parametrize("version", [PLAIN, COMMITTED])
+def test_every_altered_byte_is_seen(version: int, tmp_path: Path) -> None:
+    """Also in the last append, which nothing vouches for but its own commit."""
+    path = tmp_path / "records"
+    written(path, BATCHES)
+    whole = read_records(path)
+    content = header(version) + path.read_bytes()[START:]
+    last = whole.ends[-2]
     for at in range(len(content)):
         for bit in range(8):
             altered = bytearray(content)
             altered[at] ^= 1 << bit
             path.write_bytes(altered)
             begin = max(end for end in [0, START, *whole.ends] if end <= at)
-            if at >= ends[-2]:  # nothing vouches for the last batch but itself
-                records = read_records(path)
-                assert records.end == begin and records.torn == len(content) - begin
-                assert records.payloads == whole.payloads[: whole.ends.index(begin) + 1]
+            if version == PLAIN and at >= last:  # logs of an older format: nothing follows, nothing was committed
+                records = read_records(path, durable=True)
+                assert (records.end, records.torn) == (last, len(content) - last)
                 continue
             with pytest.raises(DatastoreError, match=rf"damaged at byte {begin}; .*verify --repair") as caught:
-                read_records(path)
+                read_records(path, durable=True)
             assert str(path) in str(caught.value)
             with pytest.raises(DatastoreError, match="damaged"):
                 RecordWriter(path, durable=True)
             assert path.read_bytes() == altered
             lost = set() if begin == 0 else {([START, *whole.ends]).index(begin)}
-            assert salvage(path) == [payload for n, payload in enumerate(whole.payloads) if n not in lost]
+            assert salvaged(path) == [payload for n, payload in enumerate(whole.payloads) if n not in lost]
+
+
+def test_a_flip_in_the_first_record_of_a_large_append_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "records"
+    written(path, [[f"pair {number}".encode() for number in range(900)]])
+    content = bytearray(path.read_bytes())
+    content[START + 22] ^= 4
+    path.write_bytes(content)
+    with pytest.raises(DatastoreError, match=f"damaged at byte {START}"):
+        read_records(path, durable=True)
+    with pytest.raises(DatastoreError, match="damaged"):
+        RecordWriter(path, durable=True)
+    stretches = salvage(path)
+    assert [stretch.whole for stretch in stretches] == [False] + [True] * 899
+    assert path.read_bytes() == content
+
+
+def test_an_append_that_was_not_committed_is_torn_however_much_of_it_arrived(tmp_path: Path) -> None:
+    path = tmp_path / "records"
+    ends = written(path, BATCHES)
+    content = bytearray(path.read_bytes())
+    for zeros in (b"\0\0\0\0", b"\xfe\0\0\0", b"\0\0\0r"):
+        content[ends[-2] : ends[-2] + 4] = zeros
+        for size in range(ends[-2] + 4, len(content) + 1):
+            path.write_bytes(content[:size])
+            records = read_records(path, durable=True)
+            assert (records.payloads, records.end) == (flat(BATCHES[:-1]), ends[-2])
+    with RecordWriter(path, durable=True) as writer:
+        assert writer.cut and writer.append([b"next"])
+    assert read_records(path, durable=True).payloads == [*flat(BATCHES[:-1]), b"next"]
 
 
 def test_missing_bytes_are_seen() -> None:
@@ -138,7 +193,7 @@ def test_missing_bytes_are_seen() -> None:
         for end in range(begin + 1, ends[-2] + 1):
             disk.names[PATH].content = content[:begin] + content[end:]
             with pytest.raises(DatastoreError, match="damaged"):
-                read_records(PATH, disk=disk)
+                read_records(PATH, durable=True, disk=disk)
 
 
 def test_a_durable_file_without_its_beginning_is_damaged(tmp_path: Path) -> None:
@@ -170,7 +225,7 @@ def test_what_is_not_durable_is_cut_where_it_is_bad(tmp_path: Path) -> None:
     assert read_records(path) == Records([], [], 0, len(content))
 
 
-@pytest.mark.parametrize("version", [0, 2, 1 << 31])
+@pytest.mark.parametrize("version", [0, 3, 1 << 31])
 def test_another_format_is_refused(version: int, tmp_path: Path) -> None:
     path = tmp_path / "records"
     start = header()[:4] + struct.pack("<I", version)
@@ -190,7 +245,7 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     for read in (read_records, salvage):
         with pytest.raises(DatastoreError, match="missing"):
             read(tmp_path / "none")
-        with pytest.raises(DatastoreError, match="cannot be read"):
+        with pytest.raises(DatastoreError, match="not an ordinary file"):
             read(tmp_path)
     with pytest.raises(OutputError, match="cannot be written"):
         RecordWriter(tmp_path / "none" / "records", durable=True)
@@ -204,10 +259,12 @@ def test_a_file_that_became_shorter_is_refused(tmp_path: Path) -> None:
         read_records(path, end + 1)
 
 
-@pytest.mark.parametrize("failing", ["write", "sync"])
+@pytest.mark.parametrize("failing", ["write", "sync", "commit"])
 @pytest.mark.parametrize("stuck", [True, False])
 def test_after_a_failure_nothing_is_written(failing: str, stuck: bool) -> None:
-    disk = FaultyDisk(failures={(failing, 2)} | ({("truncate", 0)} if stuck else set()))
+    # The header, two of the first append, then the second append: its content, its commit.
+    fault = {"write": ("write", 3), "sync": ("sync", 3), "commit": ("sync", 4)}[failing]
+    disk = FaultyDisk(failures={fault} | ({("truncate", 0)} if stuck else set()))
     writer = RecordWriter(PATH, durable=True, disk=disk)
     acknowledged = writer.append([b"a"])
     with pytest.raises(OutputError, match=r"records: cannot be written \(Input/output error\)"):
@@ -215,8 +272,8 @@ def test_after_a_failure_nothing_is_written(failing: str, stuck: bool) -> None:
     with pytest.raises(OutputError, match="an earlier write failed; open it again"):
         writer.append([b"d"])
     assert writer.end == acknowledged
-    there = [b"a", b"b", b"c"] if failing == "sync" and stuck else [b"a"]
-    assert read_records(PATH, disk=disk).payloads == there
+    there = [b"a", b"b", b"c"] if failing == "commit" and stuck else [b"a"]
+    assert read_records(PATH, durable=True, disk=disk).payloads == there
     with RecordWriter(PATH, durable=True, disk=disk) as writer:
         writer.append([b"e"])
     # What is there is on disk, although the system forgot to write some of it the first time.

@@ -124,16 +124,7 @@ def log_changes(folder: Path, seed: int, say: Say) -> None:
 
 def held_by(ledger: Ledger) -> list[dict[str, Any]]:
     """All pairs, those that wait for a model too, in order."""
-    content = ledger.content
-    sealed = [
-        part.segment.pair(place)
-        for number, part in enumerate(content.parts)
-        for place, gone in enumerate(content.gone(number))
-        if not gone
-    ]
-    gone_live = content.gone_live()
-    live = [pair for place, pair in enumerate(content.added[: content.encoded]) if not gone_live[place]]
-    return [pair_to_json(pair) for pair in [*sealed, *live, *content.waiting()]]
+    return [pair_to_json(pair) for pair in ledger.content.held()]
 
 
 def _say(message: dict[str, Any]) -> None:

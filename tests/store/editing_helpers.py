@@ -108,11 +108,13 @@ def _keys_of(store: Datastore, entry_BK: Tensor) -> Tensor:
 
 
 class Expected:
-    """What a store should hold: a dictionary, and a set of the pairs that wait for a model."""
+    """What a store should hold: a dictionary of pairs, those that wait for a model, and what can be found."""
 
     def __init__(self, pairs: Sequence[Pair], reduction: Reduction, model: TranslationModel) -> None:
         self.pairs = {pair.id: pair for pair in pairs}
         self.pending: set[str] = set()
+        #: A pair that waits does not hide the one that it replaces.
+        self._found = dict(self.pairs)
         self._reduction, self._model = reduction, model
 
     def add(self, pairs: Iterable[Pair], learn: bool) -> None:
@@ -121,22 +123,30 @@ class Expected:
             self.pairs[pair.id] = pair
             self.pending.add(pair.id)
         if learn:
-            self.pending.clear()
+            self.learn()
+
+    def learn(self) -> None:
+        for pair in [pair for pair in self.pairs.values() if pair.id in self.pending]:
+            self._found.pop(pair.id, None)
+            self._found[pair.id] = pair
+        self.pending.clear()
 
     def delete(self, ids: Iterable[str]) -> None:
         for identity in ids:
             del self.pairs[identity]
             self.pending.discard(identity)
+            self._found.pop(identity, None)
 
     @property
     def visible(self) -> list[Pair]:
-        return [pair for pair in self.pairs.values() if pair.id not in self.pending]
+        return list(self._found.values())
 
     def check(self, store: Datastore) -> None:
         """Everything that can be asked of a store, by brute force."""
         visible = self.visible
         assert list(store.pairs()) == visible
         assert store.pair_count == len(visible) and store.pending == len(self.pending)
+        assert store.held == len(self.pairs)
         entry = seen_entries(store)
         states, tokens = states_by_hand(self._model, visible)
         assert store.tokens(entry).tolist() == [token for part in tokens for token in part]

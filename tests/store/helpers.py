@@ -17,6 +17,7 @@ from nearmt.datastore import Manifest
 from nearmt.datastore.live import Block, FrozenLive, LiveSegment
 from nearmt.datastore.manifest import FILE_NAME, live_names
 from nearmt.models import Seq2SeqModel, TranslationModel
+from nearmt.opening import BUILDING, REPAIRING
 from nearmt.reduction import Reduction
 from nearmt.store import Datastore
 
@@ -66,7 +67,9 @@ def in_memory(pairs: Sequence[Pair]) -> FrozenLive:
 
 
 def contents(path: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+    """All files of a store by name, without those of a build or repair that did not finish."""
+    files = {file.relative_to(path): file for file in sorted(path.rglob("*")) if file.is_file()}
+    return {str(name): file.read_bytes() for name, file in files.items() if name.parts[0] not in (BUILDING, REPAIRING)}
 
 
 def arrays(path: Path) -> dict[str, bytes]:

@@ -201,12 +201,12 @@ class Run:
     def catch_up(self, store: Datastore) -> None:
         store.refresh()
         assert store.catch_up(self.model) == len(self.expected.pending)
-        self.expected.pending.clear()
+        self.expected.learn()
 
     def compact(self, store: Datastore) -> None:
         store.compact(self.random.choice([None, self.model]))
         if store.pending == 0:
-            self.expected.pending.clear()
+            self.expected.learn()
         assert len(store.manifest.segments) <= 1 and store.pair_count == len(store.snapshot().pair_lengths())
 
     def reopen(self, store: Datastore) -> None:
@@ -333,11 +333,11 @@ def test_compaction_without_a_model_keeps_what_waits_for_one(
     store.add([*PAIRS[15:18], replace(PAIRS[2], target="the valve")])
     store.delete([PAIRS[16].id, PAIRS[0].id])
     store.compact()
-    expected = [PAIRS[1], *PAIRS[3:15]]
     for handle in (store, Datastore.open(store.path)):
-        assert list(handle.pairs()) == expected and handle.pending == 3
+        # What was replaced is found until what replaces it can be.
+        assert list(handle.pairs()) == PAIRS[1:15] and handle.pending == 3 and handle.held == 16
     assert store.catch_up(tiny) == 3
-    fresh = [*expected, PAIRS[15], PAIRS[17], replace(PAIRS[2], target="the valve")]
+    fresh = [PAIRS[1], *PAIRS[3:15], PAIRS[15], PAIRS[17], replace(PAIRS[2], target="the valve")]
     assert_same(store, built_alike(tmp_path / "fresh", fresh, tiny, store), tiny)
 
 
@@ -691,7 +691,7 @@ def test_a_torn_log_is_cut(tiny: TranslationModel, store: Datastore) -> None:
     whole = log.read_bytes()
     with Log(log) as file:
         file.append([Added(PAIRS[14])])
-    torn = log.read_bytes()[:-7]
+    torn = whole + bytes(4) + log.read_bytes()[len(whole) + 4 : -7]  # not committed
     log.write_bytes(torn)
     again = Datastore.open(store.path)
     assert list(again.pairs()) == PAIRS[:14] and again.pending == 0 and not again.refresh()

@@ -20,7 +20,7 @@ from nearmt.errors import ConfigError, DatastoreError, OutputError
 from nearmt.models import TranslationModel
 from nearmt.reduction import Reduction
 from nearmt.store import Datastore, PruneConfig, prune, reindex, unprune
-from nearmt.store.build import update
+from nearmt.store.build import measured_anew
 from nearmt.store.entries import Entries
 from nearmt.store.neighbours import divide, group_equal_keys, nearest_groups, neighbours_of_entries
 from nearmt.store.prune import greedy_merge, visiting_order
@@ -68,7 +68,7 @@ def made_store(folder: Path, key_ND: np.ndarray, token_N: np.ndarray, segments: 
         nearmt="0",
         created="2026-01-01T00:00:00+00:00",
     )
-    update(folder, manifest, reduction, records)
+    measured_anew(folder, manifest, reduction, records).save(folder)
     return Datastore.open(folder)
 
 

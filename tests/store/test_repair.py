@@ -18,7 +18,7 @@ import torch
 from nearmt.contracts import Pair
 from nearmt.datastore import Manifest
 from nearmt.datastore.verify import verify
-from nearmt.errors import DatastoreError, OutputError
+from nearmt.errors import DatastoreError
 from nearmt.models import TranslationModel
 from nearmt.store import BuildConfig, Datastore, PruneConfig, prune
 from nearmt.store.indexing import index_segments
@@ -89,15 +89,16 @@ def test_what_the_model_computes_is_computed_again(
     done = mended(store, load)
     assert done.lost == [] and any(name in line for line in done.report)
     assert_same(store, whole)
-    same = [file for file in contents(whole) if file.startswith(SECOND)]
-    assert same and all((store / file).read_bytes() == (whole / file).read_bytes() for file in same)
+    second = segments_of(store)[1]
+    same = [file.name for file in (whole / SECOND).iterdir()]
+    assert same and all((second / name).read_bytes() == (whole / SECOND / name).read_bytes() for name in same)
 
 
 @pytest.mark.parametrize("name", ["pair_start.i64", "id.u64"])
 def test_what_pairs_tell_needs_no_model(name: str, store: Path, whole: Path) -> None:
     altered(store / FIRST / name, 9)
     assert mended(store, no_model).lost == []
-    assert (store / FIRST / name).read_bytes() == (whole / FIRST / name).read_bytes()
+    assert (segments_of(store)[0] / name).read_bytes() == (whole / FIRST / name).read_bytes()
     assert_same(store, whole)
 
 
@@ -137,8 +138,13 @@ def test_lost_weights_undo_the_pruning(tiny: TranslationModel, tmp_path: Path) -
     assert Manifest.load(path).kept == len(store) == len(Datastore.open(path))
 
 
-def lines_of(path: Path) -> list[bytes]:
-    return (path / FIRST / "pairs.jsonl").read_bytes().splitlines(keepends=True)
+def lines_of(segment: Path) -> list[bytes]:
+    return (segment / "pairs.jsonl").read_bytes().splitlines(keepends=True)
+
+
+def segments_of(store: Path) -> list[Path]:
+    """The folders of a store's segments, which a repair numbers anew."""
+    return [store / record.name for record in Manifest.load(store).segments]
 
 
 @pytest.mark.parametrize("field", ["id", "source", "target", "brace"])
@@ -146,7 +152,7 @@ def test_a_damaged_pair_is_lost_and_the_others_are_not(
     field: str, store: Path, whole: Path, load: Callable[..., TranslationModel]
 ) -> None:
     """Also where its line can still be read: then its id or its tokens tell."""
-    lines = lines_of(store)
+    lines = lines_of(store / FIRST)
     raw = json.loads(lines[7])
     before = list(Datastore.open(whole).pairs())
     if field == "brace":
@@ -180,7 +186,7 @@ def test_bytes_that_came_or_went_lose_only_what_they_hit(
     store: Path, whole: Path, load: Callable[..., TranslationModel]
 ) -> None:
     before = list(Datastore.open(whole).pairs())
-    lines = lines_of(store)
+    lines = lines_of(store / FIRST)
     gone = json.loads(lines[5])["id"]
     lines[5] = lines[5][:20] + lines[5][25:]
     (store / FIRST / "pairs.jsonl").write_bytes(b"".join(lines))
@@ -193,7 +199,7 @@ def test_pairs_without_any_witness_are_kept_if_they_can_be_read(
 ) -> None:
     for name in ("id.u64", "pair_start.i64", "token.i32", "source.i32"):
         altered(store / FIRST / name, 9)
-    lines = lines_of(store)
+    lines = lines_of(store / FIRST)
     gone = json.loads(lines[5])["id"]
     (store / FIRST / "pairs.jsonl").write_bytes(b"".join([*lines[:5], b"\xff\xff\n", *lines[6:]]))
     done = mended(store, load)
@@ -204,21 +210,43 @@ def test_pairs_without_any_witness_are_kept_if_they_can_be_read(
 
 def test_a_file_of_pairs_that_is_gone(store: Path, whole: Path, load: Callable[..., TranslationModel]) -> None:
     (store / FIRST / "pairs.jsonl").unlink()
-    ids = {json.loads(line)["id"] for line in lines_of(whole)}
+    ids = {json.loads(line)["id"] for line in lines_of(whole / FIRST)}
     deleted = np.fromfile(next((whole / FIRST).glob("deleted-*")), dtype="<i8")
     assert len(mended(store, load).lost) == len(ids) - len(deleted)
     expected = [pair for pair in Datastore.open(whole).pairs() if pair.id not in ids]
     assert list(Datastore.open(store).pairs()) == expected
-    assert [record.name for record in Manifest.load(store).segments] == [SECOND]
+    (left,) = segments_of(store)
+    assert lines_of(left) == lines_of(whole / SECOND)
 
 
-def test_deleted_pairs_come_back_if_nobody_knows_them(store: Path, whole: Path) -> None:
-    altered(next((store / FIRST).glob("deleted-*")), 0)
+@pytest.mark.parametrize("place", [0, 5, 8, 15])
+def test_a_flipped_bit_does_not_bring_deleted_pairs_back(place: int, store: Path, whole: Path) -> None:
+    altered(next((store / FIRST).glob("deleted-*")), place)
+    done = mended(store, no_model)
+    assert any("one bit was flipped; restored" in line for line in done.report)
+    assert list(Datastore.open(store).pairs()) == list(Datastore.open(whole).pairs())
+
+
+def test_deleted_pairs_that_are_still_known_stay_deleted(store: Path, whole: Path) -> None:
+    """Numbers ascend: one that is altered does not make the others doubtful."""
+    path = next((store / FIRST).glob("deleted-*"))
+    altered(path, 5)
+    altered(path, 6)
+    done = mended(store, no_model)
+    assert any("1 of its deleted pairs are not known any more" in line for line in done.report)
+    pairs = list(Datastore.open(store).pairs())
+    ids = [json.loads(line)["id"] for line in lines_of(whole / FIRST)]
+    # The third was deleted in the log, which is whole.
+    assert [pair.id for pair in pairs[:2]] == [ids[0], ids[3]]
+    assert pairs[1:] == list(Datastore.open(whole).pairs())
+
+
+def test_deleted_pairs_come_back_if_they_are_not_known_any_more(store: Path, whole: Path) -> None:
+    next((store / FIRST).glob("deleted-*")).unlink()
     done = mended(store, no_model)
     assert any("not known any more" in line for line in done.report) and done.lost == []
     pairs = list(Datastore.open(store).pairs())
-    ids = [json.loads(line)["id"] for line in lines_of(whole)]
-    # The third was deleted in the log, which is whole.
+    ids = [json.loads(line)["id"] for line in lines_of(whole / FIRST)]
     assert [pair.id for pair in pairs[:3]] == [ids[0], ids[1], ids[3]]
     assert pairs[2:] == list(Datastore.open(whole).pairs())
 
@@ -229,12 +257,12 @@ def test_replaced_pairs_stay_replaced(tiny: TranslationModel, tmp_path: Path, mo
     old = list(store.pairs())[4]
     monkeypatch.setattr("nearmt.store.editing.LIVE_ENTRIES", 1)
     store.add([replace(old, target="the motor")], tiny)
-    altered(next((path / FIRST).glob("deleted-*")), 0)
+    altered(next((path / FIRST).glob("deleted-*")), 3)
     before = list(store.pairs())
     mended(path, no_model)
     assert list(Datastore.open(path).pairs()) == before
-    altered(path / FIRST / "key.f16", 0)
-    altered(next((path / FIRST).glob("deleted-*")), 0)
+    altered(segments_of(path)[0] / "key.f16", 0)
+    altered(next(segments_of(path)[0].glob("deleted-*")), 3)
     mended(path, lambda settings: tiny)
     assert list(Datastore.open(path).pairs()) == before
 
@@ -317,14 +345,14 @@ def test_an_interrupted_repair_leaves_the_store(
     assert mended(store, load).lost == []
 
 
-def test_what_is_in_the_way_is_not_removed(store: Path, load: Callable[..., TranslationModel]) -> None:
-    altered(store / FIRST / "key.f16", 0)
-    other = store.with_name("store.repaired")
-    other.mkdir()
-    (other / "mine.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(OutputError, match="is in the way"):
-        repair(store, verify(store), load)
-    assert (other / "mine.txt").exists()
+def test_a_folder_that_is_no_store_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "photos"
+    path.mkdir()
+    (path / "notes.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(DatastoreError, match="not a datastore"):
+        repair(path, [], no_model)
+    assert [file.name for file in tmp_path.iterdir()] == ["photos"]
+    assert [file.name for file in path.iterdir()] == ["notes.txt"]
 
 
 def test_an_older_damaged_store_is_kept_too(store: Path, load: Callable[..., TranslationModel]) -> None:

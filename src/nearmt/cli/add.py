@@ -75,10 +75,10 @@ def command(
             after, pending = ledger.pairs, ledger.pending
     else:
         store, model = open_with_model(folder, manifest, settings)
-        before = store.pair_count + store.pending
+        before = store.held
         learn: Add = lambda block, progress: store.add(block, model, progress)  # noqa: E731
         added = _add_all(folder, wanted, learn, skip, max(0, total - skip))
-        after, pending = store.pair_count + store.pending, store.pending
+        after, pending = store.held, store.pending
     warn_about(pairs.report)
     replaced = max(0, added - (after - before))
     line = f"{folder}: {added:,} pairs added, {replaced:,} of them in place of old ones; {after:,} pairs"

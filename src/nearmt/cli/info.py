@@ -94,11 +94,11 @@ def print_fields(fields: dict[str, Any]) -> None:
 
 def _deleted(content: Content[Any]) -> tuple[int, int]:
     """Pairs and entries that are deleted and still on disk."""
-    gone = [content.gone(number) for number in range(len(content.parts))]
+    seen = [content.seen_in(number) for number in range(len(content.parts))]
     segments = [part.segment for part in content.parts]
-    parts = [*zip(segments, gone, strict=True), (content.live.frozen(), content.gone_live())]
-    entries = sum(int(np.diff(segment.end_P, prepend=0)[gone_P].sum()) for segment, gone_P in parts)
-    return sum(int(gone_P.sum()) for _, gone_P in parts), entries
+    parts = [*zip(segments, seen, strict=True), (content.live.frozen(), content.seen_live())]
+    entries = sum(int(np.diff(segment.end_P, prepend=0)[~seen_P].sum()) for segment, seen_P in parts)
+    return sum(int((~seen_P).sum()) for _, seen_P in parts), entries
 
 
 def _advice(folder: Path, manifest: Manifest, entries: int, deleted: int, pending: int) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -13,8 +13,9 @@ from nearmt.contracts import Pair
 from nearmt.datastore.ids import DigestIndex, digest_of
 from nearmt.datastore.live import Block, FrozenLive, LiveSegment, mark_of
 from nearmt.datastore.log import Added, Deleted
+from nearmt.datastore.manifest import REPAIR
 from nearmt.datastore.segment import Segment
-from nearmt.errors import DatastoreError
+from nearmt.errors import DamagedError, DatastoreError
 
 
 class Part(Protocol):
@@ -39,6 +40,9 @@ class PlainPart:
 
 
 SomePart = TypeVar("SomePart", bound=Part)
+#: Part and place within it; the part LIVE is the log, of which the first places are in the live segment.
+Position = tuple[int, int]
+LIVE = -1
 
 
 def gone_of(segment: Segment | FrozenLive) -> np.ndarray:
@@ -49,7 +53,10 @@ def gone_of(segment: Segment | FrozenLive) -> np.ndarray:
 
 
 class Content(Generic[SomePart]):
-    """Changed by one operation of the log after the other, the same way by whoever reads the log."""
+    """Changed by one operation of the log after the other, the same way by every reader of the log.
+
+    A pair that replaces another is found once it is encoded; until then the other one is.
+    """
 
     def __init__(self, parts: Sequence[SomePart], columns: int) -> None:
         self.parts = list(parts)
@@ -59,6 +66,8 @@ class Content(Generic[SomePart]):
         self._gone = [gone_of(part.segment) for part in self.parts]
         self._gone_added: set[int] = set()
         self._place_of: dict[str, int] = {}
+        #: Older versions, oldest first, of pairs whose latest one waits for a model: found until that is encoded.
+        self._older: dict[str, list[Position]] = {}
 
     @property
     def encoded(self) -> int:
@@ -78,20 +87,36 @@ class Content(Generic[SomePart]):
         if isinstance(operation, Deleted):
             for identity in operation.ids:
                 self._remove(identity)
+                self._older.pop(identity, None)
             return
         # An id that is known is replaced.
-        self._remove(operation.pair.id)
-        self._place_of[operation.pair.id] = len(self.added)
+        identity = operation.pair.id
+        if replaced := self._remove(identity):
+            self._older.setdefault(identity, []).extend(replaced)
+        self._place_of[identity] = len(self.added)
         self.added.append(operation.pair)
 
     def take_in(self, block: Block) -> None:
-        """Entries of pairs that were pending."""
-        self.live.append(self.added[block.first : block.first + len(block.tokens)], block)
+        """Entries of pairs that were pending; the versions that these replace are found no more."""
+        pairs = self.added[block.first : block.first + len(block.tokens)]
+        self.live.append(pairs, block)
+        for place, pair in enumerate(pairs, block.first):
+            if self._place_of.get(pair.id) == place:
+                self._older.pop(pair.id, None)
 
     def fits(self, block: Block) -> bool:
         """Whether a block holds the pairs that are the next to be taken in."""
         pairs = self.added[block.first : block.first + len(block.tokens)]
         return block.first == self.encoded and len(pairs) == len(block.tokens) and block.made_of == mark_of(pairs)
+
+    def check_logged(self, block: Block, log: Path) -> None:
+        """Refuse a log that lacks what was computed from it: additions that were acknowledged are lost."""
+        computed = block.first + len(block.tokens)
+        if block.first == self.encoded and computed > len(self.added):
+            raise DamagedError(
+                f"{log}: damaged: {computed - len(self.added)} of its additions are lost (it holds {len(self.added)}, "
+                f"{computed} were computed from it); {REPAIR}"
+            )
 
     def find(self, identity: str) -> Pair | None:
         """The pair with this id, pending or not."""
@@ -108,12 +133,18 @@ class Content(Generic[SomePart]):
             named = ", ".join(f"'{identity}'" for identity in unknown[:3])
             raise DatastoreError(f"{store}: has no pair with the id {named}{more}; nothing was changed")
 
-    def _remove(self, identity: str) -> None:
-        if identity in self._place_of:
-            self._gone_added.add(self._place_of.pop(identity))
+    def _remove(self, identity: str) -> list[Position]:
+        """Mark the pair with this id as gone; where it is."""
+        removed: list[Position] = []
         # A corpus may hold the same id several times: all of them go.
         while (where := self._in_segments(identity)) is not None:
             self._gone[where[0]][where[1]] = True
+            removed.append(where)
+        if identity in self._place_of:
+            place = self._place_of.pop(identity)
+            self._gone_added.add(place)
+            removed.append((LIVE, place))
+        return removed
 
     def _in_segments(self, identity: str) -> tuple[int, int] | None:
         """(part, number within it) of the latest sealed pair with this id that is not gone."""
@@ -125,15 +156,36 @@ class Content(Generic[SomePart]):
                     return number, place
         return None
 
-    def gone(self, number: int) -> np.ndarray:
-        """Which pairs of a sealed part are gone, [P]."""
-        return self._gone[number]
+    def held(self) -> Iterator[Pair]:
+        """All pairs in their latest version, those that wait for a model among them."""
+        for part, gone_P in zip(self.parts, self._gone, strict=True):
+            yield from (part.segment.pair(int(place)) for place in np.flatnonzero(~gone_P))
+        yield from (pair for place, pair in enumerate(self.added) if place not in self._gone_added)
 
-    def gone_live(self) -> np.ndarray:
-        """Which pairs of the live segment are gone, [P]."""
-        gone_P = np.zeros(self.encoded, dtype=bool)
-        gone_P[[place for place in self._gone_added if place < self.encoded]] = True
-        return gone_P
+    @property
+    def count(self) -> int:
+        """How many those are."""
+        return sum(int((~gone_P).sum()) for gone_P in self._gone) + len(self.added) - len(self._gone_added)
+
+    def seen_in(self, number: int) -> np.ndarray:
+        """Which pairs of a sealed part can be found, [P]: its own, and old versions of what waits for a model."""
+        seen_P = ~self._gone[number]
+        seen_P[[place for part, place in self._old_versions() if part == number]] = True
+        return seen_P
+
+    def seen_live(self) -> np.ndarray:
+        """The same of the live segment."""
+        seen_P = np.ones(self.encoded, dtype=bool)
+        seen_P[[place for place in self._gone_added if place < self.encoded]] = False
+        seen_P[[place for part, place in self._old_versions() if part == LIVE]] = True
+        return seen_P
+
+    def _old_versions(self) -> Iterator[Position]:
+        """The latest version with entries of each pair that was replaced by one without."""
+        length_P = np.diff(self.live.frozen().end_P, prepend=0)
+        for positions in self._older.values():
+            encoded = [(LIVE, n) for part, n in positions if part == LIVE and n < self.encoded and length_P[n]]
+            yield from encoded[-1:] or [position for position in positions if position[0] != LIVE]
 
     def waiting(self) -> list[Pair]:
         """Pending pairs that are not gone."""
@@ -142,4 +194,4 @@ class Content(Generic[SomePart]):
 
     def seen(self) -> np.ndarray:
         """Which pairs can be found, those of all parts and then those of the live segment, [P]."""
-        return ~np.concatenate([*self._gone, self.gone_live()])
+        return np.concatenate([*map(self.seen_in, range(len(self.parts))), self.seen_live()])

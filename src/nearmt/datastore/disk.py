@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from nearmt.datastore.files import sync
+from nearmt.opening import open_inside
 
 
 class File(Protocol):
@@ -42,7 +43,7 @@ class OsFile:
     """A file of the operating system."""
 
     def __init__(self, path: Path, write: bool) -> None:
-        self._handle = os.open(path, os.O_RDWR | os.O_CREAT if write else os.O_RDONLY, 0o666)
+        self._handle = open_inside(path, os.O_RDWR | os.O_CREAT if write else os.O_RDONLY)
 
     def size(self) -> int:
         return os.fstat(self._handle).st_size

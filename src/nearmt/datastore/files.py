@@ -1,4 +1,4 @@
-"""Files that are either complete and known, or not there."""
+"""Files that are either complete and known, or not there; and the lock of their one writer."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from nearmt.errors import DatastoreError, writing
+from nearmt.opening import open_inside, opened
+
+LOCK = ".lock"
 
 
 def sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    with opened(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def sync(path: Path) -> None:
@@ -28,17 +31,49 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
+class WriterLock:
+    """Held by the one writer of a store; tells whether the store is still the one that was locked."""
+
+    def __init__(self, folder: Path, handle: int) -> None:
+        self.folder, self._handle = folder, handle
+
+    def is_current(self) -> bool:
+        """Whether the locked file is the one in the folder."""
+        mine = os.fstat(self._handle)
+        with suppress(OSError):
+            there = (self.folder / LOCK).lstat()
+            return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+        return False
+
+    def check(self) -> None:
+        """Refuse to go on when the folder was moved, removed or replaced: writes would be lost or hit another store."""
+        if not self.is_current():
+            raise DatastoreError(
+                f"{self.folder}: was moved or replaced while it was written to; nothing more was acknowledged: "
+                "open it again"
+            )
+
+
 @contextmanager
-def writer_lock(folder: Path) -> Iterator[None]:
-    """One writer at a time; the lock ends with the process that holds it."""
-    with writing(folder):
-        file = (folder / ".lock").open("w")
-    with file:
+def writer_lock(folder: Path) -> Iterator[WriterLock]:
+    """One writer of a store at a time, whatever it does; the lock ends with the process that holds it."""
+    while True:
+        with writing(folder):
+            handle = open_inside(folder / LOCK, os.O_RDWR | os.O_CREAT)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise DatastoreError(f"{folder}: another process is writing to it; try again when it is done") from error
-        yield
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise DatastoreError(
+                    f"{folder}: another process is writing to it; try again when it is done"
+                ) from error
+            lock = WriterLock(folder, handle)
+            # Otherwise the folder was replaced between opening the file and locking it.
+            if lock.is_current():
+                yield lock
+                return
+        finally:
+            os.close(handle)
 
 
 def json_text(value: Any) -> str:
@@ -49,7 +84,8 @@ def write_json(path: Path, value: Any) -> None:
     """Replace a file in one step: readers see the old content or the new, never a part."""
     partial = path.with_name(path.name + ".partial")
     with writing(path):
-        with partial.open("w", encoding="utf-8") as file:
+        partial.unlink(missing_ok=True)
+        with opened(partial, "x") as file:
             file.write(json_text(value))
             file.flush()
             os.fsync(file.fileno())

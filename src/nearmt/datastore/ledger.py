@@ -9,20 +9,21 @@ from pathlib import Path
 
 from nearmt.contracts import Pair, Progress
 from nearmt.datastore.content import Content, PlainPart
-from nearmt.datastore.files import writer_lock
+from nearmt.datastore.files import WriterLock, writer_lock
 from nearmt.datastore.ids import with_ids
-from nearmt.datastore.live import Block
+from nearmt.datastore.live import Block, read_blocks
 from nearmt.datastore.log import Added, Deleted, Log, Operation, begin_log, read_named_log
 from nearmt.datastore.manifest import Manifest, live_names
 from nearmt.datastore.pairs import blocks_of
-from nearmt.datastore.records import read_records
 from nearmt.datastore.segment import Segment
 
 
 class Ledger:
     """What is logged here waits for somebody with a model; what is deleted here is gone for everybody."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lock: WriterLock | None = None) -> None:
+        """Without a lock it can only be read."""
+        self._lock = lock
         self.folder, self.manifest = folder, Manifest.load(folder)
         self.manifest.check_files(folder, thorough=False)
         self.content = replayed_content(folder, self.manifest)
@@ -32,13 +33,13 @@ class Ledger:
     def changing(cls, folder: Path) -> Iterator[Ledger]:
         """Be the only writer of a store."""
         Manifest.load(folder)  # a folder that is no datastore gets no lock
-        with writer_lock(folder):
-            yield cls(folder)
+        with writer_lock(folder) as lock:
+            yield cls(folder, lock)
 
     @property
     def pairs(self) -> int:
         """Pairs that are there, those that wait for a model among them."""
-        return int(self.content.seen().sum()) + self.pending
+        return self.content.count
 
     @property
     def pending(self) -> int:
@@ -76,12 +77,15 @@ class Ledger:
 
     def _log(self, operations: Sequence[Operation]) -> None:
         """Acknowledge operations: they are on disk when this returns."""
+        assert self._lock is not None
+        self._lock.check()
         if self.manifest.log is None:
             self.manifest = dataclasses.replace(self.manifest, log=begin_log(self.folder))
             self.manifest.save(self.folder)
         assert self.manifest.log is not None
         with Log(self.folder / self.manifest.log) as log:
             log.append(operations)
+        self._lock.check()
         for operation in operations:
             self.content.apply(operation)
 
@@ -93,10 +97,13 @@ def replayed_content(folder: Path, manifest: Manifest) -> Content[PlainPart]:
     if manifest.log is None:
         return content
     log, live = (folder / name for name in live_names(manifest.log))
+    # Blocks first: what they were computed from was logged before, so a log that is read later has it.
+    computed = read_blocks(live)
     for operation in read_named_log(log).operations:
         content.apply(operation)
-    for payload in read_records(live).payloads if live.is_file() else ():
+    for payload in computed.payloads:
         block = Block.from_bytes(payload, manifest.columns)
+        content.check_logged(block, log)
         if not content.fits(block):
             break
         content.take_in(block)

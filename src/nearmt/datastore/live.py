@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ import numpy as np
 from nearmt.contracts import Pair
 from nearmt.datastore.ids import content_id, digest_of
 from nearmt.datastore.manifest import SegmentRecord
+from nearmt.datastore.records import Records, read_records
+from nearmt.opening import exists_inside
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,13 @@ class Block:
         )
         key_ND = key_X.reshape(counts[0], columns)
         return cls(int(fields["first"]), tokens, sources, key_ND, fields.get("made_of", ""))
+
+
+def read_blocks(path: Path, start: int = 0) -> Records:
+    """The blocks of a file from `start` on; none where there is no file, or nothing behind `start`."""
+    if not exists_inside(path) or path.stat().st_size < start:
+        return Records([], [], start, 0)
+    return read_records(path, start)
 
 
 def mark_of(pairs: Iterable[Pair]) -> str:

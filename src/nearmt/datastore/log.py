@@ -6,17 +6,20 @@ Needs no model. Whatever `Log.append` returned for is on disk.
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from nearmt.contracts import Pair
 from nearmt.datastore.disk import DISK, Disk
+from nearmt.datastore.names import log_name, next_number
 from nearmt.datastore.pairs import pair_from_json, pair_to_json
 from nearmt.datastore.records import RecordWriter, read_records, salvage
-from nearmt.errors import DatastoreError, InputError, NearmtWarning
+from nearmt.errors import DamagedError, DatastoreError, InputError, NearmtWarning
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,6 @@ class Replay(NamedTuple):
     operations: list[Operation]
     end: int
     torn: int
-
-
-def log_name(number: int) -> str:
-    return f"log-{number:06d}.log"
 
 
 class Log:
@@ -88,16 +87,27 @@ class Log:
 
 def begin_log(folder: Path, pairs: Iterable[Pair] = ()) -> str:
     """The name of a new log that begins with some pairs: on disk, and known to nobody until a manifest names it."""
-    number = 1 + max((int(path.stem.split("-")[1]) for path in folder.glob("log-*.log")), default=0)
-    with Log(folder / log_name(number)) as log:
+    name = log_name(next_number(folder, "log"))
+    with Log(folder / name) as log:
         log.append([Added(pair) for pair in pairs])
-    return log_name(number)
+    return name
 
 
 def read_log(path: Path, start: int = 0, disk: Disk = DISK) -> Replay:
     """The operations from `start` on: 0, or the `end` of an earlier reading."""
-    records = read_records(path, start, durable=True, disk=disk)
+    try:
+        records = read_records(path, start, durable=True, disk=disk)
+    except DamagedError as error:
+        raise DamagedError(_with_lost(str(error), salvage_log(path, disk).lost)) from error
     return Replay([_decoded(payload, path) for payload in records.payloads], records.end, records.torn)
+
+
+def _with_lost(damage: str, lost: list[str]) -> str:
+    """A line about damage that names what is lost by it."""
+    what, _, advice = damage.partition("; ")
+    more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+    named = f" (lost: {', '.join(lost[:3])}{more})" if lost else ""
+    return f"{what}{named}; {advice}"
 
 
 def read_named_log(path: Path, start: int = 0) -> Replay:
@@ -108,9 +118,43 @@ def read_named_log(path: Path, start: int = 0) -> Replay:
     return replay
 
 
-def salvage_log(path: Path, disk: Disk = DISK) -> list[Operation]:
-    """The operations that a damaged log still holds."""
-    return [_decoded(payload, path) for payload in salvage(path, disk)]
+@dataclass(frozen=True)
+class Salvage:
+    """What a damaged log still says."""
+
+    #: Operations that are whole, and deletions as far as the ids in a damaged one can be read.
+    operations: list[Operation]
+    #: Pairs whose addition or change cannot be read any more: their ids, or where they stood.
+    lost: list[str]
+
+
+def salvage_log(path: Path, disk: Disk = DISK) -> Salvage:
+    """Read a log around its damage."""
+    operations: list[Operation] = []
+    lost: list[str] = []
+    for number, stretch in enumerate(salvage(path, disk), 1):
+        if stretch.whole:
+            operations.append(_decoded(stretch.data, path))
+            continue
+        added, deleted = _ids_in(_ADDITION, stretch.data), _ids_in(_DELETION, stretch.data)
+        if deleted:  # a deleted pair must not come back because the record of it is damaged
+            operations.append(Deleted(tuple(deleted)))
+        lost += added or ([] if deleted else [f"operation {number} of {path.name}"])
+    return Salvage(operations, lost)
+
+
+#: How an operation begins, up to its ids.
+_ADDITION = re.compile(rb'"op":"add","pair":\{"id":("(?:[^"\\]|\\.)*")')
+_DELETION = re.compile(rb'"op":"delete","ids":\[((?:"(?:[^"\\]|\\.)*",?)+)')
+
+
+def _ids_in(operation: re.Pattern[bytes], damaged: bytes) -> list[str]:
+    """The ids that can be read in damaged operations."""
+    found = []
+    for match in operation.finditer(damaged):
+        with suppress(ValueError):
+            found += json.loads(b"[%s]" % match.group(1).rstrip(b","))
+    return found
 
 
 def _encoded(operation: Operation) -> bytes:

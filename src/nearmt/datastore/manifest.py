@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from nearmt.datastore.files import json_text, sha256, write_json
+from nearmt.datastore.files import json_text, sha256, sync, write_json
 from nearmt.datastore.migrations import FORMAT, migrated
-from nearmt.errors import DatastoreError
+from nearmt.datastore.names import check_names, is_ours
+from nearmt.datastore.recovery import recover
+from nearmt.errors import DatastoreError, writing
+from nearmt.opening import BUILDING, exists_inside, opened
 
 FILE_NAME = "manifest.json"
 #: Larger stores are checked for size at every opening and byte by byte only on request.
@@ -87,6 +90,12 @@ class SegmentRecord:
         return self.index.get("pruned")
 
     @property
+    def named_files(self) -> list[str]:
+        """All files of its folder that the record speaks of."""
+        described = [self.index, self.pruned or {}, self.deleted or {}]
+        return [*self.files, *(part["file"] for part in described if "file" in part)]
+
+    @property
     def kept(self) -> int:
         """Entries that can be found."""
         return int(self.pruned["kept"]) if self.pruned else self.entries
@@ -150,66 +159,124 @@ class Manifest:
     def reduction_name(self) -> str:
         return reduction_name(self.reduction)
 
+    def files(self) -> dict[str, FileRecord]:
+        """Every file that the manifest vouches for by its checksum, by path within the store."""
+        files = {self.reduction_name: self.reduction_file}
+        for segment in self.segments:
+            files |= {f"{segment.name}/{name}": record for name, record in segment.files.items()}
+        return files
+
     def save(self, folder: Path) -> None:
-        """Replace the manifest; what only the old one knew is removed afterwards."""
+        """Replace the manifest in one step, once everything new that it names is on disk.
+
+        What only the old one knew is removed afterwards.
+        """
+        with writing(folder / FILE_NAME):
+            self._sync_new_files(folder)
         write_json(folder / FILE_NAME, sealed(dataclasses.asdict(self)))
-        self._remove_strays(folder)
+        with writing(folder):
+            self._remove_strays(folder)
+
+    def _sync_new_files(self, folder: Path) -> None:
+        """Sync what the present manifest does not vouch for: nothing may be named before it is on disk."""
+        try:
+            known = Manifest.load(folder).files()
+        except DatastoreError:
+            known = {}
+        new = [name for name, record in self.files().items() if known.get(name) != record]
+        for name in new:
+            sync(folder / name)
+        for inner in {(folder / name).parent for name in new}:
+            sync(inner)
+        sync(folder)
 
     def _remove_strays(self, folder: Path) -> None:
+        """Remove what nearmt wrote and no manifest names; links are removed, never followed."""
         named = {self.reduction_name, *self.quantisers, *live_names(self.log)}
         known = {record.name: record.files for record in self.segments}
-        for pattern in ("segment-*", "reduction-*.safetensors", "quantiser-*.faiss", "log-*.log", "live-*.blocks"):
-            for path in folder.glob(pattern):
-                if path.is_dir() and path.name not in known:
-                    shutil.rmtree(path)
-                elif path.is_dir():
-                    for file in path.iterdir():
-                        if file.name not in known[path.name]:
-                            file.unlink()
-                elif path.name not in named:
+        for path in filter(is_ours, folder.iterdir()):
+            if path.is_symlink() or not path.is_dir():
+                if path.name not in named:
                     path.unlink()
+            elif path.name not in known:
+                shutil.rmtree(path)
+            else:
+                for file in path.iterdir():
+                    if file.name not in known[path.name]:
+                        file.unlink()
 
     @classmethod
     def load(cls, folder: Path) -> Manifest:
         path = folder / FILE_NAME
+        recover(folder)
         if not folder.is_dir():
             raise DatastoreError(f"{folder}: no such datastore; make one with `nearmt build FILE --out {folder}`")
-        if not path.is_file():
-            raise DatastoreError(f"{folder}: not a finished datastore (no {FILE_NAME}); build it again")
         try:
-            raw = migrated(_unsealed(path.read_text(encoding="utf-8")))
+            with opened(path, "r") as file:
+                raw = migrated(_unsealed(file.read()))
+        except FileNotFoundError as error:
+            raise DatastoreError(f"{folder}: {missing_manifest(folder)}") from error
+        except OSError as error:
+            raise DatastoreError(f"{path}: cannot be read ({error.strerror})") from error
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise DatastoreError(f"{path}: damaged ({type(error).__name__}: {error}); {REPAIR}") from error
+        try:
             if raw["format"] != FORMAT:
                 raise DatastoreError(
                     f"{folder}: has format {raw['format']}, this nearmt reads format {FORMAT}; "
                     "update nearmt or build the store again"
                 )
-            return manifest_of(raw)
+            manifest = manifest_of(raw)
+            check_names(manifest.log, manifest.reduction_name, manifest.quantisers, manifest.segments)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DatastoreError(f"{path}: damaged ({type(error).__name__}: {error}); {REPAIR}") from error
+        return manifest
 
     def check_files(self, folder: Path, thorough: bool | None = None, only: Container[str] | None = None) -> None:
         """Refuse a store whose files (or `only` those of some names) are missing, cut short or altered."""
-        records = {folder / self.reduction_name: self.reduction_file} if only is None else {}
-        for segment in self.segments:
-            files = {name: record for name, record in segment.files.items() if only is None or name in only}
-            records |= {folder / segment.name / name: record for name, record in files.items()}
+        files = {n: record for n, record in self.files().items() if only is None or n.rpartition("/")[2] in only}
         if thorough is None:
-            thorough = sum(record.bytes for record in records.values()) <= VERIFIED_AT_OPENING
-        for path, record in records.items():
-            if not path.is_file():
-                raise DatastoreError(f"{path}: missing; restore it or build the store again")
-            if path.stat().st_size != record.bytes:
-                raise DatastoreError(
-                    f"{path}: has {path.stat().st_size} bytes instead of {record.bytes}; "
-                    "restore it or build the store again"
-                )
-            if thorough and sha256(path) != record.sha256:
-                raise DatastoreError(f"{path}: altered (its checksum differs); restore it or build the store again")
-        for path in [folder / name for name in self.quantisers] if only is None else []:
-            if not path.is_file():
-                raise DatastoreError(f"{path}: missing; restore it or build the store again")
-            if sha256(path)[:12] not in path.name:
-                raise DatastoreError(f"{path}: altered (its checksum differs); restore it or build the store again")
+            thorough = sum(record.bytes for record in files.values()) <= VERIFIED_AT_OPENING
+        for name, record in files.items():
+            if reason := wrong_with(folder / name, record, thorough):
+                raise DatastoreError(f"{folder / name}: {reason}; restore it or build the store again")
+        for name in self.quantisers if only is None else ():
+            if reason := wrong_with_named(folder / name):
+                raise DatastoreError(f"{folder / name}: {reason}; restore it or build the store again")
+
+
+def wrong_with(path: Path, record: FileRecord, thorough: bool = True) -> str | None:
+    """What is wrong with a sealed file; byte by byte if `thorough`."""
+    if absent := _absence(path):
+        return absent
+    if (size := path.stat().st_size) != record.bytes:
+        return f"has {size} bytes instead of {record.bytes}"
+    return "altered (its checksum differs)" if thorough and sha256(path) != record.sha256 else None
+
+
+def wrong_with_named(path: Path) -> str | None:
+    """What is wrong with a file that is named after its content."""
+    if absent := _absence(path):
+        return absent
+    return None if sha256(path)[:12] in path.name else "altered (its checksum differs)"
+
+
+def _absence(path: Path) -> str | None:
+    """Why there is no file to read, if there is none."""
+    try:
+        return None if exists_inside(path) else "missing"
+    except DatastoreError:
+        return "a link, or no ordinary file"
+
+
+def missing_manifest(folder: Path) -> str:
+    """What a folder without a manifest is, and what to do."""
+    ours = {path.name for path in folder.iterdir() if is_ours(path)}
+    if ours:
+        return f"a damaged datastore (no {FILE_NAME}); {REPAIR}"
+    if (folder / BUILDING).is_dir():
+        return "an unfinished build; the same `nearmt build` goes on with it"
+    return f"not a datastore (no {FILE_NAME}); make one with `nearmt build FILE --out DIR`"
 
 
 def sealed(raw: dict[str, Any]) -> dict[str, Any]:

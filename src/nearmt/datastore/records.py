@@ -39,11 +39,29 @@ def read_records(path: Path, start: int = 0, *, durable: bool = False, disk: Dis
         return _read(path, start, durable, disk)
 
 
-def salvage(path: Path, disk: Disk = DISK) -> list[bytes]:
-    """The payloads of all valid records, whatever stands between them."""
+@dataclass(frozen=True)
+class Stretch:
+    """Bytes of a damaged file: the payload of a valid record, or what stands where none can be read."""
+
+    data: bytes
+    whole: bool
+
+
+def salvage(path: Path, disk: Disk = DISK) -> list[Stretch]:
+    """All valid records of a file, and what stands between them, in order."""
     with _opened(path, disk) as file:
-        framing.has_header(file, path)
-        return [record.payload for record in framing.found(file, 0, file.size())]
+        framing.version_of(file, path)
+        stretches, end, size = [], 0, file.size()
+        for record in framing.found(file, 0, size):
+            stretches += _unreadable(file, end, record.begin)
+            stretches.append(Stretch(record.payload, whole=True))
+            end = record.end
+        return stretches + _unreadable(file, end, size)
+
+
+def _unreadable(file: File, begin: int, end: int) -> list[Stretch]:
+    begin = max(begin, len(framing.header()))
+    return [Stretch(file.read(begin, end - begin), whole=False)] if end > begin else []
 
 
 class RecordWriter:
@@ -80,14 +98,20 @@ class RecordWriter:
         data = b"".join(framing.frame(payload, self.end if self.durable else 0) for payload in payloads)
         with writing(self.path):
             try:
-                self._write(self.end, data)
-                if self.durable:
-                    self._file.sync()
+                self._commit(data) if self.durable else self._write(self.end, data)
             except BaseException:
                 self._take_back()
                 raise
         self.end += len(data)
         return self.end
+
+    def _commit(self, data: bytes) -> None:
+        """Write records so that all of them count or none: the first magic goes to disk behind everything else."""
+        magic = len(framing.MAGIC)
+        self._write(self.end, bytes(magic) + data[magic:])
+        self._file.sync()
+        self._write(self.end, data[:magic])
+        self._file.sync()
 
     def close(self) -> None:
         self._file.close()
@@ -103,7 +127,7 @@ class RecordWriter:
         with _reading(self.path):
             size, trusted = self._file.size(), 0
             end = framing.first(self._file, self.path, size, self.durable)
-            for record in framing.walk(self._file, self.path, end, size):
+            for record in framing.walk(self._file, self.path, end, size, self.durable):
                 end, trusted = record.end, record.synced
         return end, trusted, size
 
@@ -112,7 +136,7 @@ class RecordWriter:
         if self.cut:
             self._file.truncate(self.end)
         if not self.end:
-            header = framing.header()
+            header = framing.header(framing.COMMITTED if self.durable else framing.PLAIN)
             self._write(0, header)
             self.end = len(header)
         elif self.durable:
@@ -147,7 +171,7 @@ def _read(path: Path, start: int, durable: bool, disk: Disk) -> Records:
             raise DatastoreError(f"{path}: has {size} bytes where {start} were read before; open the datastore again")
         end = start or framing.first(file, path, size, durable)
         payloads, ends = [], []
-        for record in framing.walk(file, path, end, size):
+        for record in framing.walk(file, path, end, size, durable):
             payloads.append(record.payload)
             ends.append(record.end)
     end = ends[-1] if ends else end

@@ -33,6 +33,7 @@ from nearmt.datastore.ids import digest_of
 from nearmt.datastore.manifest import FileRecord, SegmentRecord
 from nearmt.datastore.pairs import pair_from_json, pair_to_json
 from nearmt.errors import writing
+from nearmt.opening import opened
 
 KEY, TOKEN, END, PAIRS, PAIR_START = "key.f16", "token.i32", "end.i64", "pairs.jsonl", "pair_start.i64"
 SOURCE, SOURCE_END, ID = "source.i32", "source_end.i64", "id.u64"
@@ -52,7 +53,7 @@ class SegmentWriter:
         self._progress = self._resume() or {"pairs": 0, "entries": 0, "too_long": 0, "bytes": dict.fromkeys(FILES, 0)}
         with writing(folder):
             for name in FILES:
-                with (folder / name).open("ab") as file:
+                with opened(folder / name, "ab") as file:
                     file.truncate(self._progress["bytes"][name])
 
     @property
@@ -88,7 +89,7 @@ class SegmentWriter:
             ID: np.asarray([digest_of(pair.id) for pair in pairs], dtype="<u8").tobytes(),
         }
         for name, data in content.items():
-            with writing(self.folder / name), (self.folder / name).open("ab") as file:
+            with writing(self.folder / name), opened(self.folder / name, "ab") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -106,7 +107,7 @@ class SegmentWriter:
         common = 0
         left: list[Pair] = []
         if self.pairs:
-            with (self.folder / PAIRS).open("rb") as file:
+            with opened(self.folder / PAIRS) as file:
                 for _ in range(self.pairs):
                     pair = next(pairs, None)
                     if pair != pair_from_json(json.loads(file.readline())):
@@ -120,12 +121,12 @@ class SegmentWriter:
         """Forget all but the first pairs."""
         if pairs == self.pairs:
             return
-        end_P = np.fromfile(self.folder / END, dtype="<i8")
-        start_P = np.fromfile(self.folder / PAIR_START, dtype="<i8")
+        end_P = numbers(self.folder / END)
+        start_P = numbers(self.folder / PAIR_START)
         entries = int(end_P[pairs - 1]) if pairs else 0
         row = self._progress["bytes"][KEY] // self.entries if self.entries else 0
         sizes = {KEY: entries * row, TOKEN: entries * 4, END: pairs * 8, PAIRS: int(start_P[pairs])}
-        source_end_P = np.fromfile(self.folder / SOURCE_END, dtype="<i8")
+        source_end_P = numbers(self.folder / SOURCE_END)
         sizes |= {
             PAIR_START: pairs * 8,
             SOURCE: 4 * int(source_end_P[pairs - 1]) if pairs else 0,
@@ -137,7 +138,8 @@ class SegmentWriter:
         # Recorded before anything else is written: the files must never hold more than is known.
         self._record()
         for name, size in sizes.items():
-            os.truncate(self.folder / name, size)
+            with opened(self.folder / name, "r+b") as file:
+                file.truncate(size)
 
     def seal(self) -> SegmentRecord:
         """Describe the finished segment. The record of progress goes when a manifest names the segment."""
@@ -146,7 +148,8 @@ class SegmentWriter:
 
     def _resume(self) -> dict[str, Any] | None:
         try:
-            left = json.loads((self.folder / _PROGRESS).read_text(encoding="utf-8"))
+            with opened(self.folder / _PROGRESS, "r") as file:
+                left = json.loads(file.read())
             complete = all((self.folder / name).stat().st_size >= left["progress"]["bytes"][name] for name in FILES)
         except (OSError, ValueError, KeyError):
             return None
@@ -205,7 +208,7 @@ class Segment:
     def deleted_X(self) -> np.ndarray:
         """Numbers of the pairs that were deleted since the segment was sealed."""
         deleted = self.record.deleted
-        return np.fromfile(self.folder / deleted["file"], dtype="<i8") if deleted else np.zeros(0, dtype="<i8")
+        return numbers(self.folder / deleted["file"]) if deleted else np.zeros(0, dtype="<i8")
 
     def pair(self, number: int) -> Pair:
         last = number + 1 == self.record.pairs
@@ -219,7 +222,7 @@ class Segment:
 
 
 def read_pairs(path: Path) -> Iterator[Pair]:
-    with path.open("rb") as file:
+    with opened(path) as file:
         for line in file:
             yield pair_from_json(json.loads(line))
 
@@ -228,4 +231,11 @@ def _map(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     """A file as an array without reading it. Copy-on-write: nobody writes, but torch wants to be able to."""
     if 0 in shape:
         return np.zeros(shape, dtype=dtype)
-    return np.memmap(path, dtype=dtype, mode="c", shape=shape)
+    with opened(path) as file:
+        return np.memmap(file, dtype=dtype, mode="c", shape=shape)
+
+
+def numbers(path: Path) -> np.ndarray:
+    """A file of numbers of eight bytes, read."""
+    with opened(path) as file:
+        return np.fromfile(file, dtype="<i8")

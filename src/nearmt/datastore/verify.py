@@ -7,19 +7,32 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearmt.contracts import Pair
-from nearmt.datastore.files import sha256
-from nearmt.datastore.live import Block, mark_of
+from nearmt.datastore.files import LOCK
+from nearmt.datastore.live import Block, mark_of, read_blocks
 from nearmt.datastore.log import Added, Replay, read_log, read_named_log
-from nearmt.datastore.manifest import FILE_NAME, FileRecord, Manifest, live_names
-from nearmt.datastore.records import read_records
+from nearmt.datastore.manifest import (
+    FILE_NAME,
+    Manifest,
+    live_names,
+    missing_manifest,
+    wrong_with,
+    wrong_with_named,
+)
+from nearmt.datastore.names import is_ours
+from nearmt.datastore.records import Records
+from nearmt.datastore.recovery import recover
 from nearmt.errors import DatastoreError
+from nearmt.opening import BUILDING, REPAIRING, exists_inside
 
-LOCK = ".lock"
 #: A file is as it was; it is not; a log whose last operation did not arrive; what is computed again when it is needed;
 #: what nothing vouches for; what does not belong to the store.
 SOUND, DAMAGED, TORN, RECOMPUTED, UNKNOWN, STRAY = "sound", "damaged", "torn", "recomputed", "unknown", "stray"
 #: A writer may replace the manifest while somebody looks: then all is looked at anew, so many times at most.
 _TRIES = 5
+_UNFINISHED = {
+    BUILDING: "a build that did not finish; the same `nearmt build` goes on with it",
+    REPAIRING: "a repair that did not finish; it can be deleted",
+}
 
 
 @dataclass(frozen=True)
@@ -37,9 +50,8 @@ class Finding:
 
 def verify(folder: Path) -> list[Finding]:
     """A verdict for every file in the folder of a store, and for those that should be there and are not."""
+    check_is_store(folder)
     path = folder / FILE_NAME
-    if not folder.is_dir():
-        raise DatastoreError(f"{folder}: no such datastore; make one with `nearmt build FILE --out {folder}`")
     found: list[Finding] = []
     for _ in range(_TRIES):
         before = path.read_bytes() if path.is_file() else None
@@ -49,52 +61,43 @@ def verify(folder: Path) -> list[Finding]:
     return found
 
 
+def check_is_store(folder: Path) -> None:
+    """Refuse a folder that no store is in, not even a damaged one."""
+    recover(folder)
+    if not folder.is_dir():
+        raise DatastoreError(f"{folder}: no such datastore; make one with `nearmt build FILE --out {folder}`")
+    if not (folder / FILE_NAME).exists() and not any(map(is_ours, folder.iterdir())):
+        raise DatastoreError(f"{folder}: {missing_manifest(folder)}")
+
+
 def _verified(folder: Path) -> list[Finding]:
     try:
         manifest = Manifest.load(folder)
     except DatastoreError as error:
         return [Finding(FILE_NAME, DAMAGED, _reason(error, folder / FILE_NAME)), *_unvouched(folder)]
     found = [Finding(FILE_NAME, SOUND)]
-    found += [_sealed(folder, name, record) for name, record in sealed_files(manifest).items()]
-    found += [_named_after_content(folder, name) for name in sorted(manifest.quantisers)]
+    found += [_sealed(name, wrong_with(folder / name, record)) for name, record in manifest.files().items()]
+    found += [_sealed(name, wrong_with_named(folder / name)) for name in sorted(manifest.quantisers)]
     found += _log_and_live(folder, manifest)
     known = {finding.file for finding in found} | {LOCK}
-    return found + [Finding(name, STRAY, "belongs to nothing") for name in _names(folder) if name not in known]
+    return found + [_stray(name) for name in _names(folder) if name not in known]
 
 
-def sealed_files(manifest: Manifest) -> dict[str, FileRecord]:
-    """What the manifest vouches for, by path within the store."""
-    files = {manifest.reduction_name: manifest.reduction_file}
-    for segment in manifest.segments:
-        files |= {f"{segment.name}/{name}": record for name, record in segment.files.items()}
-    return files
-
-
-def _sealed(folder: Path, name: str, record: FileRecord) -> Finding:
-    path = folder / name
-    if not path.is_file():
-        return Finding(name, DAMAGED, "missing")
-    if (size := path.stat().st_size) != record.bytes:
-        return Finding(name, DAMAGED, f"has {size} bytes instead of {record.bytes}")
-    return Finding(name, SOUND) if sha256(path) == record.sha256 else Finding(name, DAMAGED, "its checksum differs")
-
-
-def _named_after_content(folder: Path, name: str) -> Finding:
-    if not (folder / name).is_file():
-        return Finding(name, DAMAGED, "missing")
-    if sha256(folder / name)[:12] not in name:
-        return Finding(name, DAMAGED, "its checksum differs")
-    return Finding(name, SOUND)
+def _sealed(name: str, reason: str | None) -> Finding:
+    """What is to be said about a file that is not written to any more."""
+    return Finding(name, DAMAGED, reason) if reason else Finding(name, SOUND)
 
 
 def _log_and_live(folder: Path, manifest: Manifest) -> Iterator[Finding]:
     if manifest.log is None:
         return
     log, live = live_names(manifest.log)
+    # Blocks first: a log that is read later has what they were computed from.
+    blocks = _blocks(folder / live)
     finding, added = _log(folder, log, read_named_log)
     computed = None
-    if (folder / live).is_file():
-        computed, encoded = _live(folder, live, added, manifest.columns)
+    if blocks is not None:
+        computed, encoded = _live(live, blocks, added, manifest.columns)
         if encoded > len(added) and not finding.damaged:
             # Nothing is computed from an operation that is not on disk.
             finding = Finding(log, DAMAGED, f"holds {len(added)} additions, {encoded} were computed from it")
@@ -117,19 +120,28 @@ def _log(folder: Path, name: str, read: Callable[[Path], Replay] = read_log) -> 
     return Finding(name, SOUND), added
 
 
-def _live(folder: Path, name: str, added: list[Pair], columns: int) -> tuple[Finding, int]:
+def _blocks(path: Path) -> Records | DatastoreError | None:
+    """The blocks of a file, or why they cannot be read; None if there is no file."""
+    try:
+        return read_blocks(path) if exists_inside(path) else None
+    except DatastoreError as error:
+        return error
+
+
+def _live(name: str, records: Records | DatastoreError, added: list[Pair], columns: int) -> tuple[Finding, int]:
     """What is to be said about blocks, and how many pairs they have."""
     encoded = 0
+    if isinstance(records, DatastoreError):
+        return Finding(name, RECOMPUTED, _reason(records, Path(name))), encoded
     try:
-        records = read_records(folder / name)
         for payload in records.payloads:
             block = Block.from_bytes(payload, columns)
             pairs = added[block.first : block.first + len(block.tokens)]
             if block.first != encoded or (len(pairs) == len(block.tokens) and block.made_of != mark_of(pairs)):
                 return Finding(name, RECOMPUTED, "does not fit the log"), encoded
             encoded += len(block.tokens)
-    except (DatastoreError, ValueError, KeyError) as error:
-        return Finding(name, RECOMPUTED, _reason(error, folder / name)), encoded
+    except (DatastoreError, ValueError, KeyError, TypeError) as error:
+        return Finding(name, RECOMPUTED, _reason(error, Path(name))), encoded
     if records.torn:
         return Finding(name, RECOMPUTED, f"its last {records.torn} bytes are no complete block"), encoded
     return Finding(name, SOUND), encoded
@@ -145,9 +157,20 @@ def _unvouched(folder: Path) -> Iterator[Finding]:
 
 
 def _names(folder: Path) -> list[str]:
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
+    """All files of a store's folder, and the folder of a build or repair that did not finish."""
+    names = []
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder)
+        if path.is_symlink() or not path.is_dir():
+            names.append(name.as_posix() if name.parts[0] not in _UNFINISHED else name.parts[0])
+    return sorted(set(names))
+
+
+def _stray(name: str) -> Finding:
+    return Finding(name, STRAY, _UNFINISHED.get(name, "belongs to nothing"))
 
 
 def _reason(error: Exception, path: Path) -> str:
     """What an error says about a file, without its name and the advice."""
-    return str(error).removeprefix(f"{path}: ").removeprefix(f"{path.parent}: ").partition(";")[0]
+    _, named, rest = str(error).partition(f"{path.name}: ")
+    return (rest if named else str(error).partition(": ")[2] or str(error)).partition(";")[0]

@@ -1,6 +1,6 @@
 """Building a datastore: pairs in, a sealed folder out.
 
-The store is written into `DIR.building` and takes its name only when it is complete. Blocks of pairs
+The store is written into `DIR/building` and becomes the content of DIR when it is complete. Blocks of pairs
 are encoded and appended, so memory does not grow with the corpus; an interrupted build goes on
 behind its last block when the same build is started again.
 """
@@ -23,12 +23,16 @@ from nearmt.config import Config, option
 from nearmt.contracts import Pair, Progress
 from nearmt.datastore import Calibration, Manifest, Segment, SegmentRecord, SegmentWriter
 from nearmt.datastore.content import gone_of
-from nearmt.datastore.files import writer_lock
+from nearmt.datastore.files import LOCK, WriterLock, writer_lock
 from nearmt.datastore.ids import with_ids
-from nearmt.datastore.manifest import FileRecord, reduction_name
+from nearmt.datastore.manifest import FILE_NAME, FileRecord, missing_manifest, reduction_name
+from nearmt.datastore.names import segment_name
 from nearmt.datastore.pairs import blocks_of
+from nearmt.datastore.recovery import recover
+from nearmt.datastore.replacement import make_folder, publish, remove_unused
 from nearmt.errors import ConfigError, DatastoreError, OutputError, writing
 from nearmt.models import TranslationModel
+from nearmt.opening import BUILDING
 from nearmt.reduction import Reduction
 from nearmt.store.calibrate import expected, measured
 from nearmt.store.encode import encode_block, fitting_sample
@@ -70,25 +74,40 @@ def build(
     """Build the datastore `path` and return its manifest."""
     check_free(path, overwrite)
     check_factory(config.index, model.seq2seq.hidden_size)
-    work = path.with_name(path.name + ".building")
     # Streams of files know how they were cleaned; other pairs come as they are.
     if cleaning is None:
         cleaning = str(getattr(pairs, "signature", ""))
-    with writing(work):
-        work.mkdir(parents=True, exist_ok=True)
-    with writer_lock(work):
-        pairs = with_ids(pairs)
-        reduction, pairs = _reduction_for(model, pairs, config)
-        writer = SegmentWriter(work / "segment-000001", build_settings(model, reduction))
-        write_pairs(writer, pairs, model, reduction, progress)
-        if not writer.pairs and not allow_empty:
-            shutil.rmtree(work)
+    make_folder(path)
+    with writer_lock(path) as lock:
+        check_free(path, overwrite)  # another build may have been faster
+        manifest = build_locked(lock, pairs, model, config, cleaning, progress, allow_empty)
+        if manifest is None:
+            remove_unused(path)
             raise DatastoreError("the corpus has no pairs: nothing to build from")
-        sealed = [writer.seal()] if writer.pairs else []
-        records = index_segments(work, sealed, reduction.columns, config.index)
-        manifest = seal(work, model, reduction, records, cleaning)
-        _put_in_place(work, path)
     return manifest
+
+
+def build_locked(
+    lock: WriterLock,
+    pairs: Iterable[Pair],
+    model: TranslationModel,
+    config: BuildConfig,
+    cleaning: str,
+    progress: Progress | None = None,
+    allow_empty: bool = True,
+) -> Manifest | None:
+    """Build a store from pairs and make it the content of the locked folder; None if there are none."""
+    work = lock.folder / BUILDING
+    identified = with_ids(pairs)
+    reduction, identified = _reduction_for(model, identified, config)
+    writer = SegmentWriter(work / segment_name(1), build_settings(model, reduction))
+    write_pairs(writer, identified, model, reduction, progress)
+    if not writer.pairs and not allow_empty:
+        shutil.rmtree(work)
+        return None
+    sealed = [writer.seal()] if writer.pairs else []
+    records = index_segments(work, sealed, reduction.columns, config.index)
+    return publish(work, lock.folder, _described(work, model, reduction, records, cleaning), lock)
 
 
 def write_pairs(
@@ -117,12 +136,11 @@ def _from(start: int, progress: Progress | None) -> Callable[[int], None] | None
     return (lambda done: progress(start + done, 0)) if progress else None
 
 
-def seal(
+def _described(
     folder: Path, model: TranslationModel, reduction: Reduction, records: list[SegmentRecord], cleaning: str
 ) -> Manifest:
-    """Write the reduction and, last of all, the manifest."""
+    """Write the reduction, and describe the store in a folder that is complete but for its manifest."""
     with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
         reduction.save(folder / reduction_name(reduction.identity))
     source_lang, target_lang = model.language_pair
     manifest = Manifest(
@@ -142,22 +160,19 @@ def seal(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         cleaning=cleaning,
     )
-    return update(folder, manifest, reduction, records, model)
+    return measured_anew(folder, manifest, reduction, records, model)
 
 
-def update(
+def measured_anew(
     folder: Path,
     manifest: Manifest,
     reduction: Reduction,
     records: list[SegmentRecord],
     model: TranslationModel | None = None,
 ) -> Manifest:
-    """Measure the store as it is now and replace its manifest; what needs the model stays without one."""
+    """The manifest of a store with these segments, measured; what needs the model stays as it is without one."""
     manifest = replace(manifest, segments=tuple(records))
-    calibration = measure(folder, manifest, reduction, model)
-    manifest = replace(manifest, calibration=calibration)
-    manifest.save(folder)
-    return manifest
+    return replace(manifest, calibration=measure(folder, manifest, reduction, model))
 
 
 def measure(folder: Path, manifest: Manifest, reduction: Reduction, model: TranslationModel | None) -> Calibration:
@@ -192,12 +207,15 @@ def cache_columns_of(reduction: Reduction) -> int:
 
 def check_free(path: Path, overwrite: bool) -> None:
     """Refuse to build over something that is not a datastore, or over one without being told to."""
+    recover(path)
     if not path.exists():
         return
-    if not (path / "manifest.json").is_file() and (not path.is_dir() or any(path.iterdir())):
-        raise OutputError(f"{path}: exists and is not a datastore; name another folder")
-    if (path / "manifest.json").is_file() and not overwrite:
-        raise OutputError(f"{path}: a datastore is already there; give --overwrite to replace it, or another --out")
+    if (path / FILE_NAME).is_file():
+        if not overwrite:
+            raise OutputError(f"{path}: a datastore is already there; give --overwrite to replace it, or another --out")
+    elif not path.is_dir() or not {inner.name for inner in path.iterdir()} <= {LOCK, BUILDING}:
+        what = missing_manifest(path) if path.is_dir() else "not a datastore"
+        raise OutputError(f"{path}: exists and is {what.partition(';')[0]}; name another folder")
 
 
 def _reduction_for(
@@ -236,21 +254,3 @@ def build_settings(model: TranslationModel, reduction: Reduction) -> dict[str, A
         "precision": model.seq2seq.precision,
         "reduction": reduction.identity,
     }
-
-
-def _put_in_place(work: Path, path: Path) -> None:
-    """Give the finished store its name; an old one is moved away first and removed last."""
-    with writing(path):
-        old = path.with_name(path.name + ".old")
-        if old.exists():
-            shutil.rmtree(old)
-        if path.exists():
-            path.rename(old)
-        try:
-            work.rename(path)
-        except OSError:
-            if old.exists():
-                old.rename(path)
-            raise
-        if old.exists():
-            shutil.rmtree(old)

@@ -101,7 +101,7 @@ class Datastore(Memory):
             for block in blocks_of(with_ids(pairs, lambda known: self._opened.content.find(known) is not None)):
                 editor.log([Added(pair) for pair in block])
                 if model is None:
-                    self._opened.publish()  # what was replaced is gone
+                    self._opened.publish()
                 else:
                     editor.take_in(model, _behind(added, progress))
                 added += len(block)
@@ -141,6 +141,11 @@ class Datastore(Memory):
                 self.check_model(model)
                 editor.take_in(model)
             editor.compact(index, model)
+
+    @property
+    def held(self) -> int:
+        """Pairs in their latest version, those that wait for a model among them."""
+        return self._opened.content.count
 
     @property
     def pending(self) -> int:

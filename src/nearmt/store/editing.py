@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 from nearmt.contracts import Pair
 from nearmt.datastore import AnySegment, FileRecord, SegmentRecord, SegmentWriter
-from nearmt.datastore.files import sync, writer_lock
+from nearmt.datastore.files import WriterLock, writer_lock
 from nearmt.datastore.live import Block, mark_of
 from nearmt.datastore.log import Log, Operation, begin_log
+from nearmt.datastore.names import segment_name
 from nearmt.datastore.pairs import BLOCK
 from nearmt.datastore.records import RecordWriter
 from nearmt.errors import OutputError, writing
 from nearmt.models import TranslationModel
+from nearmt.opening import opened as opened_file
 from nearmt.store.build import mean_recall
 from nearmt.store.calibrate import measured
 from nearmt.store.encode import encode_block
@@ -47,23 +49,32 @@ class Editor:
 
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
+        self._lock: WriterLock | None = None
 
     @contextmanager
-    def changing(self) -> Iterator[None]:
+    def changing(self) -> Iterator[WriterLock]:
         """Be the only writer, among threads and processes, and see what the last one did."""
-        with self._opened.changing, writer_lock(self._opened.path):
+        with self._opened.changing, writer_lock(self._opened.path) as lock:
+            self._lock = lock
             self._opened.refresh()
-            yield
+            yield lock
+
+    def _check_lock(self) -> None:
+        """Refuse to go on in a folder that is not the one that was locked."""
+        assert self._lock is not None
+        self._lock.check()
 
     def log(self, operations: Sequence[Operation]) -> None:
         """Acknowledge operations: they are on disk when this returns, and nothing more is known to be."""
         opened = self._opened
+        self._check_lock()
         if opened.log_path is None:
             dataclasses.replace(opened.manifest, log=begin_log(opened.path)).save(opened.path)
             opened.refresh()
         assert opened.log_path is not None
         with timed("store/log"), Log(opened.log_path) as log:
             end = log.append(operations)
+        self._check_lock()
         opened.apply(operations, end)
 
     def take_in(self, model: TranslationModel, progress: Callable[[int], None] | None = None) -> None:
@@ -84,7 +95,8 @@ class Editor:
         """Spare the next one to open the store the computing. Where this fails, that is all that is lost."""
         opened = self._opened
         if size_of(opened.live_path) > opened.live_end:
-            os.truncate(opened.live_path, opened.live_end)  # what does not fit
+            with opened_file(opened.live_path, "r+b") as left:
+                left.truncate(opened.live_end)  # what does not fit
         block = _since(opened.content.live.frozen(), opened.live_pairs)
         with RecordWriter(opened.live_path, durable=False) as file:
             opened.live_end = file.append([block.to_bytes()])
@@ -108,8 +120,8 @@ class Editor:
         with timed("store/seal"):
             writer = SegmentWriter(folder, {"merging": secrets.token_hex(8)})
             numbers = range(first, len(content.parts))
-            merged = [(content.parts[number].segment, ~content.gone(number)) for number in numbers]
-            merged.append((content.live.frozen(), ~content.gone_live()))
+            merged = [(content.parts[number].segment, content.seen_in(number)) for number in numbers]
+            merged.append((content.live.frozen(), content.seen_live()))
             for segment, wanted_P in merged:
                 copy_pairs(writer, segment, wanted_P)
             kept = [self._with_deleted(number) for number in range(first)]
@@ -128,24 +140,11 @@ class Editor:
 
     def _with_deleted(self, number: int) -> SegmentRecord:
         """The record of a sealed segment with what is gone of it now."""
-        segment, gone_P = self._opened.content.parts[number].segment, self._opened.content.gone(number)
-        record, gone_X = segment.record, np.flatnonzero(gone_P)
+        segment, seen_P = self._opened.content.parts[number].segment, self._opened.content.seen_in(number)
+        gone_X = np.flatnonzero(~seen_P)
         if len(gone_X) == len(segment.deleted_X):
-            return record
-        # A name of its own: until the manifest changes, the old file must stay what it was.
-        name = f"deleted-{secrets.token_hex(4)}.i64"
-        path = self._opened.path / record.name / name
-        with writing(path):
-            path.write_bytes(gone_X.astype("<i8").tobytes())
-            sync(path)
-            sync(path.parent)
-        entries = int(np.diff(segment.end_P, prepend=0)[gone_X].sum())
-        files = {known: file for known, file in record.files.items() if not known.startswith("deleted")}
-        return dataclasses.replace(
-            record,
-            files={**files, name: FileRecord.of(path)},
-            deleted={"file": name, "pairs": len(gone_X), "entries": entries},
-        )
+            return segment.record
+        return with_deleted(self._opened.path, segment, gone_X)
 
     def _replace_manifest(self, records: list[SegmentRecord]) -> None:
         """Other segments, another log: one step from the old store to the new."""
@@ -153,6 +152,7 @@ class Editor:
         log = begin_log(opened.path, opened.content.waiting())
         calibration = dataclasses.replace(opened.manifest.calibration, recall=mean_recall(records))
         manifest = dataclasses.replace(opened.manifest, segments=tuple(records), log=log, calibration=calibration)
+        self._check_lock()
         manifest.save(opened.path)
         opened.refresh()
 
@@ -166,6 +166,7 @@ class Editor:
         with timed("store/calibrate"):
             recall = None if mean_recall(manifest.segments) is None else round(store.recall(), 4)
             found = measured(store, manifest.calibration, manifest.cache_columns, recall, model)
+        self._check_lock()
         dataclasses.replace(manifest, calibration=found).save(opened.path)
         opened.refresh()
 
@@ -173,6 +174,25 @@ class Editor:
         """One segment of all that is there, and nothing of what is gone, measured as a new store would be."""
         self.merge(0, factory)
         self._calibrate(model, always=True)
+
+
+def with_deleted(folder: Path, segment: AnySegment, gone_X: np.ndarray) -> SegmentRecord:
+    """The record of a segment of which these pairs are deleted; their numbers are written beside its other files."""
+    record = segment.record
+    files = {known: file for known, file in record.files.items() if not known.startswith("deleted")}
+    if not len(gone_X):
+        return dataclasses.replace(record, files=files, deleted=None)
+    # A name of its own: until the manifest changes, the old file must stay what it was.
+    name = f"deleted-{secrets.token_hex(4)}.i64"
+    path = folder / record.name / name
+    with writing(path):
+        path.write_bytes(gone_X.astype("<i8").tobytes())
+    entries = int(np.diff(segment.end_P, prepend=0)[gone_X].sum())
+    return dataclasses.replace(
+        record,
+        files={**files, name: FileRecord.of(path)},
+        deleted={"file": name, "pairs": len(gone_X), "entries": entries},
+    )
 
 
 def merge_count(sizes: Sequence[int]) -> int:
@@ -245,5 +265,4 @@ def _since(segment: AnySegment, first: int) -> Block:
 
 
 def _next_name(records: Sequence[SegmentRecord]) -> str:
-    number = 1 + max((int(record.name.split("-")[1]) for record in records), default=0)
-    return f"segment-{number:06d}"
+    return segment_name(1 + max((int(record.name.split("-")[1]) for record in records), default=0))

@@ -13,10 +13,10 @@ import torch
 from nearmt.datastore import Manifest, Segment, SegmentRecord
 from nearmt.datastore.content import Content
 from nearmt.datastore.ids import content_id
-from nearmt.datastore.live import Block
+from nearmt.datastore.live import Block, read_blocks
 from nearmt.datastore.log import Deleted, Operation, read_named_log
 from nearmt.datastore.manifest import FILE_NAME, live_names
-from nearmt.datastore.records import read_records
+from nearmt.datastore.records import Records
 from nearmt.errors import DatastoreError
 from nearmt.reduction import Reduction
 from nearmt.store.snapshot import Part, Snapshot
@@ -104,17 +104,17 @@ class Opened:
     def _follow(self) -> None:
         """Read on in the log and in what was computed from it."""
         if self.log_path is not None:
+            # Blocks first: what they were computed from was logged before, so a log that is read later has it.
+            computed = read_blocks(self.live_path, self.live_end)
             replay = read_named_log(self.log_path, self.log_end)
             self.apply(replay.operations, replay.end)
-            if self.live_path.is_file():
-                self._follow_blocks()
+            self._take_in(computed, self.log_path)
 
-    def _follow_blocks(self) -> None:
+    def _take_in(self, computed: Records, log: Path) -> None:
         """Take in blocks as far as they continue one another; the rest will be computed again."""
-        found = read_records(self.live_path, self.live_end)
-        for payload, end in zip(found.payloads, found.ends, strict=True):
+        for payload, end in zip(computed.payloads, computed.ends, strict=True):
             block = Block.from_bytes(payload, self.manifest.columns)
-            # Of another log, or of pairs that were logged since the log was read: to be looked at again.
+            self.content.check_logged(block, log)
             if not self.content.fits(block):
                 return
             self.content.take_in(block)

@@ -16,12 +16,12 @@ import torch
 
 from nearmt.config import Config, option
 from nearmt.contracts import Progress
-from nearmt.datastore import Manifest, Segment
-from nearmt.datastore.files import writer_lock
+from nearmt.datastore import Manifest, Segment, SegmentRecord
+from nearmt.datastore.files import WriterLock, writer_lock
 from nearmt.errors import DatastoreError
 from nearmt.models import resolve_device
 from nearmt.reduction import Reduction
-from nearmt.store.build import update
+from nearmt.store.build import measured_anew
 from nearmt.store.entries import Entries
 from nearmt.store.indexing import check_factory, index_segments
 from nearmt.store.neighbours import divide, group_equal_keys, nearest_groups, neighbours_of_entries
@@ -48,7 +48,7 @@ def prune(path: Path, config: PruneConfig | None = None, progress: Progress | No
     config = config or PruneConfig()
     device = torch.device(resolve_device(config.device))
     check_factory(config.index, Manifest.load(path).columns)
-    with sealed_alone(path, without_deleted=True):
+    with sealed_alone(path, without_deleted=True) as lock:
         manifest, reduction = _checked(path)
         if not manifest.entries:
             raise DatastoreError(f"{path}: has no entries; there is nothing to prune")
@@ -59,19 +59,27 @@ def prune(path: Path, config: PruneConfig | None = None, progress: Progress | No
             records.append(with_weights(path, record, weight_N[start : start + record.entries], how))
             start += record.entries
         records = index_segments(path, records, manifest.columns, config.index)
-        return update(path, manifest, reduction, records)
+        return _replaced(lock, manifest, reduction, records)
 
 
 def unprune(path: Path, factory: str = "auto") -> Manifest:
     """Index all entries again, as if the store had never been pruned."""
     check_factory(factory, Manifest.load(path).columns)
-    with writer_lock(path):
+    with writer_lock(path) as lock:
         manifest, reduction = _checked(path)
         if not any(record.pruned for record in manifest.segments):
             raise DatastoreError(f"{path}: is not pruned; there is nothing to undo")
         whole = [without_weights(record) for record in manifest.segments]
         records = index_segments(path, whole, manifest.columns, factory)
-        return update(path, manifest, reduction, records)
+        return _replaced(lock, manifest, reduction, records)
+
+
+def _replaced(lock: WriterLock, manifest: Manifest, reduction: Reduction, records: list[SegmentRecord]) -> Manifest:
+    """Measure the store with these segments and replace its manifest."""
+    manifest = measured_anew(lock.folder, manifest, reduction, records)
+    lock.check()
+    manifest.save(lock.folder)
+    return manifest
 
 
 def _checked(path: Path) -> tuple[Manifest, Reduction]:

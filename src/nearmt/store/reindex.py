@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,13 +13,14 @@ import torch
 
 from nearmt.contracts import Progress
 from nearmt.datastore import Manifest, Segment, SegmentRecord, stored_pairs
-from nearmt.datastore.files import writer_lock
+from nearmt.datastore.files import WriterLock, writer_lock
 from nearmt.datastore.manifest import FileRecord, reduction_name
 from nearmt.datastore.segment import KEY
 from nearmt.errors import writing
 from nearmt.models import TranslationModel
+from nearmt.opening import opened
 from nearmt.reduction import FittingSample, Reduction
-from nearmt.store.build import BuildConfig, build, cache_columns_of, update
+from nearmt.store.build import BuildConfig, build_locked, cache_columns_of, measured_anew
 from nearmt.store.editing import Editor
 from nearmt.store.indexing import index_segments
 from nearmt.store.opened import Opened
@@ -28,32 +30,35 @@ _BLOCK = 65_536
 
 def reindex(path: Path, factory: str = "auto") -> Manifest:
     """Index all segments anew. Needs no model: keys are there."""
-    with sealed_alone(path):
-        return _reindex(path, factory)
+    with sealed_alone(path) as lock:
+        manifest = _reindex(path, factory)
+        lock.check()
+        manifest.save(path)
+    return manifest
 
 
 def rebuild(path: Path, model: TranslationModel, config: BuildConfig, progress: Progress | None = None) -> Manifest:
     """Encode the pairs of a store anew with another model. The old store stays until the new one is complete."""
-    manifest = Manifest.load(path)
-    with writer_lock(path):
-        pairs = stored_pairs(path, manifest)
-        return build(
-            path, pairs, model, config, overwrite=True, cleaning=manifest.cleaning, allow_empty=True, progress=progress
-        )
+    Manifest.load(path)  # a folder that is no datastore gets no lock
+    with writer_lock(path) as lock:
+        manifest = Manifest.load(path)
+        built = build_locked(lock, stored_pairs(path, manifest), model, config, manifest.cleaning, progress)
+        assert built is not None
+        return built
 
 
 @contextmanager
-def sealed_alone(path: Path, *, without_deleted: bool = False) -> Iterator[None]:
+def sealed_alone(path: Path, *, without_deleted: bool = False) -> Iterator[WriterLock]:
     """Be the only writer of a store whose entries are all in sealed segments, `without_deleted` ones if asked."""
     Manifest.load(path)  # a folder that is no datastore gets no lock
-    opened = Opened(path, "exact", torch.device("cpu"))
-    editor = Editor(opened)
-    with editor.changing():
-        if without_deleted and opened.now.seen_P is not None:
+    store = Opened(path, "exact", torch.device("cpu"))
+    editor = Editor(store)
+    with editor.changing() as lock:
+        if without_deleted and store.now.seen_P is not None:
             editor.merge(0, "exact")
-        elif opened.content.encoded:
-            editor.merge(len(opened.content.parts), "exact")
-        yield
+        elif store.content.encoded:
+            editor.merge(len(store.content.parts), "exact")
+        yield lock
 
 
 def _reindex(path: Path, factory: str) -> Manifest:
@@ -64,7 +69,7 @@ def _reindex(path: Path, factory: str) -> Manifest:
     if not reduction.fitted:
         manifest, reduction, records = _reduce_whole_keys(path, manifest, reduction)
     records = index_segments(path, records, reduction.columns, factory)
-    return update(path, manifest, reduction, records)
+    return measured_anew(path, manifest, reduction, records)
 
 
 def _reduce_whole_keys(
@@ -102,8 +107,9 @@ def _reduced_copy(folder: Path, segment: Segment, reduction: Reduction) -> Segme
         folder.mkdir(exist_ok=True)
         for name in segment.record.files:
             if name != KEY and not name.startswith("index"):
-                (folder / name).write_bytes((segment.folder / name).read_bytes())
-        with (folder / KEY).open("wb") as file:
+                with opened(segment.folder / name) as source, opened(folder / name, "wb") as copy:
+                    shutil.copyfileobj(source, copy)
+        with opened(folder / KEY, "wb") as file:
             for start in range(0, segment.record.entries, _BLOCK):
                 block = torch.from_numpy(segment.key_ND[start : start + _BLOCK]).float()
                 file.write(reduction.apply(block).numpy().astype(np.float16).tobytes())

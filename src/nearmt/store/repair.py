@@ -1,14 +1,12 @@
 """Mending a damaged store: what can be computed from the pairs is, and what is lost is named.
 
-The mended store is written beside, as DIR.repaired, and takes the place of the damaged one when it is complete; that
-one is kept as DIR.damaged.
+The mended store is written into DIR/repairing and becomes the content of DIR when it is complete. What was damaged is
+kept as DIR.damaged, a copy that shares the files which are never written to.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,16 +17,20 @@ import numpy as np
 
 from nearmt.contracts import Progress
 from nearmt.datastore import FileRecord, Manifest, Segment, SegmentRecord, SegmentWriter
+from nearmt.datastore.copying import copy, link, set_aside
 from nearmt.datastore.files import sync, writer_lock
 from nearmt.datastore.ids import digest_of
 from nearmt.datastore.log import Log
 from nearmt.datastore.manifest import FILE_NAME, live_names
+from nearmt.datastore.replacement import publish
 from nearmt.datastore.segment import END, ID, KEY, PAIR_START, PAIRS, SOURCE, SOURCE_END, TOKEN
-from nearmt.datastore.verify import LOCK, Finding, verify
-from nearmt.errors import DatastoreError, OutputError, writing
+from nearmt.datastore.verify import Finding, check_is_store, verify
+from nearmt.errors import DatastoreError, writing
+from nearmt.opening import REPAIRING, opened
 from nearmt.reduction import Reduction
-from nearmt.store.build import BuildConfig, build, build_settings, update, write_pairs
+from nearmt.store.build import BuildConfig, build, build_settings, measured_anew, write_pairs
 from nearmt.store.datastore import Datastore, check_model
+from nearmt.store.editing import with_deleted
 from nearmt.store.indexing import index_segment, index_segments
 from nearmt.store.pretrained import pretrained_reduction
 from nearmt.store.ruins import LoadModel, Ruins
@@ -55,13 +57,15 @@ class Repaired:
 
 def repair(path: Path, found: Sequence[Finding], load: LoadModel, progress: Progress | None = None) -> Repaired:
     """Mend a store in which `verify` found damage. `load` is called if the model is needed."""
-    work = path.with_name(path.name + ".repaired")
-    with writer_lock(path):
+    check_is_store(path)
+    work = path / REPAIRING
+    with writer_lock(path) as lock:
         _make_room(work)
         ruins = Ruins(path, {finding.file: finding.verdict for finding in found}, load)
         _Repair(ruins, work, progress).repair()
         pairs = _checked(work, ruins)
-        kept_as = _swap(path, work)
+        kept_as = set_aside(path)
+        publish(work, path, Manifest.load(work), lock)
     return Repaired(pairs, kept_as, ruins.report, ruins.lost)
 
 
@@ -104,7 +108,7 @@ class _Repair:
         """The reduction of the store, from the model if the file is damaged."""
         name = manifest.reduction_name
         if self._ruins.is_sound(name):
-            _link(self._path / name, self._work / name)
+            link(self._path / name, self._work / name)
             return Reduction.load(self._work / name)
         known = pretrained_reduction(self._ruins.model)
         if known is None or known.identity != manifest.reduction:
@@ -119,7 +123,7 @@ class _Repair:
         ruins = self._ruins
         shared = all(ruins.is_sound(name) for name in manifest.quantisers)
         for name in manifest.quantisers if shared else ():
-            _link(self._path / name, self._work / name)
+            link(self._path / name, self._work / name)
         mended = [self._segment(number, manifest, reduction) for number in range(len(manifest.segments))]
         records = [record for record in mended if record.pairs]
         if shared:
@@ -131,7 +135,8 @@ class _Repair:
         file = FileRecord.of(self._work / name)
         log = self._log(manifest)
         model = ruins.model if ruins.loaded else None
-        update(self._work, replace(manifest, reduction_file=file, log=log), reduction, records, model)
+        manifest = replace(manifest, reduction_file=file, log=log)
+        measured_anew(self._work, manifest, reduction, records, model).save(self._work)
 
     def _with_missing_indexes(self, records: list[SegmentRecord], columns: int) -> list[SegmentRecord]:
         whole = [record for record in records if record.index["kind"] != _NONE]
@@ -153,11 +158,12 @@ class _Repair:
             (self._work / record.name).mkdir()
         for name in record.files:
             if name not in damaged:
-                _link(self._path / record.name / name, self._work / record.name / name)
+                link(self._path / record.name / name, self._work / record.name / name)
         for name in damaged:
-            record = self._computed_anew(record, name)
+            if not name.startswith("deleted"):
+                record = self._computed_anew(record, name)
         if any(name.startswith("deleted") for name in damaged):
-            record = self._without_replaced(record, later, manifest.columns)
+            record = self._with_known_deleted(record, later, manifest.columns)
         return record
 
     def _computed_anew(self, record: SegmentRecord, name: str) -> SegmentRecord:
@@ -167,27 +173,22 @@ class _Repair:
             self._say(f"{record.name}/{name}: computed again from the pairs")
             made = self._write(record, name, _from_lines(self._path / record.name / PAIRS, name))
             return replace(record, files={**files, name: made})
-        if name.startswith("deleted"):
-            self._ruins.forget_deleted(record)
-            return replace(record, files=files, deleted=None)
         index: dict[str, Any] = {"kind": _NONE}
         if record.pruned and name != record.pruned["file"]:
             index["pruned"] = record.pruned
         self._say(f"{record.name}/{name}: " + ("made anew" if name.startswith("index") else _PRUNING_LOST))
         return replace(record, files=files, index=index)
 
-    def _without_replaced(self, record: SegmentRecord, later: Sequence[SegmentRecord], columns: int) -> SegmentRecord:
-        """Of deleted pairs nobody knows of, those that were replaced are known all the same."""
-        ids = self._ruins.ids_of(later)
-        segment = Segment(self._work / record.name, record, columns)
-        gone = [number for number, pair in enumerate(segment.pairs()) if pair.id in ids]
-        if not gone:
-            return record
-        name = f"deleted-{secrets.token_hex(4)}.i64"
-        made = self._write(record, name, np.asarray(gone, dtype="<i8").tobytes())
-        entries = int(np.diff(segment.end_P, prepend=0)[gone].sum())
-        deleted = {"file": name, "pairs": len(gone), "entries": entries}
-        return replace(record, files={**record.files, name: made}, deleted=deleted)
+    def _with_known_deleted(self, record: SegmentRecord, later: Sequence[SegmentRecord], columns: int) -> SegmentRecord:
+        """A segment whose file of deleted pairs is damaged, without those that it tells or that were replaced."""
+        assert record.deleted is not None
+        file, count = record.deleted["file"], record.deleted["pairs"]
+        known = self._ruins.still_deleted(self._path / record.name / file, record.files.get(file), count, record.pairs)
+        files = {name: of for name, of in record.files.items() if name != file}
+        record = replace(record, files=files, deleted=None)
+        segment, replaced = Segment(self._work / record.name, record, columns), self._ruins.ids_of(later)
+        known |= {number for number, pair in enumerate(segment.pairs()) if pair.id in replaced}
+        return with_deleted(self._work, segment, np.asarray(sorted(known), dtype="<i8"))
 
     def _encoded_anew(
         self, record: SegmentRecord, damaged: list[str], later: Sequence[SegmentRecord], reduction: Reduction
@@ -205,7 +206,8 @@ class _Repair:
     def _write(self, record: SegmentRecord, name: str, data: bytes) -> FileRecord:
         path = self._work / record.name / name
         with writing(path):
-            path.write_bytes(data)
+            with opened(path, "wb") as file:
+                file.write(data)
             sync(path)
         return FileRecord.of(path)
 
@@ -218,20 +220,17 @@ class _Repair:
         with Log(self._work / log) as file:
             file.append(operations)
         if self._ruins.is_whole(log) and self._ruins.is_sound(live):
-            # Not linked: it is written to.
-            with writing(self._work / live):
-                shutil.copyfile(self._path / live, self._work / live)
+            copy(self._path / live, self._work / live)  # not linked: it is written to
         return log
 
 
 def _make_room(work: Path) -> None:
-    """What an interrupted repair left is removed; anything else of this name is not."""
-    if work.exists() and not (work / LOCK).is_file():
-        raise OutputError(f"{work}: is in the way, and no repair left it there; move it")
+    """Remove what an interrupted repair left."""
     with writing(work):
+        if work.is_symlink():
+            work.unlink()
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
-        (work / LOCK).touch()
 
 
 def _checked(work: Path, ruins: Ruins) -> int:
@@ -243,32 +242,7 @@ def _checked(work: Path, ruins: Ruins) -> int:
         store.catch_up(ruins.model)
     if store.pending:
         ruins.report.append(f"{store.pending} pairs wait for a model, and are learnt by the next one who has it")
-    return store.pair_count + store.pending
-
-
-def _swap(path: Path, work: Path) -> Path:
-    """Put the mended store in its place; the path of the damaged one."""
-    kept_as, number = path.with_name(path.name + ".damaged"), 1
-    while kept_as.exists():
-        number += 1
-        kept_as = path.with_name(f"{path.name}.damaged-{number}")
-    with writing(path):
-        for folder in [*work.glob("segment-*"), work]:
-            sync(folder)
-        path.rename(kept_as)
-        work.rename(path)
-        sync(path.absolute().parent)
-    return kept_as
-
-
-def _link(source: Path, target: Path) -> None:
-    """A sealed file under another name, since nobody writes to it; copied where links cannot be made."""
-    try:
-        os.link(source, target)
-    except OSError:
-        with writing(target):
-            shutil.copyfile(source, target)
-            sync(target)
+    return store.held
 
 
 def _without_index(record: SegmentRecord) -> SegmentRecord:
@@ -279,7 +253,8 @@ def _without_index(record: SegmentRecord) -> SegmentRecord:
 
 def _from_lines(path: Path, name: str) -> bytes:
     """Where lines begin, or the digests of their ids."""
-    lines = path.read_bytes().splitlines(keepends=True)
+    with opened(path) as file:
+        lines = file.read().splitlines(keepends=True)
     if name == PAIR_START:
         return np.cumsum([0, *map(len, lines[:-1])]).astype("<i8").tobytes() if lines else b""
     ids = [digest_of(json.loads(line)["id"]) for line in lines]

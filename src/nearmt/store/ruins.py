@@ -14,13 +14,15 @@ import numpy as np
 from nearmt.contracts import Pair
 from nearmt.datastore import FileRecord, Manifest, SegmentRecord
 from nearmt.datastore.log import Operation, salvage_log
-from nearmt.datastore.manifest import FILE_NAME, manifest_of
-from nearmt.datastore.segment import END, PAIRS
+from nearmt.datastore.manifest import FILE_NAME, manifest_of, wrong_with
+from nearmt.datastore.names import check_names
+from nearmt.datastore.segment import END, PAIRS, numbers
 from nearmt.datastore.texts import replayed
 from nearmt.datastore.verify import SOUND, TORN
 from nearmt.errors import DatastoreError
 from nearmt.models import TranslationModel
-from nearmt.store.salvage import Salvaged, parsed, salvage_pairs
+from nearmt.opening import exists_inside, opened
+from nearmt.store.salvage import Salvaged, longest_ascending, parsed, salvage_pairs, without_flip
 
 #: Loads a model, given the settings that are known of it.
 LoadModel = Callable[[dict[str, Any]], TranslationModel]
@@ -56,14 +58,14 @@ class Ruins:
     def claimed(self) -> Manifest | None:
         """What a damaged manifest says, if it can be read at all: nothing of it is certain."""
         try:
-            return self.manifest or manifest_of(json.loads((self.path / FILE_NAME).read_bytes()))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return self.manifest or claimed_by(self.path / FILE_NAME)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
 
     @cached_property
     def model(self) -> TranslationModel:
         path, settings = self.path / FILE_NAME, {}
-        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        text = _bytes_of(path).decode(errors="replace")
         for name in _SETTINGS:
             if known := re.search(rf'"{name}": "([^"\n]*)"', text):
                 settings[name.replace("_", "-")] = known.group(1)
@@ -101,27 +103,37 @@ class Ruins:
         lost = [name for number, name in result.lost if number not in deleted]
         if lost:
             self.lost += lost
-            more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
-            self.report.append(f"{record.name}: {len(lost)} of its pairs are lost: {', '.join(lost[:_NAMED])}{more}")
+            self.report.append(f"{record.name}: {len(lost)} of its pairs are lost: {_named(lost)}")
         return [pair for number, pair in result.pairs if number not in deleted]
 
     def _deleted(self, record: SegmentRecord, sound: set[str], pairs: int) -> set[int]:
         """Numbers of the deleted pairs, as far as they are known."""
         folder = self.path / record.name
         if record.deleted and record.deleted["file"] in sound:
-            return set(np.fromfile(folder / record.deleted["file"], dtype="<i8").tolist())
+            return set(numbers(folder / record.deleted["file"]).tolist())
         files = list(folder.glob("deleted-*.i64")) if record.pairs < 0 else []
         if len(files) == 1:
-            number_X = np.frombuffer(files[0].read_bytes()[: files[0].stat().st_size // 8 * 8], dtype="<i8")
-            if bool((np.diff(number_X, prepend=-1) > 0).all()) and int(number_X[-1]) < pairs:
-                return set(number_X.tolist())
-        if record.deleted or files:
-            self.forget_deleted(record)
+            return self.still_deleted(files[0], None, None, pairs)
+        if record.deleted:
+            name = record.deleted["file"]
+            return self.still_deleted(folder / name, record.files.get(name), record.deleted["pairs"], pairs)
         return set()
 
-    def forget_deleted(self, record: SegmentRecord) -> None:
-        count = f"which {record.deleted['pairs']} pairs" if record.deleted else "which pairs"
-        self.report.append(f"{record.name}: {count} were deleted is not known any more: they are back, unless replaced")
+    def still_deleted(self, path: Path, file: FileRecord | None, count: int | None, pairs: int) -> set[int]:
+        """The numbers of deleted pairs that a damaged file still tells; `count` is how many there were, if known."""
+        name, data = f"{path.parent.name}/{path.name}", _bytes_of(path)
+        if file is not None and (whole := without_flip(data, file.sha256)) is not None:
+            self.report.append(f"{name}: one bit was flipped; restored")
+            return set(np.frombuffer(whole, dtype="<i8").tolist())
+        number_X = np.frombuffer(data[: len(data) // 8 * 8], dtype="<i8")
+        # Numbers ascend: most that are altered stand out against their neighbours.
+        kept = longest_ascending(number_X[(number_X >= 0) & (number_X < pairs)].tolist())
+        missing = (len(number_X) if count is None else count) - len(kept)
+        told = f"{missing} of its deleted pairs are not known any more: they are back, unless replaced"
+        self.report.append(
+            f"{name}: damaged; " + (told if missing > 0 else f"{len(kept)} deleted pairs are left of it")
+        )
+        return set(kept)
 
     def _operations(self) -> list[Operation]:
         name = self.claimed.log if self.claimed else None
@@ -132,29 +144,52 @@ class Ruins:
     def operations_of(self, log: str) -> list[Operation]:
         """What a log still holds."""
         try:
-            operations = salvage_log(self.path / log)
+            found = salvage_log(self.path / log)
         except DatastoreError as error:
             self.report.append(f"{log}: all of it is lost ({error})")
             self.lost.append(f"operations of {log}")
             return []
         if not self.is_whole(log):
-            self.report.append(f"{log}: {len(operations)} operations are left of it; others may be lost")
-            self.lost.append(f"operations of {log}")
-        return operations
+            # A log that was cut short does not tell what is missing.
+            lost = found.lost or [f"operations of {log}"]
+            self.report.append(f"{log}: {len(found.operations)} operations are left of it; lost: {_named(lost)}")
+            self.lost += lost
+        return found.operations
 
     def ids_of(self, records: Sequence[SegmentRecord]) -> set[str]:
         """Ids of all pairs of segments that can be read."""
         return {pair.id for record in records for pair in parsed_lines(self.path / record.name / PAIRS)}
 
 
+def _named(lost: Sequence[str]) -> str:
+    more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+    return ", ".join(lost[:_NAMED]) + more
+
+
 def parsed_lines(path: Path) -> list[Pair]:
     """The lines of a file that are pairs."""
-    lines = path.read_bytes().split(b"\n") if path.is_file() else []
+    lines = _bytes_of(path).split(b"\n")
     return [pair for line in lines if (pair := parsed(line))]
 
 
+def claimed_by(path: Path) -> Manifest:
+    """A manifest that need not be true; its names are those of a store's files all the same."""
+    manifest = manifest_of(json.loads(_bytes_of(path)))
+    check_names(manifest.log, manifest.reduction_name, manifest.quantisers, manifest.segments)
+    return manifest
+
+
+def _bytes_of(path: Path) -> bytes:
+    """The content of a file in a store, nothing if there is none."""
+    if not exists_inside(path):
+        return b""
+    with opened(path) as file:
+        content: bytes = file.read()
+    return content
+
+
 def _is(path: Path, record: FileRecord) -> bool:
-    return path.is_file() and FileRecord.of(path) == record
+    return wrong_with(path, record) is None
 
 
 def _rows(path: Path) -> int | None:

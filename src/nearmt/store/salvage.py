@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -16,6 +18,7 @@ from nearmt.datastore.ids import digest_of
 from nearmt.datastore.pairs import pair_from_json
 from nearmt.datastore.segment import END, ID, PAIR_START, PAIRS, SOURCE, SOURCE_END, TOKEN
 from nearmt.models import TextCodec
+from nearmt.opening import exists_inside, opened
 
 #: How a line of pairs begins.
 _ID = re.compile(rb'\{"id": ("(?:[^"\\]|\\.)*")')
@@ -38,7 +41,10 @@ def salvage_pairs(folder: Path, count: int | None, sound: Collection[str], codec
     `count` is how many there were, if that is known; `sound` names the files that are as they were. A line is kept
     if it is a pair and, as far as these files are sound, has the id and the tokens that belong to its place.
     """
-    data = (folder / PAIRS).read_bytes() if (folder / PAIRS).is_file() else b""
+    data = b""
+    if exists_inside(folder / PAIRS):
+        with opened(folder / PAIRS) as file:
+            data = file.read()
     lines = data.split(b"\n")[: -1 if data.endswith(b"\n") else None] if data else []
     starts = _read(folder, PAIR_START, "<i8", sound)
     placed = lines if starts is None else _slices(data, starts)
@@ -71,6 +77,41 @@ def parsed(line: bytes) -> Pair | None:
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
     return pair if whole and pair.id else None
+
+
+#: Of larger files the flip of a single bit is not looked for.
+_SEARCHED_FOR_A_FLIP = 8192
+
+
+def without_flip(data: bytes, checksum: str) -> bytes | None:
+    """The content that has this SHA-256, if a single flipped bit is all that is wrong with `data`."""
+    if len(data) > _SEARCHED_FOR_A_FLIP:
+        return None
+    tried = bytearray(data)
+    for place in range(len(tried)):
+        for bit in range(8):
+            tried[place] ^= 1 << bit
+            if hashlib.sha256(tried).hexdigest() == checksum:
+                return bytes(tried)
+            tried[place] ^= 1 << bit
+    return None
+
+
+def longest_ascending(values: list[int]) -> list[int]:
+    """The longest strictly ascending part of a list, in order."""
+    ends: list[int] = []  # the least value that a run of each length can end with
+    at: list[int] = []  # the length of the longest run that ends with each value
+    for value in values:
+        place = bisect_left(ends, value)
+        ends[place : place + 1] = [value]
+        at.append(place)
+    run: list[int] = []
+    wanted = len(ends) - 1
+    for value, place in zip(reversed(values), reversed(at), strict=True):
+        if place == wanted and (not run or value < run[-1]):
+            run.append(value)
+            wanted -= 1
+    return run[::-1]
 
 
 class _Evidence:
@@ -124,7 +165,10 @@ def _slices(data: bytes, starts: np.ndarray) -> list[bytes]:
 
 
 def _read(folder: Path, name: str, dtype: str, sound: Collection[str]) -> np.ndarray | None:
-    return np.fromfile(folder / name, dtype=dtype) if name in sound else None
+    if name not in sound:
+        return None
+    with opened(folder / name) as file:
+        return np.fromfile(file, dtype=dtype)
 
 
 def _part(values_and_ends: tuple[np.ndarray | None, np.ndarray | None], number: int) -> list[int]:

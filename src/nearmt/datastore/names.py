@@ -1,0 +1,66 @@
+"""The names of a store's files. A manifest that names anything else was not written by nearmt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from nearmt.opening import SEGMENT
+
+_SEGMENT = re.compile(SEGMENT)
+_LOG = re.compile(r"log-\d{6,}\.log")
+_LIVE = re.compile(r"live-\d{6,}\.blocks")
+_REDUCTION = re.compile(r"reduction-[0-9a-f]{1,64}\.safetensors")
+_QUANTISER = re.compile(r"quantiser-[0-9a-f]{8,64}\.faiss")
+_SEGMENT_FILE = re.compile(
+    r"key\.f16|token\.i32|end\.i64|pairs\.jsonl|pair_start\.i64|source\.i32|source_end\.i64|id\.u64"
+    r"|index-[0-9a-f]{1,64}\.faiss|weight-[0-9a-f]{1,64}\.i32|deleted-[0-9a-f]{1,64}\.i64"
+)
+
+
+class _Segment(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def named_files(self) -> Iterable[str]: ...
+
+
+def is_ours(path: Path) -> bool:
+    """Whether something in a store's folder has a name that nearmt gives to parts of a store."""
+    return any(kind.fullmatch(path.name) for kind in (_SEGMENT, _LOG, _LIVE, _REDUCTION, _QUANTISER))
+
+
+def check_names(log: str | None, reduction: str, quantisers: Iterable[str], segments: Iterable[_Segment]) -> None:
+    """Refuse names that nearmt does not give: a path out of the store, a file that is not part of one."""
+    _check(_LOG, [] if log is None else [log])
+    _check(_REDUCTION, [reduction])
+    _check(_QUANTISER, quantisers)
+    segments = list(segments)
+    _check(_SEGMENT, [segment.name for segment in segments])
+    if len({segment.name for segment in segments}) < len(segments):
+        raise ValueError("it names a segment twice")
+    for segment in segments:
+        _check(_SEGMENT_FILE, segment.named_files)
+
+
+def _check(kind: re.Pattern[str], names: Iterable[str]) -> None:
+    for name in names:
+        if not isinstance(name, str) or not kind.fullmatch(name):
+            raise ValueError(f"{name!a} is no name of a datastore's file")
+
+
+def next_number(folder: Path, kind: str) -> int:
+    """The number after the highest that a folder's segments or logs have."""
+    taken = [int(path.name.split("-")[1].split(".")[0]) for path in folder.glob(f"{kind}-*") if is_ours(path)]
+    return 1 + max(taken, default=0)
+
+
+def segment_name(number: int) -> str:
+    return f"segment-{number:06d}"
+
+
+def log_name(number: int) -> str:
+    return f"log-{number:06d}.log"
