@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-
 from nearmt.contracts import Pair
 from nearmt.datastore.log import Added, Operation, read_named_log
 from nearmt.datastore.manifest import Manifest
-from nearmt.datastore.segment import PAIRS, read_pairs
+from nearmt.datastore.segment import PAIRS, numbers, read_pairs
 
 
 def stored_pairs(folder: Path, manifest: Manifest) -> Iterator[Pair]:
@@ -22,7 +20,7 @@ def stored_pairs(folder: Path, manifest: Manifest) -> Iterator[Pair]:
     for record in manifest.segments:
         deleted = set[int]()
         if record.deleted:
-            deleted = set(np.fromfile(folder / record.name / record.deleted["file"], dtype="<i8").tolist())
+            deleted = set(numbers(folder / record.name / record.deleted["file"]).tolist())
         for number, pair in enumerate(read_pairs(folder / record.name / PAIRS)):
             if number not in deleted and pair.id not in touched:
                 yield pair
