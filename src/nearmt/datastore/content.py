@@ -13,9 +13,8 @@ from nearmt.contracts import Pair
 from nearmt.datastore.ids import DigestIndex, digest_of
 from nearmt.datastore.live import Block, FrozenLive, LiveSegment, mark_of
 from nearmt.datastore.log import Added, Deleted
-from nearmt.datastore.manifest import REPAIR
 from nearmt.datastore.segment import Segment
-from nearmt.errors import DamagedError, DatastoreError
+from nearmt.errors import DatastoreError
 
 
 class Part(Protocol):
@@ -108,15 +107,6 @@ class Content(Generic[SomePart]):
         """Whether a block holds the pairs that are the next to be taken in."""
         pairs = self.added[block.first : block.first + len(block.tokens)]
         return block.first == self.encoded and len(pairs) == len(block.tokens) and block.made_of == mark_of(pairs)
-
-    def check_logged(self, block: Block, log: Path) -> None:
-        """Refuse a log that lacks what was computed from it: additions that were acknowledged are lost."""
-        computed = block.first + len(block.tokens)
-        if block.first == self.encoded and computed > len(self.added):
-            raise DamagedError(
-                f"{log}: damaged: {computed - len(self.added)} of its additions are lost (it holds {len(self.added)}, "
-                f"{computed} were computed from it); {REPAIR}"
-            )
 
     def find(self, identity: str) -> Pair | None:
         """The pair with this id, pending or not."""

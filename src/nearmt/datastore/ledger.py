@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from nearmt.contracts import Pair, Progress
 from nearmt.datastore.content import Content, PlainPart
 from nearmt.datastore.files import WriterLock, writer_lock
 from nearmt.datastore.ids import with_ids
-from nearmt.datastore.live import Block, read_blocks
+from nearmt.datastore.live import check_logged, read_blocks
 from nearmt.datastore.log import Added, Deleted, Log, Operation, begin_log, read_named_log
 from nearmt.datastore.manifest import Manifest, live_names
 from nearmt.datastore.pairs import blocks_of
@@ -97,14 +98,10 @@ def replayed_content(folder: Path, manifest: Manifest) -> Content[PlainPart]:
     if manifest.log is None:
         return content
     log, live = (folder / name for name in live_names(manifest.log))
-    # Blocks first: what they were computed from was logged before, so a log that is read later has it.
-    computed = read_blocks(live)
+    blocks = [block for block, _ in read_blocks(live, manifest.columns)]
     for operation in read_named_log(log).operations:
         content.apply(operation)
-    for payload in computed.payloads:
-        block = Block.from_bytes(payload, manifest.columns)
-        content.check_logged(block, log)
-        if not content.fits(block):
-            break
+    check_logged(blocks, 0, content.added, log)
+    for block in itertools.takewhile(content.fits, blocks):
         content.take_in(block)
     return content

@@ -17,8 +17,9 @@ import numpy as np
 
 from nearmt.contracts import Pair
 from nearmt.datastore.ids import content_id, digest_of
-from nearmt.datastore.manifest import SegmentRecord
-from nearmt.datastore.records import Records, read_records
+from nearmt.datastore.manifest import REPAIR, SegmentRecord
+from nearmt.datastore.records import read_records
+from nearmt.errors import DamagedError
 from nearmt.opening import exists_inside
 
 
@@ -63,11 +64,32 @@ class Block:
         return cls(int(fields["first"]), tokens, sources, key_ND, fields.get("made_of", ""))
 
 
-def read_blocks(path: Path, start: int = 0) -> Records:
-    """The blocks of a file from `start` on; none where there is no file, or nothing behind `start`."""
+def read_blocks(path: Path, columns: int, start: int = 0) -> list[tuple[Block, int]]:
+    """The blocks of a file from `start` on, and where each ends; none where there is no file.
+
+    To be read before the log: what blocks were computed from was logged before, so a log that is read later has it.
+    """
     if not exists_inside(path) or path.stat().st_size < start:
-        return Records([], [], start, 0)
-    return read_records(path, start)
+        return []
+    records = read_records(path, start)
+    return [(Block.from_bytes(raw, columns), end) for raw, end in zip(records.payloads, records.ends, strict=True)]
+
+
+def check_logged(blocks: Iterable[Block], encoded: int, added: Sequence[Pair], log: Path) -> None:
+    """Refuse a log that lacks what was computed from it: additions that were acknowledged are lost.
+
+    `encoded` says how many of the log's additions earlier blocks hold.
+    """
+    for block in blocks:
+        pairs = added[block.first : block.first + len(block.tokens)]
+        if block.first != encoded or (len(pairs) == len(block.tokens) and block.made_of != mark_of(pairs)):
+            break  # of another log
+        encoded += len(block.tokens)
+    if encoded > len(added):
+        raise DamagedError(
+            f"{log}: damaged: {encoded - len(added)} of its additions are lost (it holds {len(added)}, "
+            f"{encoded} were computed from it); {REPAIR}"
+        )
 
 
 def mark_of(pairs: Iterable[Pair]) -> str:

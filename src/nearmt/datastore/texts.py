@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nearmt.contracts import Pair
+from nearmt.datastore.live import check_logged, read_blocks
 from nearmt.datastore.log import Added, Operation, read_named_log
-from nearmt.datastore.manifest import Manifest
+from nearmt.datastore.manifest import Manifest, live_names
 from nearmt.datastore.segment import PAIRS, numbers, read_pairs
 
 
@@ -15,8 +16,7 @@ def stored_pairs(folder: Path, manifest: Manifest) -> Iterator[Pair]:
     """All pairs, in corpus order. Needs neither keys nor a model: what else is damaged does not matter."""
     needed = {PAIRS, *(record.deleted["file"] for record in manifest.segments if record.deleted)}
     manifest.check_files(folder, only=needed)
-    operations = read_named_log(folder / manifest.log).operations if manifest.log else []
-    added, touched = replayed(operations)
+    added, touched = replayed(_operations(folder, manifest))
     for record in manifest.segments:
         deleted = set[int]()
         if record.deleted:
@@ -25,6 +25,17 @@ def stored_pairs(folder: Path, manifest: Manifest) -> Iterator[Pair]:
             if number not in deleted and pair.id not in touched:
                 yield pair
     yield from added
+
+
+def _operations(folder: Path, manifest: Manifest) -> list[Operation]:
+    """What the log says, if there is one and it has all that was computed from it."""
+    if manifest.log is None:
+        return []
+    log, live = (folder / name for name in live_names(manifest.log))
+    blocks = [block for block, _ in read_blocks(live, manifest.columns)]
+    operations = read_named_log(log).operations
+    check_logged(blocks, 0, [operation.pair for operation in operations if isinstance(operation, Added)], log)
+    return operations
 
 
 def replayed(operations: list[Operation]) -> tuple[list[Pair], set[str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nearmt.contracts import Pair
 from nearmt.datastore.files import LOCK
-from nearmt.datastore.live import Block, mark_of, read_blocks
+from nearmt.datastore.live import Block, check_logged, mark_of
 from nearmt.datastore.log import Added, Replay, read_log, read_named_log
 from nearmt.datastore.manifest import (
     FILE_NAME,
@@ -19,7 +19,7 @@ from nearmt.datastore.manifest import (
     wrong_with_named,
 )
 from nearmt.datastore.names import is_ours
-from nearmt.datastore.records import Records
+from nearmt.datastore.records import read_records
 from nearmt.datastore.recovery import recover
 from nearmt.errors import DatastoreError
 from nearmt.opening import BUILDING, REPAIRING, exists_inside
@@ -92,20 +92,22 @@ def _log_and_live(folder: Path, manifest: Manifest) -> Iterator[Finding]:
     if manifest.log is None:
         return
     log, live = live_names(manifest.log)
-    # Blocks first: a log that is read later has what they were computed from.
-    blocks = _blocks(folder / live)
+    blocks, computed = _blocks(folder / live, manifest.columns)
     finding, added = _log(folder, log, read_named_log)
-    computed = None
-    if blocks is not None:
-        computed, encoded = _live(live, blocks, added, manifest.columns)
-        if encoded > len(added) and not finding.damaged:
-            # Nothing is computed from an operation that is not on disk.
-            finding = Finding(log, DAMAGED, f"holds {len(added)} additions, {encoded} were computed from it")
-        if encoded > len(added):
-            computed = Finding(live, RECOMPUTED, "does not fit the log")
+    if not finding.damaged:
+        try:
+            check_logged(blocks, 0, added, folder / log)
+        except DatastoreError as error:
+            finding = Finding(log, DAMAGED, _reason(error, folder / log))
     yield finding
     if computed:
-        yield computed
+        fit = sum(len(block.tokens) for block in blocks) <= len(added) and all(map(_made_of(added), blocks))
+        yield computed if fit else Finding(live, RECOMPUTED, "does not fit the log")
+
+
+def _made_of(added: list[Pair]) -> Callable[[Block], bool]:
+    """Whether a block was computed from these pairs."""
+    return lambda block: block.made_of == mark_of(added[block.first : block.first + len(block.tokens)])
 
 
 def _log(folder: Path, name: str, read: Callable[[Path], Replay] = read_log) -> tuple[Finding, list[Pair]]:
@@ -120,31 +122,18 @@ def _log(folder: Path, name: str, read: Callable[[Path], Replay] = read_log) -> 
     return Finding(name, SOUND), added
 
 
-def _blocks(path: Path) -> Records | DatastoreError | None:
-    """The blocks of a file, or why they cannot be read; None if there is no file."""
+def _blocks(path: Path, columns: int) -> tuple[list[Block], Finding | None]:
+    """The blocks of a file, and what is to be said about it by itself; None if there is no file."""
     try:
-        return read_blocks(path) if exists_inside(path) else None
-    except DatastoreError as error:
-        return error
-
-
-def _live(name: str, records: Records | DatastoreError, added: list[Pair], columns: int) -> tuple[Finding, int]:
-    """What is to be said about blocks, and how many pairs they have."""
-    encoded = 0
-    if isinstance(records, DatastoreError):
-        return Finding(name, RECOMPUTED, _reason(records, Path(name))), encoded
-    try:
-        for payload in records.payloads:
-            block = Block.from_bytes(payload, columns)
-            pairs = added[block.first : block.first + len(block.tokens)]
-            if block.first != encoded or (len(pairs) == len(block.tokens) and block.made_of != mark_of(pairs)):
-                return Finding(name, RECOMPUTED, "does not fit the log"), encoded
-            encoded += len(block.tokens)
+        if not exists_inside(path):
+            return [], None
+        records = read_records(path)
+        blocks = [Block.from_bytes(payload, columns) for payload in records.payloads]
     except (DatastoreError, ValueError, KeyError, TypeError) as error:
-        return Finding(name, RECOMPUTED, _reason(error, Path(name))), encoded
+        return [], Finding(path.name, RECOMPUTED, _reason(error, path))
     if records.torn:
-        return Finding(name, RECOMPUTED, f"its last {records.torn} bytes are no complete block"), encoded
-    return Finding(name, SOUND), encoded
+        return blocks, Finding(path.name, RECOMPUTED, f"its last {records.torn} bytes are no complete block")
+    return blocks, Finding(path.name, SOUND)
 
 
 def _unvouched(folder: Path) -> Iterator[Finding]:

@@ -13,10 +13,9 @@ import torch
 from nearmt.datastore import Manifest, Segment, SegmentRecord
 from nearmt.datastore.content import Content
 from nearmt.datastore.ids import content_id
-from nearmt.datastore.live import Block, read_blocks
+from nearmt.datastore.live import Block, check_logged, read_blocks
 from nearmt.datastore.log import Deleted, Operation, read_named_log
 from nearmt.datastore.manifest import FILE_NAME, live_names
-from nearmt.datastore.records import Records
 from nearmt.errors import DatastoreError
 from nearmt.reduction import Reduction
 from nearmt.store.snapshot import Part, Snapshot
@@ -104,17 +103,15 @@ class Opened:
     def _follow(self) -> None:
         """Read on in the log and in what was computed from it."""
         if self.log_path is not None:
-            # Blocks first: what they were computed from was logged before, so a log that is read later has it.
-            computed = read_blocks(self.live_path, self.live_end)
+            blocks = read_blocks(self.live_path, self.manifest.columns, self.live_end)
             replay = read_named_log(self.log_path, self.log_end)
             self.apply(replay.operations, replay.end)
-            self._take_in(computed, self.log_path)
+            check_logged([block for block, _ in blocks], self.content.encoded, self.content.added, self.log_path)
+            self._take_in(blocks)
 
-    def _take_in(self, computed: Records, log: Path) -> None:
+    def _take_in(self, blocks: Sequence[tuple[Block, int]]) -> None:
         """Take in blocks as far as they continue one another; the rest will be computed again."""
-        for payload, end in zip(computed.payloads, computed.ends, strict=True):
-            block = Block.from_bytes(payload, self.manifest.columns)
-            self.content.check_logged(block, log)
+        for block, end in blocks:
             if not self.content.fits(block):
                 return
             self.content.take_in(block)
