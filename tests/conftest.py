@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -38,6 +39,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if "slow" not in config.getoption("markexpr"):
         config.hook.pytest_deselected(items=[item for item in items if "slow" in item.keywords])
         items[:] = [item for item in items if "slow" not in item.keywords]
+
+
+def pytest_report_header() -> str:
+    return f"seed of campaigns: {_campaign_seed()} (NEARMT_SEED)"
+
+
+def _campaign_seed() -> int:
+    return int(os.environ.get("NEARMT_SEED", "2"))
+
+
+@pytest.fixture
+def campaign_seed() -> int:
+    """What the slow campaigns draw from: `make torture` gives a fresh one each time, and prints it."""
+    return _campaign_seed()
 
 
 @pytest.fixture

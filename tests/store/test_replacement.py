@@ -259,9 +259,10 @@ def test_a_killed_replacement_leaves_the_old_store_or_the_new(
 
 
 @pytest.mark.slow
-def test_replacements_killed_hundreds_of_times(tiny: TranslationModel, store: Path, tmp_path: Path) -> None:
-    seed = int(os.environ.get("NEARMT_SEED", "2"))
-    kill_replacements(store, tiny, 400, seed, tmp_path)
+def test_replacements_killed_hundreds_of_times(
+    tiny: TranslationModel, store: Path, tmp_path: Path, campaign_seed: int
+) -> None:
+    kill_replacements(store, tiny, 400, campaign_seed, tmp_path)
 
 
 # What older versions left.

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from nearmt.errors import DatastoreError, writing
 from nearmt.opening import open_inside, opened
@@ -19,7 +19,12 @@ LOCK = ".lock"
 
 def sha256(path: Path) -> str:
     with opened(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        return digest(file)
+
+
+def digest(file: IO[bytes]) -> str:
+    """The SHA-256 of an open file."""
+    return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def sync(path: Path) -> None:

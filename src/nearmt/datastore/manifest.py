@@ -5,24 +5,26 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Container
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from nearmt.datastore.files import json_text, sha256, sync, write_json
+from nearmt.datastore.files import digest, json_text, sha256, sync, write_json
 from nearmt.datastore.migrations import FORMAT, migrated
 from nearmt.datastore.names import check_names, is_ours
 from nearmt.datastore.recovery import recover
 from nearmt.errors import DatastoreError, writing
-from nearmt.opening import BUILDING, exists_inside, opened
+from nearmt.opening import BUILDING, opened
 
 FILE_NAME = "manifest.json"
 #: Larger stores are checked for size at every opening and byte by byte only on request.
 VERIFIED_AT_OPENING = 1 << 30
 
 
+ALTERED = "altered (its checksum differs)"
 #: What to do about damage.
 REPAIR = "`nearmt verify --repair` salvages what is left"
 
@@ -247,26 +249,28 @@ class Manifest:
 
 def wrong_with(path: Path, record: FileRecord, thorough: bool = True) -> str | None:
     """What is wrong with a sealed file; byte by byte if `thorough`."""
-    if absent := _absence(path):
-        return absent
-    if (size := path.stat().st_size) != record.bytes:
-        return f"has {size} bytes instead of {record.bytes}"
-    return "altered (its checksum differs)" if thorough and sha256(path) != record.sha256 else None
+    try:
+        with opened(path) as file:
+            if (size := os.fstat(file.fileno()).st_size) != record.bytes:
+                return f"has {size} bytes instead of {record.bytes}"
+            return ALTERED if thorough and digest(file) != record.sha256 else None
+    except (OSError, DatastoreError) as error:
+        return _absence(error)
 
 
 def wrong_with_named(path: Path) -> str | None:
     """What is wrong with a file that is named after its content."""
-    if absent := _absence(path):
-        return absent
-    return None if sha256(path)[:12] in path.name else "altered (its checksum differs)"
-
-
-def _absence(path: Path) -> str | None:
-    """Why there is no file to read, if there is none."""
     try:
-        return None if exists_inside(path) else "missing"
-    except DatastoreError:
-        return "a link, or no ordinary file"
+        return None if sha256(path)[:12] in path.name else ALTERED
+    except (OSError, DatastoreError) as error:
+        return _absence(error)
+
+
+def _absence(error: Exception) -> str:
+    """Why a file cannot be read."""
+    if isinstance(error, FileNotFoundError):
+        return "missing"
+    return "a link, or no ordinary file" if isinstance(error, DatastoreError) else f"cannot be read ({error})"
 
 
 def missing_manifest(folder: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,11 +149,11 @@ def _unvouched(folder: Path) -> Iterator[Finding]:
 def _names(folder: Path) -> list[str]:
     """All files of a store's folder, and the folder of a build or repair that did not finish."""
     names = []
-    for path in folder.rglob("*"):
-        name = path.relative_to(folder)
-        if path.is_symlink() or not path.is_dir():
-            names.append(name.as_posix() if name.parts[0] not in _UNFINISHED else name.parts[0])
-    return sorted(set(names))
+    # Unlike globbing it bears folders that a writer removes meanwhile.
+    for inner, folders, files in os.walk(folder):
+        links = [name for name in folders if (Path(inner) / name).is_symlink()]
+        names += [(Path(inner) / name).relative_to(folder) for name in [*files, *links]]
+    return sorted({name.parts[0] if name.parts[0] in _UNFINISHED else name.as_posix() for name in names})
 
 
 def _stray(name: str) -> Finding:
