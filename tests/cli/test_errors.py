@@ -26,7 +26,7 @@ def test_missing_file(nearmt: Nearmt, tmp_path: Path, memory: Path) -> None:
     assert_one_line(nearmt("build", tmp_path / "memori.tsv", "--out", tmp_path / "s"), 1, "memori.tsv", "memory.tsv")
     assert_one_line(nearmt("translate", tmp_path / "none.txt"), 1, "none.txt: no such file")
     assert_one_line(nearmt("evaluate", "--test", tmp_path / "none.tsv"), 1, "none.tsv: no such file")
-    assert not (tmp_path / "s").exists()
+    assert_one_line(nearmt("info", tmp_path / "s"), 1, "an unfinished build")
 
 
 def test_not_utf8(nearmt: Nearmt, tmp_path: Path, tiny_folder: Path) -> None:
@@ -35,7 +35,7 @@ def test_not_utf8(nearmt: Nearmt, tmp_path: Path, tiny_folder: Path) -> None:
     result = nearmt("build", path, "--out", tmp_path / "s", "--model", tiny_folder, "--strict")
     assert_one_line(result, 1, "latin.tsv, line 2: not UTF-8")
     assert_one_line(nearmt("translate", path, "--model", tiny_folder), 1, "latin.tsv, line 2: not UTF-8")
-    assert not (tmp_path / "s").exists()
+    assert_one_line(nearmt("info", tmp_path / "s"), 1, "an unfinished build")
 
 
 def test_a_line_without_a_tab(nearmt: Nearmt, tmp_path: Path, tiny_folder: Path) -> None:
@@ -93,7 +93,7 @@ def test_damaged_datastore(nearmt: Nearmt, text: Path, store: Path, tmp_path: Pa
 
 def test_unfinished_and_missing_datastores(nearmt: Nearmt, text: Path, tmp_path: Path) -> None:
     (tmp_path / "half").mkdir()
-    assert_one_line(nearmt("info", tmp_path / "half"), 1, "not a finished datastore")
+    assert_one_line(nearmt("info", tmp_path / "half"), 1, "not a datastore")
     assert_one_line(nearmt("info", tmp_path / "none"), 1, "no such datastore")
     assert_one_line(nearmt("reindex", tmp_path / "none"), 1, "no such datastore")
     assert_one_line(nearmt("translate", text, "--datastore", tmp_path / "none"), 1, "no such datastore")
@@ -180,7 +180,7 @@ def test_bad_index(nearmt: Nearmt, memory: Path, tmp_path: Path, tiny_folder: Pa
     build = ("build", memory, "--out", tmp_path / "s", "--model", tiny_folder)
     assert_one_line(nearmt(*build, "--index", "Nonsense7"), 2, "index = 'Nonsense7'")
     assert_one_line(nearmt(*build, "--index", "IVF4096,SQ8"), 2, "too few to train")
-    assert not (tmp_path / "s").exists()
+    assert_one_line(nearmt("info", tmp_path / "s"), 1, "an unfinished build")
 
 
 @pytest.fixture

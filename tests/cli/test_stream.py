@@ -165,7 +165,7 @@ def test_create_makes_an_empty_memory(
         assert result.code == 0 and "0 confirmed" in result.out, result.err
     assert stored(folder) == []
     folder.joinpath("manifest.json").unlink()
-    assert_one_line(nearmt(*command, "--create"), 1, "not a finished datastore")
+    assert_one_line(nearmt(*command, "--create"), 1, "a damaged datastore")
 
 
 def test_of_several_memories_the_last_one_learns(
