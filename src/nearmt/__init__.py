@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nearmt.documents import FillConfig, FillSummary, fill_document
     from nearmt.errors import (
         ConfigError,
+        DamagedError,
         DatastoreError,
         InputError,
         MissingPackageError,
@@ -43,6 +44,7 @@ _HOMES = {
     "nearmt.documents": ("FillConfig", "FillSummary", "fill_document"),
     "nearmt.errors": (
         "ConfigError",
+        "DamagedError",
         "DatastoreError",
         "InputError",
         "MissingPackageError",
@@ -66,6 +68,7 @@ __all__ = [
     "ChunkMethod",
     "CleaningConfig",
     "ConfigError",
+    "DamagedError",
     "Datastore",
     "DatastoreError",
     "Evaluation",

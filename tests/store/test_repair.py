@@ -374,6 +374,20 @@ def test_long_pairs_have_no_tokens_to_tell(tiny: TranslationModel, tmp_path: Pat
 
 @pytest.mark.parametrize("seed", range(12))
 def test_any_damage_is_found_and_mended(seed: int, store: Path, whole: Path, tiny: TranslationModel) -> None:
+    damage_and_mend(seed, store, whole, tiny)
+
+
+@pytest.mark.slow
+def test_hundreds_of_damages_are_found_and_mended(
+    store: Path, whole: Path, tiny: TranslationModel, campaign_seed: int
+) -> None:
+    for seed in range(campaign_seed, campaign_seed + 400):
+        damage_and_mend(seed, store, whole, tiny)
+        shutil.rmtree(store)
+        shutil.copytree(whole, store)
+
+
+def damage_and_mend(seed: int, store: Path, whole: Path, tiny: TranslationModel) -> None:
     """Several files are altered, cut, longer or gone: what comes out is whole, and holds nothing that was not there."""
     chance = random.Random(seed)
     files = [name for name, data in contents(store).items() if data and not name.startswith("live")]
@@ -398,6 +412,9 @@ def test_any_damage_is_found_and_mended(seed: int, store: Path, whole: Path, tin
     texts = {(raw["source"], raw["target"]) for raw in there}
     texts |= {(pair.source, pair.target) for pair in Datastore.open(whole).pairs()}
     found = {(pair.source, pair.target) for pair in Datastore.open(store).pairs()}
-    assert found <= texts or "manifest.json" in hit
+    # What would contradict an altered text may be hit as well.
+    segments = [name.split("/")[0] for name in hit if name.endswith("pairs.jsonl")]
+    unwitnessed = any(name.startswith(f"{segment}/") for segment in segments for name in hit if "pairs" not in name)
+    assert found <= texts or "manifest.json" in hit or unwitnessed
     if not any("pairs" in name or "log" in name for name in hit):
         assert {(pair.source, pair.target) for pair in Datastore.open(whole).pairs()} <= found
