@@ -23,7 +23,9 @@ def load_weights(name: str, precision: str, device: torch.device) -> Any:
     from transformers import AutoModelForSeq2SeqLM, logging
 
     logging.disable_progress_bar()
-    return AutoModelForSeq2SeqLM.from_pretrained(name, dtype=_TYPES[precision]).eval().to(device)
+    return (
+        AutoModelForSeq2SeqLM.from_pretrained(name, dtype=_TYPES[precision], trust_remote_code=False).eval().to(device)
+    )
 
 
 def version() -> str:

@@ -29,6 +29,7 @@ from nearmt.datastore.manifest import FileRecord, reduction_name
 from nearmt.datastore.pairs import blocks_of
 from nearmt.errors import ConfigError, DatastoreError, OutputError, writing
 from nearmt.models import TranslationModel
+from nearmt.models.naming import recorded_name
 from nearmt.reduction import Reduction
 from nearmt.store.calibrate import expected, measured
 from nearmt.store.encode import encode_block, fitting_sample
@@ -126,7 +127,7 @@ def seal(
         reduction.save(folder / reduction_name(reduction.identity))
     source_lang, target_lang = model.language_pair
     manifest = Manifest(
-        model=model.name,
+        model=recorded_name(model.name),
         fingerprint=model.fingerprint,
         source_lang=source_lang,
         target_lang=target_lang,
