@@ -19,7 +19,7 @@ MANY = list(range(15, 59))
 
 #: A field, and what it is set to, on top of what else.
 CASES: list[tuple[str, Any, dict[str, Any]]] = [
-    ("bad_words_ids", [[7], [9, 11], [20], [21]], {}),
+    ("bad_words_ids", [[9, 11], *([token] for token in range(15, 50))], {}),
     ("begin_suppress_tokens", list(range(4, 40)), {}),
     ("bos_token_id", 7, {"decoder_start_token_id": None, "bos_token_id": 5}),
     ("decoder_start_token_id", 7, {}),

@@ -7,6 +7,8 @@ of a model whose family is unknown.
 
 from __future__ import annotations
 
+import json
+import pickle
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _ADVICE = f"give {', '.join(EMBEDDED)}, a model folder, or a hub id"
-_CONFIG = "config.json"
+_CONFIG, _GENERATION = "config.json", "generation_config.json"
 #: Seconds that the hub has for an answer.
 _PATIENCE = 5.0
 _LONGEST = 200
@@ -74,16 +76,43 @@ def _hub_answers() -> bool:
 
 def _checked_kind(name: str, options: dict[str, Any]) -> str:
     """The family of a model. What is no model, or of no known family, is refused before anything else is read."""
-    from transformers import PreTrainedConfig
-
     if Path(name).is_dir() and not (Path(name) / _CONFIG).is_file():
         raise ModelError(f"folder '{name}' cannot be loaded: it has no {_CONFIG} ({_ADVICE})")
     with _explained(name, "", _hub_advice(name, options)):
-        settings, _ = PreTrainedConfig.get_config_dict(name, **options)
-        kind = settings.get("model_type")
+        config = _file(_CONFIG, name, options)
     with _explained(name, f"{_CONFIG}: ", _ADVICE):
+        kind = str(_json(config).get("model_type"))
         check_family(kind)
-    return str(kind)
+    with _explained(name, f"{_GENERATION}: ", "correct it, or get a complete copy of the model"):
+        if _has_one_of((_GENERATION,), name, options):
+            _json(_file(_GENERATION, name, options))  # a broken one transformers would pass over
+    return kind
+
+
+def _file(file: str, name: str, options: dict[str, Any]) -> Path:
+    from transformers.utils import cached_file
+
+    return Path(cached_file(name, file, local_files_only=options["local_files_only"]))
+
+
+def _has_one_of(files: tuple[str, ...], name: str, options: dict[str, Any]) -> bool:
+    for file in files:
+        try:
+            _file(file, name, options)
+        except OSError:
+            continue
+        return True
+    return False
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ModelError("it is not a JSON object")
+    return found
 
 
 def _weights(name: str, options: dict[str, Any]) -> PreTrainedModel:
@@ -119,18 +148,6 @@ def _tokenizer(name: str, kind: str, options: dict[str, Any]) -> Any:
             raise ModelError("a file is missing or damaged") from error
 
 
-def _has_one_of(files: tuple[str, ...], name: str, options: dict[str, Any]) -> bool:
-    from transformers.utils import cached_file
-
-    for file in files:
-        try:
-            if cached_file(name, file, local_files_only=options["local_files_only"]) is not None:
-                return True
-        except OSError:
-            continue
-    return False
-
-
 def _hub_advice(name: str, options: dict[str, Any]) -> str:
     if Path(name).is_dir() or not options["local_files_only"]:
         return _ADVICE
@@ -148,6 +165,8 @@ def _explained(name: str, part: str, advice: str) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, pickle.UnpicklingError):  # its text advises to read all of it
+        return "they are a pickle with more than tensors in it, which is not loaded"
     lines = [line for line in str(error).splitlines() if line.strip()]
     reason = lines[0].strip() if lines else type(error).__name__
     return reason if len(reason) <= _LONGEST else reason[:_LONGEST] + "..."
