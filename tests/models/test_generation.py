@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,14 @@ def test_every_field_of_transformers_is_known() -> None:
 def test_no_field_is_in_two_parts_of_the_table() -> None:
     parts = [HONOURED, REPLACED.keys(), IRRELEVANT.keys(), REFUSED.keys()]
     assert sum(map(len, parts)) == len(frozenset().union(*parts))
+
+
+def test_the_documentation_has_the_same_table() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "concepts.md").read_text(encoding="utf-8")
+    table = text.split("## The model's generation config")[1].split("## ")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    honoured, replaced, refused = [set(re.findall(r"`([a-z_]+)`", row)) for row in rows]
+    assert (honoured, replaced, refused) == (HONOURED, REPLACED.keys(), REFUSED.keys())
 
 
 def test_defaults_and_harmless_values_are_accepted() -> None:

@@ -165,6 +165,18 @@ def test_a_hub_that_does_not_answer_is_asked_once(
     assert capfd.readouterr().err == ""
 
 
+def test_a_hub_id_is_loaded_from_the_cache_when_the_hub_does_not_answer(
+    tiny_folder: Path, tmp_path: Path, tiny: TranslationModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cached = tmp_path / "models--org--name"
+    shutil.copytree(tiny_folder, cached / "snapshots" / ("0" * 40))
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text("0" * 40, encoding="utf-8")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("nearmt.models.loading._hub_answers", lambda: False)
+    assert load_model(ModelConfig(model="org/name", device="cpu")).fingerprint == tiny.fingerprint
+
+
 @pytest.fixture
 def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What code of a model would write; whoever asks on standard input is told yes."""
