@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
@@ -143,6 +144,20 @@ def test_a_missing_file_of_a_tokenizer_is_named(name: str, copy: Path) -> None:
 def test_a_damaged_tokenizer(name: str, copy: Path) -> None:
     (copy / name).write_bytes(b"damaged")
     assert refusal(copy).startswith("tokenizer: ")
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("can't allocate memory"), OSError(errno.EMFILE, "Too many open files")]
+)
+def test_a_machine_that_is_short_of_something_is_not_the_models_fault(
+    error: Exception, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any, **named: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr("transformers.AutoModelForSeq2SeqLM.from_pretrained", fail)
+    with pytest.raises(type(error)):
+        load_model(ModelConfig(model=str(copy), device="cpu"))
 
 
 def test_a_hub_that_does_not_answer_is_asked_once(

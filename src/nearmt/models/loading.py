@@ -7,6 +7,7 @@ of a model whose family is unknown.
 
 from __future__ import annotations
 
+import errno
 import json
 import pickle
 import warnings
@@ -160,8 +161,16 @@ def _explained(name: str, part: str, advice: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # the library raises many kinds for "not there", "no network", "not a model"
+        if _is_shortage(error):
+            raise
         kind = "folder" if Path(name).is_dir() else "model"
         raise ModelError(f"{kind} '{name}' cannot be loaded: {part}{_reason(error)} ({advice})") from error
+
+
+def _is_shortage(error: Exception) -> bool:
+    """Whether the machine has too little of something: then nothing is wrong with the model."""
+    short = isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+    return short or isinstance(error, MemoryError) or "allocate memory" in str(error)
 
 
 def _reason(error: Exception) -> str:
