@@ -37,7 +37,7 @@ def convert(name: str, folder: Path) -> None:
     try:
         with warnings.catch_warnings(), _start_tokens_as_they_are():
             warnings.simplefilter("ignore")
-            TransformersConverter(name).convert(str(folder), force=True)
+            TransformersConverter(name, trust_remote_code=False).convert(str(folder), force=True)
     except Exception as error:  # it raises many kinds for models that it does not know
         raise ModelError(f"ctranslate2 cannot convert it: {' '.join(str(error).split()) or error!r}") from error
 

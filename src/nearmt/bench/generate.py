@@ -23,7 +23,9 @@ def load_weights(name: str, precision: str, device: torch.device) -> Any:
     from transformers import AutoModelForSeq2SeqLM, logging
 
     logging.disable_progress_bar()
-    return AutoModelForSeq2SeqLM.from_pretrained(name, dtype=_TYPES[precision]).eval().to(device)
+    return (
+        AutoModelForSeq2SeqLM.from_pretrained(name, dtype=_TYPES[precision], trust_remote_code=False).eval().to(device)
+    )
 
 
 def version() -> str:
@@ -48,7 +50,7 @@ def decoder(weights: Any, seq2seq: Seq2SeqModel, search: SearchConfig) -> Decode
         "num_beams": search.beams,
         "do_sample": False,
         "length_penalty": search.length_penalty,
-        "early_stopping": False,
+        "early_stopping": seq2seq.early_stopping,
         "decoder_start_token_id": seq2seq.start_id,
         "forced_bos_token_id": seq2seq.forced_first,
         "pad_token_id": seq2seq.pad_id,

@@ -21,6 +21,7 @@ from nearmt.decoding import SearchConfig
 from nearmt.errors import ConfigError, MissingPackageError
 from nearmt.index.faiss import import_faiss
 from nearmt.models import EMBEDDED, ModelConfig, TranslationModel, export_embedded, load_model, resolve_device
+from nearmt.models.naming import name_from_store
 from nearmt.store import Datastore
 from nearmt.translator import BATCHES, BATCHES_ON_GPU, Translator
 
@@ -79,7 +80,8 @@ class Workbench:
         config, known = self.config, ModelConfig()
         if config.datastore is not None:
             mine = Manifest.load(Path(config.datastore))
-            known = ModelConfig(mine.model, mine.source_lang, mine.target_lang, key_layer=mine.key_layer)
+            name = config.model or name_from_store(mine.model, config.datastore)
+            known = ModelConfig(name, mine.source_lang, mine.target_lang, key_layer=mine.key_layer)
         return ModelConfig(
             config.model or known.model,
             config.source_lang or known.source_lang,

@@ -65,7 +65,7 @@ def open_with_model(
     from nearmt.store import Datastore
 
     with waiting("loading the model"):
-        model = load_model(pick(ModelConfig, {**model_of(manifest), **settings}))
+        model = load_model(pick(ModelConfig, {**model_of(folder, manifest, settings), **settings}))
     with waiting("opening the datastore"):
         store = Datastore.open(folder, device=str(model.seq2seq.device))
     store.check_model(model)

@@ -11,6 +11,7 @@ from nearmt.cli.console import progress_bar, waiting
 from nearmt.cli.info import print_info
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
+from nearmt.cli.setup import model_of
 from nearmt.datastore import Manifest
 from nearmt.models import ModelConfig, load_model
 from nearmt.store import BuildConfig, rebuild, reindex
@@ -40,9 +41,10 @@ def command(folder: Path, factory: str, **options: Any) -> None:
             found = reindex(folder, factory)
         print_info(folder, found)
         return
-    languages = {"source-lang": manifest.source_lang, "target-lang": manifest.target_lang}
+    # The key layer is left open: the pairs are encoded anew.
+    known = {name: value for name, value in model_of(folder, manifest, settings).items() if name != "key-layer"}
     with waiting("loading the model"):
-        model = load_model(pick(ModelConfig, {"model": manifest.model, **languages, **settings}))
+        model = load_model(pick(ModelConfig, {**known, **settings}))
     with progress_bar("pairs", manifest.pairs) as progress:
         found = rebuild(folder, model, BuildConfig(index=factory), progress)
     print_info(folder, found)

@@ -14,6 +14,7 @@ from nearmt.decoding import SearchConfig
 from nearmt.errors import ConfigError
 from nearmt.methods import METHOD_CONFIGS, PRESETS
 from nearmt.models import ModelConfig, TranslationModel, load_model
+from nearmt.models.naming import name_from_store
 from nearmt.store import Datastore, FilteredStore, JoinedStore, Memory, StoreConfig
 from nearmt.store.filters import Filter
 from nearmt.store.joined import check_alike
@@ -87,7 +88,7 @@ def make_plan(settings: Mapping[str, Any], typed: frozenset[str] = frozenset()) 
     return Plan(
         method=name,
         method_settings=method_settings,
-        model=pick(ModelConfig, {**model_of(manifests[0][1] if manifests else None), **settings}),
+        model=pick(ModelConfig, {**(model_of(*manifests[0], settings) if manifests else {}), **settings}),
         datastores=stores if name != "plain" else (),
         filters=filters,
         store=pick(StoreConfig, settings),
@@ -129,12 +130,11 @@ def method_name(settings: Mapping[str, Any]) -> str:
     return settings.get("method") or ("chunk" if settings.get("datastore") else "plain")
 
 
-def model_of(manifest: Manifest | None) -> dict[str, Any]:
-    """A datastore knows its model: users need not repeat it."""
-    if manifest is None:
-        return {}
+def model_of(folder: Path | str, manifest: Manifest, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A datastore knows its model: users need not repeat it. What it names is checked unless a model is given."""
+    name = manifest.model if "model" in given else name_from_store(manifest.model, folder)
     languages = {"source-lang": manifest.source_lang, "target-lang": manifest.target_lang}
-    return {"model": manifest.model, "key-layer": manifest.key_layer, **languages}
+    return {"model": name, "key-layer": manifest.key_layer, **languages}
 
 
 def _method_settings(name: str, settings: Mapping[str, Any], typed: frozenset[str]) -> dict[str, Any]:

@@ -59,12 +59,15 @@ def command(folder: Path, mend: bool, as_json: bool, **options: Any) -> None:
 
 def _mended(folder: Path, found: Sequence[Finding], settings: Mapping[str, Any], as_json: bool) -> dict[str, Any]:
     from nearmt.models import load_model
+    from nearmt.models.naming import name_from_store
     from nearmt.store.repair import repair
 
     def load(known: dict[str, Any]) -> TranslationModel:
         wanted = {**known, **settings}
         if "model" not in wanted:
             raise DatastoreError(f"{folder}: does not say any more which model it was built with; give --model")
+        if "model" not in settings:
+            name_from_store(wanted["model"], folder)
         return load_model(pick(ModelConfig, wanted))
 
     with progress_bar("pairs") as progress:

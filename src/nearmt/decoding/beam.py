@@ -75,7 +75,9 @@ def beam_search(
     place: a method that remembers by sentence is needed, and sentences of similar length should follow each other.
     """
     beams = [
-        SentenceBeam(config.beams, config.length_penalty, config.limit(model, length), model.eos_ids)
+        SentenceBeam(
+            config.beams, config.length_penalty, config.limit(model, length), model.eos_ids, model.early_stopping
+        )
         for length in source_lengths
     ]
     state = method.begin(source_lengths, max(beam.limit for beam in beams), trace, sources)
@@ -139,9 +141,11 @@ class _Search:
         """All rows go on by a token. Places of sentences that are done fall to others, or are given up."""
         logits_BV, hidden_BH = self.model.step(state.decoder, state.newest_BT)
         before = Scores.of(logits_BV.clone()) if self.trace else None
+        total_B = self._total(logits_BV)
         mixed = self.method.scores(Step(logits_BV, hidden_BH, state.times, state.sources, self.model.eos_ids))
         tracer = None if before is None else Tracer(before, mixed.log_probs())
-        ranked = _constrain(self.model, state, [self.beams[sentence] for sentence in state.sentences], mixed)
+        beams = [self.beams[sentence] for sentence in state.sentences]
+        ranked = _constrain(self.model, state, beams, mixed, total_B)
         best_SK, ranks_S = self._decide(state, ranked, tracer)
         done = [place for place, ranks in enumerate(ranks_S) if not ranks]
         self.method.leave([state.sentences[place] for place in done])
@@ -159,6 +163,12 @@ class _Search:
         state.advance(chosen_B, kept, traces)
         for places, waiting, newer in newcomers:
             state.replace([kept.index(place) for place in places], waiting, newer)
+
+    def _total(self, logits_BV: Tensor) -> Tensor | None:
+        """What makes logits of log-probabilities, where rules are to see logits: in greedy search."""
+        rules = self.model.constraint
+        wanted = rules is not None and rules.reads_signs and self.beams[0].size == 1
+        return logits_BV.logsumexp(dim=1) if wanted else None
 
     def _newcomers(self, free: list[int]) -> list[tuple[list[int], SearchState, list[int]]]:
         """Who takes places that are free, as long as there is somebody: the places, a group, and whom of it."""
@@ -206,28 +216,34 @@ class _Search:
             return Chosen(*found_S3K.cpu().numpy().transpose(1, 0, 2))
 
 
-def _constrain(model: Seq2SeqModel, state: SearchState, beams: list[SentenceBeam], scores: Scores) -> Scores:
+def _constrain(
+    model: Seq2SeqModel, state: SearchState, beams: list[SentenceBeam], scores: Scores, total_B: Tensor | None
+) -> Scores:
     """Apply the generation config: its rules, and the forced last token where a sentence reaches its bound."""
     lengths = state.length_S.tolist()
+    at_bound = [length >= beam.limit for length, beam in zip(lengths, beams, strict=True)]
     if model.constraint is not None:
         # Some rules scale log-probabilities.
         log_prob_BV = scores.log_probs()
         said_BT = torch.from_numpy(state.said_BT).to(log_prob_BV.device)
-        for length in sorted(set(lengths)):  # rules want rows of one length
-            rows = state.rows_of([place for place, other in enumerate(lengths) if other == length])
-            log_prob_BV[rows] = model.constraint(said_BT[rows, :length], log_prob_BV[rows])
-        scores = Scores(log_prob_BV, torch.zeros_like(scores.offset_B))
-    last = state.rows_of([place for place, beam in enumerate(beams) if lengths[place] >= beam.limit])
-    if last and model.forced_last is not None:
-        scores.logits_BV[last] = -torch.inf
-        scores.logits_BV[last, model.forced_last] = -scores.offset_B[last]
+        kinds = list(zip(lengths, at_bound, strict=True))
+        for length, last in sorted(set(kinds)):  # rules want rows of one length
+            rows = state.rows_of([place for place, kind in enumerate(kinds) if kind == (length, last)])
+            total = None if total_B is None else total_B[rows]
+            log_prob_BV[rows] = model.constraint(said_BT[rows, :length], log_prob_BV[rows], last, total)
+        return Scores(log_prob_BV, torch.zeros_like(scores.offset_B))
+    last_rows = state.rows_of([place for place, last in enumerate(at_bound) if last])
+    if last_rows and model.forced_last is not None:
+        scores.logits_BV[last_rows] = -torch.inf
+        for token in model.forced_last:
+            scores.logits_BV[last_rows, token] = -scores.offset_B[last_rows]
     return scores
 
 
 def _eventful(beams: list[SentenceBeam], best_SK: Chosen, ends_SK: Array, rank_SR: Array, lengths: list[int]) -> Array:
     """Which sentences have something to decide, [S]: a hypothesis ends, a bound is reached, nothing better can come."""
     size = beams[0].size
-    norm_S = np.array([length ** beams[0].length_penalty for length in lengths])
+    norm_S = np.array([beam.hoped_norm(length) for length, beam in zip(lengths, beams, strict=True)])
     leader_S = np.take_along_axis(best_SK.score, rank_SR[:, :1], axis=1)[:, 0]
     few_S = (~ends_SK).sum(axis=1) < size
     at_limit_S = np.array([length >= beam.limit for length, beam in zip(lengths, beams, strict=True)])

@@ -38,7 +38,11 @@ class Hypothesis:
 
 @dataclass
 class SentenceBeam:
-    """Decides like `generate(early_stopping=False)`: stop when no running hypothesis can do better.
+    """Decides like `generate()`: stop when no running hypothesis can do better than those that ended.
+
+    Its `early_stopping` says what they can do: with False no better than at their present length, with "never" no
+    better than at the bound if length is rewarded; with True none is waited for once as many as
+    there are beams have ended.
 
     With `lag` it stops also when all that run score this share worse than the best that ended: even if all their
     tokens to come were certain, they would have to grow by this share to be as good.
@@ -48,6 +52,7 @@ class SentenceBeam:
     length_penalty: float
     limit: int  # most tokens, the forced first one included
     eos_ids: list[int]
+    early_stopping: bool | str = False
     lag: float = math.inf
     finished: list[Hypothesis] = field(default_factory=list)
     steps: int = 0
@@ -74,22 +79,28 @@ class SentenceBeam:
             elif rank < self.size:
                 self.finished.append(finish(candidate, candidate.score / norm, at_limit))
         self.finished = sorted(self.finished, key=lambda h: h.score, reverse=True)[: self.size]
-        if running and candidates[running[0]].score / norm > self.bar:
+        if running and candidates[running[0]].score / self.hoped_norm(length) > self.bar:
             return running[: self.size]
         self.steps = step
         return []
+
+    def hoped_norm(self, length: int) -> float:
+        """What the score of a running hypothesis of so many tokens is divided by to tell how good it may become."""
+        grows = self.early_stopping == "never" and self.length_penalty > 0
+        return float((self.limit if grows else length) ** self.length_penalty)
 
     @property
     def bar(self) -> float:
         """What a running hypothesis must score for the search to go on."""
         if not self.finished:
             return -math.inf
-        if self.size == 1:  # greedy search: the first end of sentence is the end
+        full = len(self.finished) == self.size
+        if full and (self.size == 1 or self.early_stopping is True):  # greedy search stops at the first end
             return math.inf
         best, worst = self.finished[0].score, self.finished[-1].score
         # Scores are logarithms: what is worse is farther below 0.
         far_behind = -math.inf if math.isinf(self.lag) else (1 + self.lag) * best
-        return max(far_behind, worst if len(self.finished) == self.size else -math.inf)
+        return max(far_behind, worst if full else -math.inf)
 
     @property
     def best(self) -> Hypothesis:

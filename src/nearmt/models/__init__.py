@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from nearmt.config import Config, option
-from nearmt.errors import ConfigError, ModelError
+from nearmt.errors import ConfigError
 from nearmt.models.codec import TextCodec
 from nearmt.models.decoder_state import DecoderState
-from nearmt.models.embedded import EMBEDDED, export_embedded, load_embedded
-from nearmt.models.families import KEY_LAYERS, family_of
+from nearmt.models.embedded import EMBEDDED, export_embedded
+from nearmt.models.families import KEY_LAYERS
 from nearmt.models.fingerprint import fingerprint
 from nearmt.models.fitting import split_to_fit
 from nearmt.models.huggingface import Seq2SeqModel
+from nearmt.models.loading import load_pretrained
 from nearmt.models.precision import PRECISIONS
 from nearmt.timing import timed
 
@@ -97,7 +97,7 @@ def load_model(config: ModelConfig | None = None) -> TranslationModel:
     """Load a model by its embedded name, its folder, or its hub id."""
     config = config or ModelConfig()
     with timed("model/load"):
-        return _bound(*_load(config.model), config, resolve_device(config.device))
+        return _bound(*load_pretrained(config.model), config, resolve_device(config.device))
 
 
 def load_trainable(config: ModelConfig) -> TrainableModel:
@@ -105,7 +105,7 @@ def load_trainable(config: ModelConfig) -> TrainableModel:
     if config.precision != "fp32":
         raise ConfigError(f"precision = {config.precision!r}: weights are trained in fp32; leave --precision out")
     device = resolve_device(config.device)
-    model, tokenizer = _load(config.model)
+    model, tokenizer = load_pretrained(config.model)
     for module in model.modules():  # positions that are computed, not learned, stay as they are
         if "Sinusoidal" in type(module).__name__:
             module.requires_grad_(False)
@@ -117,38 +117,11 @@ def load_trainable(config: ModelConfig) -> TrainableModel:
 
 
 def _bound(model: PreTrainedModel, tokenizer: Any, config: ModelConfig, device: str) -> TranslationModel:
-    family_of(model)
     codec = TextCodec(tokenizer, model.config, config.model, config.source_lang, config.target_lang)
     _bind_target_language(model, tokenizer, codec)
     identity = fingerprint(model, codec.vocabulary())
     seq2seq = Seq2SeqModel(model, key_layer=config.key_layer, precision=config.precision, device=device)
     return TranslationModel(config.model, seq2seq, codec, identity)
-
-
-def _load(name: str) -> tuple[PreTrainedModel, Any]:
-    from transformers import AutoModelForSeq2SeqLM, logging
-
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    if name in EMBEDDED:
-        return load_embedded(name), _tokenizer(EMBEDDED[name])
-    try:
-        return AutoModelForSeq2SeqLM.from_pretrained(name, dtype=torch.float32), _tokenizer(name)
-    except Exception as error:  # the library raises many kinds for "not there", "no network", "not a model"
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        kind = "folder" if Path(name).is_dir() else "model"
-        raise ModelError(
-            f"{kind} '{name}' cannot be loaded: {reason} (give {', '.join(EMBEDDED)}, a model folder, or a hub id)"
-        ) from error
-
-
-def _tokenizer(name: str | Path) -> Any:
-    from transformers import AutoTokenizer
-
-    with warnings.catch_warnings():
-        # Marian's tokenizer asks for a package that it uses for nothing we do.
-        warnings.filterwarnings("ignore", message="Recommended: pip install sacremoses")
-        return AutoTokenizer.from_pretrained(name)
 
 
 def _bind_target_language(model: PreTrainedModel, tokenizer: Any, codec: TextCodec) -> None:

@@ -61,7 +61,10 @@ FAMILIES = {
 
 
 def family_of(model: PreTrainedModel) -> Family:
-    kind = str(model.config.model_type)
+    return check_family(model.config.model_type)
+
+
+def check_family(kind: Any) -> Family:
     if kind not in FAMILIES:
         raise ModelError(f"model type '{kind}' is not supported; supported are {', '.join(sorted(FAMILIES))}")
     return FAMILIES[kind]

@@ -17,6 +17,7 @@ from nearmt.models.constraints import Constraint, constraint_of
 from nearmt.models.decoder import JoinedLinears, StepDecoder
 from nearmt.models.decoder_state import DecoderState
 from nearmt.models.families import family_of
+from nearmt.models.generation import check_generation, special_tokens
 from nearmt.models.graphs import GraphedDecoder, GraphedState
 from nearmt.models.precision import apply_precision
 from nearmt.models.probe import KeyProbe
@@ -43,13 +44,13 @@ class Seq2SeqModel:
         self.key_layer, self.precision = key_layer, precision
         #: What searches on a GPU leave to those that follow.
         self.recorders = Pool[Recorder]()
+        self._read_generation_config(model)
         model.eval().requires_grad_(False)
         joined = JoinedLinears(self.family.decoder(model).layers)
         for part in (model, joined):
             apply_precision(part, precision, self.device)
         self._model = model.to(self.device)  # type: ignore[arg-type]
         self._set_decoder(joined.to(self.device))
-        self._read_generation_config(model)
         at_output = key_layer == "output"
         locate = self.family.output_projection if at_output else self.family.last_feed_forward
         self._probe = KeyProbe(locate(model), time_first=self.family.time_first and not at_output)
@@ -67,16 +68,16 @@ class Seq2SeqModel:
     def _read_generation_config(self, model: PreTrainedModel) -> None:
         config, settings = model.config, model.generation_config
         assert settings is not None
-        eos = settings.eos_token_id
-        self.eos_ids: list[int] = list(eos) if isinstance(eos, list | tuple) else [eos]
-        self.pad_id: int = settings.pad_token_id if settings.pad_token_id is not None else self.eos_ids[0]
-        start = settings.decoder_start_token_id
-        self.start_id: int = start if start is not None else settings.bos_token_id
-        self.forced_first: int | None = settings.forced_bos_token_id
-        self.forced_last: int | None = settings.forced_eos_token_id
+        check_generation(settings)
+        vocabulary = len(self.family.output_projection(model).weight)  # type: ignore[arg-type]
+        tokens = special_tokens(settings, vocabulary)
+        self.eos_ids, self.pad_id, self.start_id = tokens.ends, tokens.padding, tokens.start
+        self.forced_first, self.forced_last = tokens.forced_first, tokens.forced_last
+        #: As in `generate()`.
+        self.early_stopping: bool | str = settings.early_stopping or False
         self.positions = int(self.family.positions(config))
         self.hidden_size = int(config.hidden_size)
-        self.constraint: Constraint | None = constraint_of(settings, self.eos_ids, str(self.device))
+        self.constraint: Constraint | None = constraint_of(settings, tokens, vocabulary, self.device)
 
     @property
     def prompt(self) -> list[int]:

@@ -32,6 +32,7 @@ from nearmt.datastore.recovery import recover
 from nearmt.datastore.replacement import make_folder, publish, remove_unused
 from nearmt.errors import ConfigError, DatastoreError, OutputError, writing
 from nearmt.models import TranslationModel
+from nearmt.models.naming import recorded_name
 from nearmt.opening import BUILDING
 from nearmt.reduction import Reduction
 from nearmt.store.calibrate import expected, measured
@@ -144,7 +145,7 @@ def _described(
         reduction.save(folder / reduction_name(reduction.identity))
     source_lang, target_lang = model.language_pair
     manifest = Manifest(
-        model=model.name,
+        model=recorded_name(model.name),
         fingerprint=model.fingerprint,
         source_lang=source_lang,
         target_lang=target_lang,
