@@ -97,7 +97,7 @@ def replayed_content(folder: Path, manifest: Manifest) -> Content[PlainPart]:
         content.apply(operation)
     for payload in read_records(live).payloads if live.is_file() else ():
         block = Block.from_bytes(payload, manifest.columns)
-        if not content.fits(block):
+        if block is None or not content.fits(block):
             break
         content.take_in(block)
     return content

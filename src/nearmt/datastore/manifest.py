@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from nearmt.datastore.claims import check_manifest
 from nearmt.datastore.files import json_text, sha256, write_json
 from nearmt.datastore.migrations import FORMAT, migrated
 from nearmt.errors import DatastoreError
@@ -183,8 +184,10 @@ class Manifest:
                     f"{folder}: has format {raw['format']}, this nearmt reads format {FORMAT}; "
                     "update nearmt or build the store again"
                 )
-            return manifest_of(raw)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            manifest = manifest_of(raw)
+            check_manifest(manifest)
+            return manifest
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DatastoreError(f"{path}: damaged ({type(error).__name__}: {error}); {REPAIR}") from error
 
     def check_files(self, folder: Path, thorough: bool | None = None, only: Container[str] | None = None) -> None:

@@ -12,6 +12,7 @@ from nearmt.datastore.live import Block, mark_of
 from nearmt.datastore.log import Added, Replay, read_log, read_named_log
 from nearmt.datastore.manifest import FILE_NAME, FileRecord, Manifest, live_names
 from nearmt.datastore.records import read_records
+from nearmt.datastore.wrong_numbers import wrong_numbers
 from nearmt.errors import DatastoreError
 
 LOCK = ".lock"
@@ -56,6 +57,8 @@ def _verified(folder: Path) -> list[Finding]:
         return [Finding(FILE_NAME, DAMAGED, _reason(error, folder / FILE_NAME)), *_unvouched(folder)]
     found = [Finding(FILE_NAME, SOUND)]
     found += [_sealed(folder, name, record) for name, record in sealed_files(manifest).items()]
+    wrong = wrong_numbers(folder, manifest, {finding.file for finding in found if finding.damaged})
+    found = [Finding(old.file, DAMAGED, wrong[old.file]) if old.file in wrong else old for old in found]
     found += [_named_after_content(folder, name) for name in sorted(manifest.quantisers)]
     found += _log_and_live(folder, manifest)
     known = {finding.file for finding in found} | {LOCK}
@@ -124,6 +127,8 @@ def _live(folder: Path, name: str, added: list[Pair], columns: int) -> tuple[Fin
         records = read_records(folder / name)
         for payload in records.payloads:
             block = Block.from_bytes(payload, columns)
+            if block is None:
+                return Finding(name, RECOMPUTED, "has a block that cannot be read"), encoded
             pairs = added[block.first : block.first + len(block.tokens)]
             if block.first != encoded or (len(pairs) == len(block.tokens) and block.made_of != mark_of(pairs)):
                 return Finding(name, RECOMPUTED, "does not fit the log"), encoded

@@ -76,6 +76,8 @@ class Seq2SeqModel:
         self.forced_last: int | None = settings.forced_eos_token_id
         self.positions = int(self.family.positions(config))
         self.hidden_size = int(config.hidden_size)
+        #: How many tokens it chooses from.
+        self.vocabulary = int(self.family.output_projection(model).out_features)
         self.constraint: Constraint | None = constraint_of(settings, self.eos_ids, str(self.device))
 
     @property

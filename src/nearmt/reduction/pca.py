@@ -22,6 +22,8 @@ from nearmt.native import PackedLinear, kernels
 KEY_COLUMNS = 256
 #: Fewer states than this many times their size say little about the directions of variance.
 STATES_PER_DIMENSION = 20
+# States are far smaller, and squares of what is larger would not be numbers any more.
+_LARGEST = 1e12
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,8 @@ class Reduction:
         path.write_bytes(save(tensors, metadata={"fitted": str(self.fitted)}))
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path, columns: int | None = None) -> Self:
+        """Refuses what is no projection, or not one to so many columns."""
         from safetensors import SafetensorError, safe_open
 
         try:
@@ -101,7 +104,21 @@ class Reduction:
                 mean, component, variance = (file.get_tensor(name) for name in ("mean", "component", "variance"))
         except (SafetensorError, OSError) as error:
             raise DatastoreError(f"{path}: not a readable reduction ({error})") from error
-        return cls(mean, component, variance, fitted)
+        found = cls(mean, component, variance, fitted)
+        if not found._is_sound() or columns not in (None, found.columns):
+            raise DatastoreError(f"{path}: not a readable reduction (its numbers do not fit); build the store again")
+        return found
+
+    def _is_sound(self) -> bool:
+        """Whether shapes and numbers are those of a projection: kernels do not ask."""
+        tensors = self.mean_H, self.component_HD, self.variance_D
+        if self.component_HD.dim() != 2 or any(tensor.dtype != torch.float32 for tensor in tensors):
+            return False
+        size, columns = self.component_HD.shape
+        if not 0 < columns <= size or self.mean_H.shape != (size,) or self.variance_D.shape != (columns,):
+            return False
+        small = all(bool((tensor.abs() <= _LARGEST).all()) for tensor in tensors)
+        return small and bool((self.variance_D >= 0).all()) and (self.fitted or columns == size)
 
 
 class FittingSample:

@@ -43,7 +43,7 @@ class Opened:
             try:
                 manifest.check_files(self.path, thorough=verify)
                 self._parts = {record.name: self._part(record, manifest) for record in manifest.segments}
-                self.reduction = Reduction.load(self.path / manifest.reduction_name).to(self.device)
+                self.reduction = Reduction.load(self.path / manifest.reduction_name, manifest.columns).to(self.device)
                 self.manifest, self._manifest_stamp = manifest, stamp
                 self.content = Content(list(self._parts.values()), manifest.columns)
                 self.log_end = self.live_end = self.live_pairs = 0
@@ -115,7 +115,7 @@ class Opened:
         for payload, end in zip(found.payloads, found.ends, strict=True):
             block = Block.from_bytes(payload, self.manifest.columns)
             # Of another log, or of pairs that were logged since the log was read: to be looked at again.
-            if not self.content.fits(block):
+            if block is None or not self.content.fits(block):
                 return
             self.content.take_in(block)
             self.live_end, self.live_pairs = end, self.content.encoded

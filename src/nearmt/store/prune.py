@@ -77,7 +77,7 @@ def unprune(path: Path, factory: str = "auto") -> Manifest:
 def _checked(path: Path) -> tuple[Manifest, Reduction]:
     manifest = Manifest.load(path)
     manifest.check_files(path)
-    return manifest, Reduction.load(path / manifest.reduction_name)
+    return manifest, Reduction.load(path / manifest.reduction_name, manifest.columns)
 
 
 def _merged_weights(
