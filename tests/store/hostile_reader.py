@@ -58,7 +58,7 @@ def _read(store: Datastore, model: TranslationModel) -> None:
     source = model.codec.source_ids(_TEXTS[0])
     store.similar_pairs(source, 5), store.similar(source, 5), store.trust(source)
     store.matches(_TEXTS[0], threshold=0.1), store.exact(_TEXTS[1])
-    [*store.pairs()], store.pair_of(len(store) - 1)
+    [*store.pairs()], [store.pair_of(len(store) - 1)] if len(store) else []
 
 
 def _change(path: Path, model: TranslationModel) -> None:

@@ -79,13 +79,13 @@ def _is_stored(index: Any) -> bool:
     inverted = (faiss.IndexIVFFlat, faiss.IndexIVFScalarQuantizer, faiss.IndexIVFPQ)
     others = (faiss.IndexPQ, faiss.IndexScalarQuantizer, faiss.IndexHNSWSQ, faiss.IndexHNSWPQ)
     # Not their subclasses, which are stored in ways of their own.
-    if type(inner) in inverted:
-        known = type(_inner(inner.quantizer)) in coarse
-    else:
-        known = type(inner) in (*coarse, *others)
+    if type(inner) not in (*coarse, *inverted, *others):
+        return False
+    if type(inner) in inverted and type(_inner(inner.quantizer)) not in coarse:
+        return False
     coded = _inner(inner.storage) if isinstance(inner, faiss.IndexHNSWPQ) else inner
     most = MOST_BITS if coded is inner else MOST_BITS_IN_GRAPH
-    return known and (not hasattr(coded, "pq") or coded.pq.nbits <= most)
+    return not hasattr(coded, "pq") or coded.pq.nbits <= most
 
 
 def _inner(index: Any) -> Any:

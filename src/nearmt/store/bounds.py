@@ -37,6 +37,6 @@ def check_bounds(store: Path, segments: Iterable[AnySegment], reduction: Reducti
         if segment.largest_token >= vocabulary:
             file = segment.folder / TOKEN if isinstance(segment, Segment) else store
             raise DatastoreError(
-                f"{file}: has the token {segment.largest_token}, the vocabulary of '{model.name}' {vocabulary} of them; "
+                f"{file}: has the token {segment.largest_token}, '{model.name}' knows {vocabulary} tokens; "
                 "build the store again"
             )
