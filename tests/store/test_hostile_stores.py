@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ def edited(stores: Path, tmp_path: Path) -> Path:
     return shutil.copytree(stores / "edited-0", tmp_path / "store")
 
 
-def outcomes(stores: Path, model: Path, first: int, count: int) -> Iterator[dict[str, Any]]:
+def outcomes(stores: Path, model: Path, first: int, count: int) -> list[dict[str, Any]]:
     """What became of stores that were altered by so many seeds; a process that dies is seen, not shared."""
     program = [sys.executable, "-m", "tests.store.hostile_reader", str(stores), str(model)]
     seeds = "".join(f"{seed}\n" for seed in range(first, first + count))
@@ -53,11 +53,10 @@ def outcomes(stores: Path, model: Path, first: int, count: int) -> Iterator[dict
     done = subprocess.run(program, input=seeds, capture_output=True, text=True, cwd=root, check=False)
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert len(found) == count, done.stderr[-2000:]
-    yield from found
+    return found
 
 
-def assert_harmless(found: Iterator[dict[str, Any]]) -> None:
-    found = list(found)
+def assert_harmless(found: list[dict[str, Any]]) -> None:
     assert [case for case in found if "died" in case or case["failed"]] == []
     assert all("\n" not in line for case in found for line in case["refused"])
     # Neither are all of them refused, nor none.

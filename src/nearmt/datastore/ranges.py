@@ -19,8 +19,8 @@ from nearmt.errors import DatastoreError
 MOST_TOKENS = 1 << 24
 #: Numbers that are looked at together.
 _BLOCK = 1 << 20
-#: The bits of a half-precision number that are all set if it is infinite or none.
-_EXPONENT = np.uint16(0x7C00)
+#: The bits of an infinite number in half precision, without its sign.
+_INFINITE = 0x7C00 << 1
 
 
 class Damage(NamedTuple):
@@ -51,8 +51,10 @@ def is_within(value_X: np.ndarray, low: int, high: int) -> bool:
 
 def is_finite(key_ND: np.ndarray) -> bool:
     """Whether half-precision numbers are all numbers."""
-    bit_X = key_ND.reshape(-1).view(np.uint16)
-    return _all_of(lambda start, end: (bit_X[start:end] & _EXPONENT) != _EXPONENT, len(bit_X))
+    bit_X = np.asarray(key_ND).reshape(-1).view(np.uint16)
+    # Without the sign, those that are none are the largest.
+    blocks = (bit_X[start : start + _BLOCK] << 1 for start in range(0, len(bit_X), _BLOCK))
+    return all(int(block_X.max()) < _INFINITE for block_X in blocks)
 
 
 def _all_of(right: Callable[[int, int], np.ndarray], count: int) -> bool:

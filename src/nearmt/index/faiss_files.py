@@ -66,7 +66,7 @@ def check_index(path: Path, columns: int, entries: int, centres: int | None = No
 def read_layout(path: Path) -> Layout:
     """Refuse a file that is no index that nearmt writes."""
     try:
-        reader = _Reader(np.memmap(path, dtype=np.uint8, mode="r"))
+        reader = _Reader(np.asarray(np.memmap(path, dtype=np.uint8, mode="r")))
         found = _index(reader, (*_STORED, *_GRAPHS, *_IVF))
         if reader.left:
             raise ValueError(f"{reader.left} bytes behind its end")
@@ -93,7 +93,7 @@ class _Reader:
         size = count * np.dtype(dtype).itemsize
         if size > self.left:
             raise ValueError("it is cut short")
-        found: np.ndarray = np.frombuffer(self._data, dtype, count, self._place) if count else np.zeros(0, dtype)
+        found: np.ndarray = self._data[self._place : self._place + size].view(dtype)
         self._place += size
         return found
 
@@ -104,6 +104,15 @@ class _Reader:
         """A vector, whose length comes first, in multiples of `unit`."""
         (count,) = self.take("Q")
         return self.raw(count * unit, dtype)
+
+    def entries(self, counts: list[int], size: int, of_numbers: bool) -> np.ndarray:
+        """The entries of all cells, each of so many codes of `size` bytes and as many entries."""
+        found = [self._data[:0]]
+        for count in counts:
+            code_X = self.raw(count * size, "u1")
+            _expect(not of_numbers or bool(np.isfinite(code_X.view("<f4")).all()), "vectors are no numbers")
+            found.append(self.raw(8 * count, "u1"))
+        return np.concatenate(found).view("<i8")
 
     def floats(self, expected: int, what: str) -> None:
         """So many numbers, all of them finite."""
@@ -190,11 +199,11 @@ def _inverted(reader: _Reader, kind: str) -> Layout:
         residual, written = reader.take("BQ")
         size = _product_code(reader, columns, MOST_BITS)
         _expect(written == size and residual in (0, 1), f"codes of {written} bytes")
-    _check_lists(reader, lists, size, entries, numbers=columns if kind == "IwFl" else 0)
+    _check_lists(reader, lists, size, entries, kind == "IwFl")
     return Layout(kind, columns, entries, int(lists), coarse.entries)
 
 
-def _check_lists(reader: _Reader, lists: int, size: int, entries: int, numbers: int) -> None:
+def _check_lists(reader: _Reader, lists: int, size: int, entries: int, of_numbers: bool) -> None:
     """Every entry is in one cell, once."""
     kind, *sizes, form = reader.take("4sQQ4s")
     _expect(kind == b"ilar" and form in (b"full", b"sprs") and lists > 0, "its cells are stored in another way")
@@ -207,14 +216,7 @@ def _check_lists(reader: _Reader, lists: int, size: int, entries: int, numbers: 
     else:
         _expect(len(count_L) == lists, f"sizes of {len(count_L)} cells instead of {lists}")
     _expect(bool((count_L <= entries).all()), f"cells not of {entries} entries")
-    entry_L = [np.zeros(0, dtype="<i8")]
-    for count in count_L.tolist():
-        if numbers:
-            _expect(bool(np.isfinite(reader.raw(count * numbers, "<f4")).all()), "vectors are no numbers")
-        else:
-            reader.raw(count * size, "u1")
-        entry_L.append(reader.raw(count, "<i8"))
-    entry_N = np.concatenate(entry_L)
+    entry_N = reader.entries(count_L.tolist(), size, of_numbers)
     _expect(len(entry_N) == entries, f"cells not of {entries} entries")
     _expect(bool((entry_N >= 0).all() and (entry_N < entries).all()), "entries that do not exist")
     _expect(bool((np.bincount(entry_N, minlength=entries) == 1).all()), "entries that are missing")

@@ -14,13 +14,15 @@ from nearmt.models import TranslationModel
 from nearmt.reduction import Reduction
 
 
-def check_keys(segment: AnySegment) -> None:
-    """Refuse keys that are no numbers: all of them, where their checksum is verified, too.
+def check_keys(segments: Iterable[AnySegment], verify: bool | None) -> None:
+    """Refuse keys that are no numbers, where checksums are verified: always, never, or by size.
 
-    In larger segments they are what `nearmt verify` looks for. They do no harm: what is infinitely far from
-    everything is not found.
+    Elsewhere they do no harm: what is infinitely far from everything is not found.
     """
-    if isinstance(segment, Segment) and segment.key_ND.nbytes <= VERIFIED_AT_OPENING:
+    sealed = [segment for segment in segments if isinstance(segment, Segment)]
+    if verify is None:
+        verify = sum(segment.key_ND.nbytes for segment in sealed) <= VERIFIED_AT_OPENING
+    for segment in sealed if verify else ():
         for damage in segment.key_damage():
             raise damaged(segment.folder / damage.file, damage.reason)
 

@@ -19,7 +19,6 @@ from nearmt.errors import ConfigError
 from nearmt.index.gathered import GatheredEntries
 from nearmt.native.nearest import EntryRows
 from nearmt.reduction import Reduction
-from nearmt.store.bounds import check_keys
 from nearmt.store.entries import Entries
 from nearmt.store.indexing import open_index
 from nearmt.store.matches import SegmentSources, SourceLookup
@@ -40,7 +39,6 @@ class Part:
 
     def __init__(self, segment: AnySegment, device: torch.device, search: str) -> None:
         self.segment = segment
-        check_keys(segment)
         self.key_ND = torch.from_numpy(segment.key_ND).to(device)
         self.index: Index = open_index(segment, self.key_ND, search)
 
