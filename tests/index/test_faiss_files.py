@@ -12,7 +12,7 @@ import pytest
 from nearmt.errors import ConfigError, DatastoreError
 from nearmt.index.faiss import FaissIndex, import_faiss, make_index
 from nearmt.index.faiss_files import check_index, read_layout
-from nearmt.index.faiss_graphs import check_graph
+from nearmt.index.faiss_graphs import Graph
 from tests.index.test_contract import COLUMNS, made_keys
 
 ENTRIES = 300
@@ -96,25 +96,32 @@ def test_an_index_is_searched_as_it_is_described(tmp_path: Path) -> None:
 
 
 #: Two levels: entry 1 is on both, entries 0 and 2 on the lower one; two links on the lower level, one above.
-GRAPH: dict[str, np.ndarray] = {
-    "bound_L": np.array([0, 2, 3], dtype=np.int32),
-    "level_N": np.array([1, 2, 1], dtype=np.int32),
-    "offset_N": np.array([0, 2, 5, 7], dtype=np.uint64),
-    "link_X": np.array([1, 2, 0, 2, -1, 1, -1], dtype=np.int32),
-}
+GRAPH = Graph(
+    bound_L=np.array([0, 2, 3], dtype=np.int32),
+    level_N=np.array([1, 2, 1], dtype=np.int32),
+    offset_N=np.array([0, 2, 5, 7], dtype=np.uint64),
+    link_X=np.array([1, 2, 0, 2, -1, 1, -1], dtype=np.int32),
+    entry=1,
+    highest=1,
+)
 
 
-def test_links_lead_to_entries_of_their_level() -> None:
-    check_graph(*GRAPH.values(), entry=1, highest=1)
-    wrong = [
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
         ("link_X", 0, 3), ("link_X", 0, -2), ("link_X", 4, 0), ("level_N", 0, 0), ("level_N", 0, 3), ("offset_N", 1, 3),
         ("offset_N", 3, 8), ("bound_L", 0, 1), ("bound_L", 2, 1),
-    ]  # fmt: skip
-    for name, place, value in wrong:
-        changed = {key: numbers.copy() for key, numbers in GRAPH.items()}
-        changed[name][place] = value
-        with pytest.raises(ValueError, match=r"links|levels"):
-            check_graph(*changed.values(), entry=1, highest=1)
-    for entry, highest in ((0, 1), (3, 1), (-1, -1), (1, 0)):
-        with pytest.raises(ValueError, match="first entry"):
-            check_graph(*GRAPH.values(), entry=entry, highest=highest)
+    ],
+)  # fmt: skip
+def test_links_lead_to_entries_of_their_level(name: str, place: int, value: int) -> None:
+    GRAPH.check()
+    numbers = getattr(GRAPH, name).copy()
+    numbers[place] = value
+    with pytest.raises(ValueError, match=r"links|levels"):
+        GRAPH._replace(**{name: numbers}).check()
+
+
+@pytest.mark.parametrize(("entry", "highest"), [(0, 1), (3, 1), (-1, -1), (1, 0)])
+def test_a_search_begins_on_the_highest_level(entry: int, highest: int) -> None:
+    with pytest.raises(ValueError, match="first entry"):
+        GRAPH._replace(entry=entry, highest=highest).check()

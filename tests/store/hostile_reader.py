@@ -23,8 +23,9 @@ from typing import Any
 
 import torch
 
+from nearmt.cli.info import describe
 from nearmt.contracts import Pair
-from nearmt.datastore import manifest
+from nearmt.datastore import Manifest, manifest
 from nearmt.datastore.ledger import Ledger
 from nearmt.datastore.texts import stored_pairs
 from nearmt.datastore.verify import verify
@@ -32,6 +33,7 @@ from nearmt.decoding import SearchConfig
 from nearmt.errors import NearmtError
 from nearmt.models import ModelConfig, TranslationModel, load_model
 from nearmt.store import Datastore, bounds
+from nearmt.store.repair import repair
 from nearmt.translator import Translator
 from tests.store.mutations import mutate
 
@@ -48,6 +50,10 @@ def uses(path: Path, model: TranslationModel, random: Random) -> Iterator[Callab
     yield lambda: verify(path)
     yield lambda: [ledger := Ledger(path), ledger.pairs, ledger.find("7")]
     yield lambda: [*stored_pairs(path, Ledger(path).manifest)]
+    yield lambda: describe(path, Manifest.load(path))
+    if random.random() < 0.2:
+        beside = shutil.copytree(path, path.with_name("beside"))
+        yield lambda: repair(beside, verify(beside), lambda settings: model)
     if random.random() < 0.3:
         # As if it were so large that checksums and keys are not looked at.
         for module in (manifest, bounds):

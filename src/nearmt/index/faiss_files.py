@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from nearmt.errors import DatastoreError
-from nearmt.index.faiss_graphs import check_graph
+from nearmt.index.faiss_graphs import Graph
 
 #: By FAISS's number of a scalar code: bits a column, and trained numbers (a column, or in all).
 _SCALAR = {
@@ -231,7 +231,7 @@ def _graph(reader: _Reader, kind: str) -> Layout:
     entry, highest, adding, searching, _ = reader.take("iiiii")
     _expect(all(0 < count <= _MOST_CANDIDATES for count in (adding, searching)), f"{searching} candidates")
     _expect(len(level_N) == entries and len(offset_N) == entries + 1, f"links that are not of {entries} entries")
-    check_graph(bound_L, level_N, offset_N, link_X, entry, highest)
+    Graph(bound_L, level_N, offset_N, link_X, entry, highest).check()
     stored = _index(reader, [_GRAPHS[kind]])
     _expect(stored == Layout(_GRAPHS[kind], columns, entries), "links between other vectors")
     return Layout(kind, columns, entries)
