@@ -208,7 +208,7 @@ def test_a_saved_index_is_the_same_index(factory: str, tmp_path: Path) -> None:
     index = FaissIndex.build(made_keys(), factory)
     index.effort = index.efforts[-1] if index.efforts else 0
     index.save(tmp_path / "index.faiss")
-    again = FaissIndex.load(tmp_path / "index.faiss", index.describe())
+    again = FaissIndex.load(tmp_path / "index.faiss", index.describe(), COLUMNS, len(made_keys()))
     assert again.describe() == index.describe()
     assert torch.equal(again.nominate(made_queries(), 8, None), index.nominate(made_queries(), 8, None))
 
@@ -217,7 +217,7 @@ def test_a_file_that_is_no_index_is_named(tmp_path: Path) -> None:
     path = tmp_path / "index.faiss"
     path.write_bytes(b"not an index")
     with pytest.raises(DatastoreError, match=r"index\.faiss: not a readable index"):
-        FaissIndex.load(path, {"factory": "Flat", "effort": 0})
+        FaissIndex.load(path, {"factory": "Flat", "effort": 0}, COLUMNS, 1)
 
 
 def test_the_default_depends_on_the_size() -> None:

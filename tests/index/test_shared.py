@@ -125,12 +125,13 @@ def test_saved_and_opened_they_are_the_same(factory: str, tmp_path: Path) -> Non
     quantiser, query, mask = quantiser_of(factory), made_queries(30), some_mask(0.5, ENTRIES)
     parts = in_parts(quantiser, 4)
     quantiser.save(tmp_path / "quantiser.faiss")
-    again = Quantiser.load(tmp_path / "quantiser.faiss", factory, quantiser.unit)
+    again = Quantiser.load(tmp_path / "quantiser.faiss", factory, COLUMNS, quantiser.unit)
     loaded: list[Index] = []
     for number, part in enumerate(parts):
         if isinstance(part, SharedIndex):
             part.save(tmp_path / f"{number}.faiss")
-            loaded.append(SharedIndex.load_with(tmp_path / f"{number}.faiss", again, part.effort))
+            entries = CUTS[number + 1] - CUTS[number]
+            loaded.append(SharedIndex.load_with(tmp_path / f"{number}.faiss", again, part.effort, COLUMNS, entries))
         else:
             loaded.append(part)
     for allowed in (None, mask):
@@ -159,11 +160,11 @@ def test_an_index_outlives_whoever_opened_the_quantiser() -> None:
 
 def test_an_index_of_another_quantiser_is_refused(tmp_path: Path) -> None:
     quantiser_of("IVF16,SQ8").index(made_keys(50)).save(tmp_path / "index.faiss")
-    with pytest.raises(DatastoreError, match=r"index\.faiss: does not fit the quantiser"):
-        SharedIndex.load_with(tmp_path / "index.faiss", quantiser_of("IVF8,SQ8"), 4)
+    with pytest.raises(DatastoreError, match=r"index\.faiss: .* does not fit the quantiser"):
+        SharedIndex.load_with(tmp_path / "index.faiss", quantiser_of("IVF8,SQ8"), 4, COLUMNS, 50)
     (tmp_path / "damaged.faiss").write_bytes((tmp_path / "index.faiss").read_bytes()[:100])
     with pytest.raises(DatastoreError, match=r"damaged\.faiss: not a readable index"):
-        SharedIndex.load_with(tmp_path / "damaged.faiss", quantiser_of("IVF16,SQ8"), 4)
+        SharedIndex.load_with(tmp_path / "damaged.faiss", quantiser_of("IVF16,SQ8"), 4, COLUMNS, 50)
 
 
 def test_too_few_to_train_is_a_config_error() -> None:

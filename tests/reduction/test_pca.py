@@ -164,3 +164,34 @@ def test_moving_keeps_the_projection() -> None:
     assert reduction.to(torch.device("cpu")) is reduction
     meta = reduction.to(torch.device("meta"))
     assert meta.component_HD.device.type == "meta" and meta.fitted
+
+
+@pytest.mark.parametrize(
+    "altered",
+    [
+        {"mean": torch.zeros(5)},
+        {"mean": torch.full((4,), torch.nan)},
+        {"mean": torch.zeros(4, dtype=torch.float64)},
+        {"component": torch.zeros(4)},
+        {"component": torch.full((4, 3), torch.inf)},
+        {"component": torch.full((4, 3), 3e38)},
+        {"component": torch.zeros(4, 3, dtype=torch.int8)},
+        {"variance": torch.zeros(4)},
+        {"variance": torch.full((3,), -1.0)},
+    ],
+)
+def test_numbers_that_are_no_projection_are_refused(altered: dict[str, torch.Tensor], tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    sound = {"mean": torch.zeros(4), "component": torch.eye(4)[:, :3].contiguous(), "variance": torch.ones(3)}
+    path = tmp_path / "reduction.safetensors"
+    save_file(sound, path, {"fitted": "True"})
+    assert Reduction.load(path, 3).columns == 3
+    with pytest.raises(DatastoreError, match="not a readable reduction"):
+        Reduction.load(path, 4)
+    save_file(sound, path)  # the identity, and not square
+    with pytest.raises(DatastoreError, match="not a readable reduction"):
+        Reduction.load(path)
+    save_file({**sound, **altered}, path, {"fitted": "True"})
+    with pytest.raises(DatastoreError, match="not a readable reduction"):
+        Reduction.load(path)

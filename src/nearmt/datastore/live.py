@@ -7,9 +7,11 @@ waited for to reach the disk: what is missing or damaged in it is computed again
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ import numpy as np
 from nearmt.contracts import Pair
 from nearmt.datastore.ids import content_id, digest_of
 from nearmt.datastore.manifest import REPAIR, SegmentRecord
+from nearmt.datastore.ranges import MOST_TOKENS, is_finite, is_within
 from nearmt.datastore.records import read_records
 from nearmt.errors import DamagedError
 from nearmt.opening import exists_inside
@@ -49,19 +52,35 @@ class Block:
         return b"\n".join([head, flat[0].tobytes() + flat[1].tobytes() + self.key_ND.astype("<f2").tobytes()])
 
     @classmethod
-    def from_bytes(cls, raw: bytes, columns: int) -> Block:
-        head, _, rest = raw.partition(b"\n")
-        fields: dict[str, Any] = json.loads(head)
-        counts = [sum(fields["tokens"]), sum(fields["sources"])]
-        token_X = np.frombuffer(rest, dtype="<i4", count=sum(counts))
-        key_X = np.frombuffer(rest, dtype="<f2", offset=token_X.nbytes)
-        sides = token_X[: counts[0]], token_X[counts[0] :]
-        tokens, sources = (
-            [part.tolist() for part in np.split(side, np.cumsum(lengths)[:-1])] if lengths else []
-            for side, lengths in zip(sides, (fields["tokens"], fields["sources"]), strict=True)
-        )
-        key_ND = key_X.reshape(counts[0], columns)
-        return cls(int(fields["first"]), tokens, sources, key_ND, fields.get("made_of", ""))
+    def from_bytes(cls, raw: bytes, columns: int) -> Block | None:
+        """None where there is no such block: what it should hold is computed again."""
+        try:
+            head, _, rest = raw.partition(b"\n")
+            fields: dict[str, Any] = json.loads(head)
+            tokens, sources = _lengths(fields["tokens"]), _lengths(fields["sources"])
+            first, made_of = fields["first"], fields.get("made_of", "")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
+        entries, subwords = sum(tokens), sum(sources)
+        if type(first) is not int or first < 0 or not isinstance(made_of, str) or len(tokens) != len(sources):
+            return None
+        if len(rest) != 4 * (entries + subwords) + 2 * columns * entries:
+            return None
+        token_X = np.frombuffer(rest, dtype="<i4", count=entries + subwords)
+        key_ND = np.frombuffer(rest, dtype="<f2", offset=token_X.nbytes).reshape(entries, columns)
+        if not (is_within(token_X, 0, MOST_TOKENS) and is_finite(key_ND)):
+            return None
+        return cls(first, _split(token_X[:entries], tokens), _split(token_X[entries:], sources), key_ND, made_of)
+
+
+def _lengths(raw: Any) -> list[int]:
+    if not all(type(length) is int and length >= 0 for length in raw):
+        raise ValueError("a length that is none")
+    return list(raw)
+
+
+def _split(token_X: np.ndarray, lengths: list[int]) -> list[list[int]]:
+    return [part.tolist() for part in np.split(token_X, np.cumsum(lengths)[:-1])] if lengths else []
 
 
 def read_blocks(path: Path, columns: int, start: int = 0) -> list[tuple[Block, int]]:
@@ -72,7 +91,13 @@ def read_blocks(path: Path, columns: int, start: int = 0) -> list[tuple[Block, i
     if not exists_inside(path) or path.stat().st_size < start:
         return []
     records = read_records(path, start)
-    return [(Block.from_bytes(raw, columns), end) for raw, end in zip(records.payloads, records.ends, strict=True)]
+    return list(zip(readable_blocks(records.payloads, columns), records.ends, strict=False))
+
+
+def readable_blocks(payloads: Iterable[bytes], columns: int) -> list[Block]:
+    """Blocks up to the first that is none."""
+    decoded = (Block.from_bytes(payload, columns) for payload in payloads)
+    return [block for block in itertools.takewhile(lambda block: block is not None, decoded) if block]
 
 
 def check_logged(blocks: Iterable[Block], encoded: int, added: Sequence[Pair], log: Path) -> None:
@@ -174,6 +199,11 @@ class FrozenLive:
     @property
     def searched_key_MD(self) -> np.ndarray:
         return self.key_ND
+
+    @cached_property
+    def largest_token(self) -> int:
+        """The largest of the target tokens; -1 where there is none."""
+        return int(self.token_N.max(initial=-1))
 
     def pair(self, number: int) -> Pair:
         return self._pairs[number]

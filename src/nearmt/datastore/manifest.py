@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from nearmt.datastore.claims import check_manifest
 from nearmt.datastore.files import digest, json_text, sha256, sync, write_json
 from nearmt.datastore.migrations import FORMAT, migrated
 from nearmt.datastore.names import check_names, is_ours
@@ -229,8 +230,9 @@ class Manifest:
                     "update nearmt or build the store again"
                 )
             manifest = manifest_of(raw)
+            check_manifest(manifest)
             check_names(manifest.log, manifest.reduction_name, manifest.quantisers, manifest.segments)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DatastoreError(f"{path}: damaged ({type(error).__name__}: {error}); {REPAIR}") from error
         return manifest
 

@@ -23,5 +23,12 @@ def pair_to_json(pair: Pair) -> dict[str, Any]:
     return {**fields, "metadata": dict(sorted(pair.metadata.items()))} if pair.metadata else fields
 
 
-def pair_from_json(raw: dict[str, Any]) -> Pair:
-    return Pair(**raw)
+def pair_from_json(raw: Any) -> Pair:
+    """Refuses (ValueError) what is no pair of texts."""
+    try:
+        pair = Pair(**raw)
+        for text in (pair.id, pair.source, pair.target, pair.origin, *pair.metadata, *pair.metadata.values()):
+            str.encode(text)  # no number, no half of a character
+    except (TypeError, AttributeError, UnicodeEncodeError) as error:
+        raise ValueError("not a pair of texts") from error
+    return pair

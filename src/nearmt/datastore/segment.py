@@ -32,6 +32,16 @@ from nearmt.datastore.files import write_json
 from nearmt.datastore.ids import digest_of
 from nearmt.datastore.manifest import FileRecord, SegmentRecord
 from nearmt.datastore.pairs import pair_from_json, pair_to_json
+from nearmt.datastore.ranges import (
+    MOST_TOKENS,
+    Damage,
+    are_ends,
+    are_starts,
+    damaged,
+    is_ascending,
+    is_finite,
+    is_within,
+)
 from nearmt.errors import writing
 from nearmt.opening import opened
 
@@ -159,8 +169,11 @@ class SegmentWriter:
 class Segment:
     """A sealed segment, memory-mapped."""
 
-    def __init__(self, folder: Path, record: SegmentRecord, columns: int) -> None:
+    def __init__(self, folder: Path, record: SegmentRecord, columns: int, check: bool = True) -> None:
+        """Refuses numbers that lead nowhere, unless nobody follows them and `check` is False."""
         self.folder, self.record = folder, record
+        for damage in size_damage(folder, record, columns):
+            raise damaged(folder / damage.file, damage.reason)
         self.key_ND = _map(folder / KEY, "<f2", (record.entries, columns))
         self.token_N = _map(folder / TOKEN, "<i4", (record.entries,))
         self.end_P = _map(folder / END, "<i8", (record.pairs,))
@@ -172,6 +185,12 @@ class Segment:
         self._id_P = _map(folder / ID, "<u8", (record.pairs,)) if ID in record.files else None
         #: None unless it is pruned.
         self.weight_N = _map(folder / record.pruned["file"], "<i4", (record.entries,)) if record.pruned else None
+        #: Numbers of the pairs that were deleted since the segment was sealed.
+        self.deleted_X = np.zeros(0, dtype="<i8")
+        if record.deleted:
+            self.deleted_X = _map(folder / record.deleted["file"], "<i8", (record.deleted["pairs"],))
+        for damage in self.damage() if check else ():
+            raise damaged(folder / damage.file, damage.reason)
 
     def _map_sources(self) -> tuple[np.ndarray, np.ndarray]:
         """Source tokens, and where each pair's end; segments made before nearmt 0.3 have none."""
@@ -180,6 +199,36 @@ class Segment:
         tokens = self.record.files[SOURCE].bytes // 4
         ends = _map(self.folder / SOURCE_END, "<i8", (self.record.pairs,))
         return _map(self.folder / SOURCE, "<i4", (tokens,)), ends
+
+    def damage(self) -> Iterator[Damage]:
+        """Files with numbers that lead nowhere."""
+        record = self.record
+        if not is_within(self.token_N, 0, MOST_TOKENS):
+            yield Damage(TOKEN, "a token that no vocabulary has")
+        if not are_ends(self.end_P, record.entries):
+            yield Damage(END, "pairs whose entries do not follow one another")
+        if not are_starts(self._start_P, len(self._line_L)):
+            yield Damage(PAIR_START, "pairs that begin where no line does")
+        if not is_within(self.source_S, 0, MOST_TOKENS):
+            yield Damage(SOURCE, "a token that no vocabulary has")
+        if not are_ends(self.source_end_P, len(self.source_S)):
+            yield Damage(SOURCE_END, "pairs whose sources do not follow one another")
+        if record.deleted and not is_ascending(self.deleted_X, 0, record.pairs - 1, strictly=True):
+            yield Damage(record.deleted["file"], "deleted pairs that do not exist")
+        if record.pruned and self.weight_N is not None:
+            kept = int(np.count_nonzero(self.weight_N))
+            if kept != record.kept or not is_within(self.weight_N, 0, 1 << 31):
+                yield Damage(record.pruned["file"], f"weights of {kept} instead of {record.kept} entries")
+
+    def key_damage(self) -> Iterator[Damage]:
+        """The same of the keys, which take longer to look at and lead nowhere."""
+        if not is_finite(self.key_ND):
+            yield Damage(KEY, "keys that are no numbers")
+
+    @cached_property
+    def largest_token(self) -> int:
+        """The largest of the target tokens; -1 where there is none."""
+        return int(self.token_N.max(initial=-1))
 
     @property
     def kept_M(self) -> np.ndarray | None:
@@ -204,16 +253,10 @@ class Segment:
             return self._id_P
         return np.fromiter((digest_of(pair.id) for pair in self.pairs()), dtype="<u8", count=self.record.pairs)
 
-    @property
-    def deleted_X(self) -> np.ndarray:
-        """Numbers of the pairs that were deleted since the segment was sealed."""
-        deleted = self.record.deleted
-        return numbers(self.folder / deleted["file"]) if deleted else np.zeros(0, dtype="<i8")
-
     def pair(self, number: int) -> Pair:
         last = number + 1 == self.record.pairs
         end = len(self._line_L) if last else int(self._start_P[number + 1])
-        return pair_from_json(json.loads(self._line_L[int(self._start_P[number]) : end].tobytes()))
+        return _pair_of(self._line_L[int(self._start_P[number]) : end].tobytes(), self.folder / PAIRS, number)
 
     def pairs(self) -> Iterator[Pair]:
         """All pairs, the deleted ones among them."""
@@ -223,8 +266,35 @@ class Segment:
 
 def read_pairs(path: Path) -> Iterator[Pair]:
     with opened(path) as file:
-        for line in file:
-            yield pair_from_json(json.loads(line))
+        for number, line in enumerate(file):
+            yield _pair_of(line, path, number)
+
+
+def _pair_of(line: bytes, path: Path, number: int) -> Pair:
+    try:
+        return pair_from_json(json.loads(line))
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, f"line {number + 1} is no pair") from error
+
+
+def size_damage(folder: Path, record: SegmentRecord, columns: int) -> Iterator[Damage]:
+    """Files that are not as large as what the record of a segment counts."""
+    pairs, entries = record.pairs, record.entries
+    sizes = {KEY: 2 * columns * entries, TOKEN: 4 * entries, END: 8 * pairs, PAIR_START: 8 * pairs}
+    sizes[PAIRS] = record.files[PAIRS].bytes if PAIRS in record.files else 0
+    if SOURCE in record.files:
+        sizes |= {SOURCE: record.files[SOURCE].bytes // 4 * 4, SOURCE_END: 8 * pairs}
+    if ID in record.files:
+        sizes[ID] = 8 * pairs
+    if record.pruned:
+        sizes[record.pruned["file"]] = 4 * entries
+    if record.deleted:
+        sizes[record.deleted["file"]] = 8 * record.deleted["pairs"]
+    for name, size in sizes.items():
+        if name not in record.files:
+            yield Damage(name, "the manifest does not name it")
+        elif (found := (folder / name).stat().st_size) != size:
+            yield Damage(name, f"{found} bytes for {pairs} pairs of {entries} entries")
 
 
 def _map(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nearmt.contracts import Pair
 from nearmt.datastore.files import LOCK
-from nearmt.datastore.live import Block, check_logged, mark_of
+from nearmt.datastore.live import Block, check_logged, mark_of, readable_blocks
 from nearmt.datastore.log import Added, Replay, read_log, read_named_log
 from nearmt.datastore.manifest import (
     FILE_NAME,
@@ -22,6 +22,7 @@ from nearmt.datastore.manifest import (
 from nearmt.datastore.names import is_ours
 from nearmt.datastore.records import read_records
 from nearmt.datastore.recovery import recover
+from nearmt.datastore.wrong_numbers import wrong_numbers
 from nearmt.errors import DatastoreError
 from nearmt.opening import BUILDING, REPAIRING, exists_inside
 
@@ -52,14 +53,22 @@ class Finding:
 def verify(folder: Path) -> list[Finding]:
     """A verdict for every file in the folder of a store, and for those that should be there and are not."""
     check_is_store(folder)
-    path = folder / FILE_NAME
-    found: list[Finding] = []
-    for _ in range(_TRIES):
-        before = path.read_bytes() if path.is_file() else None
-        found = _verified(folder)
-        if before == (path.read_bytes() if path.is_file() else None):
+    for left in reversed(range(_TRIES)):
+        before = _manifest_of(folder)
+        try:
+            found = _verified(folder)
+        except OSError as error:  # files that were there went, or the disk cannot be read
+            if not left or before == _manifest_of(folder):
+                raise DatastoreError(f"{folder}: cannot be read ({error})") from error
+            continue
+        if before == _manifest_of(folder):
             break
     return found
+
+
+def _manifest_of(folder: Path) -> bytes | None:
+    path = folder / FILE_NAME
+    return path.read_bytes() if path.is_file() else None
 
 
 def check_is_store(folder: Path) -> None:
@@ -78,6 +87,8 @@ def _verified(folder: Path) -> list[Finding]:
         return [Finding(FILE_NAME, DAMAGED, _reason(error, folder / FILE_NAME)), *_unvouched(folder)]
     found = [Finding(FILE_NAME, SOUND)]
     found += [_sealed(name, wrong_with(folder / name, record)) for name, record in manifest.files().items()]
+    wrong = wrong_numbers(folder, manifest, {finding.file for finding in found if finding.damaged})
+    found = [Finding(old.file, DAMAGED, wrong[old.file]) if old.file in wrong else old for old in found]
     found += [_sealed(name, wrong_with_named(folder / name)) for name in sorted(manifest.quantisers)]
     found += _log_and_live(folder, manifest)
     known = {finding.file for finding in found} | {LOCK}
@@ -129,9 +140,11 @@ def _blocks(path: Path, columns: int) -> tuple[list[Block], Finding | None]:
         if not exists_inside(path):
             return [], None
         records = read_records(path)
-        blocks = [Block.from_bytes(payload, columns) for payload in records.payloads]
-    except (DatastoreError, ValueError, KeyError, TypeError) as error:
+    except DatastoreError as error:
         return [], Finding(path.name, RECOMPUTED, _reason(error, path))
+    blocks = readable_blocks(records.payloads, columns)
+    if len(blocks) < len(records.payloads):
+        return blocks, Finding(path.name, RECOMPUTED, "has a block that cannot be read")
     if records.torn:
         return blocks, Finding(path.name, RECOMPUTED, f"its last {records.torn} bytes are no complete block")
     return blocks, Finding(path.name, SOUND)

@@ -12,12 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearmt.errors import ConfigError, DatastoreError, MissingPackageError, OutputError
+from nearmt.errors import ConfigError, MissingPackageError, OutputError
 from nearmt.index.cells import find_centres, nearest_as_codes, nearest_centre
+from nearmt.index.faiss_files import MOST_BITS, MOST_BITS_IN_GRAPH, Layout, check_index, unreadable
+from nearmt.opening import opened
 
 #: Below this an exact search is fast enough.
 SMALL = 20_000
 _BLOCK = 65_536
+_KNOWN = "Flat, IVF...,SQ8, IVF...,PQ... or HNSW..."
 #: Candidates nominated per neighbour asked for: quantised codes blur the order, stored keys restore it.
 _OVERSAMPLING = {"PQ": 16, "SQ": 2}
 #: The code that takes whole numbers from -128 to 127 as they are: compared as integers, three times as fast as SQ8.
@@ -53,6 +56,8 @@ def make_index(factory: str, columns: int) -> Any:
     """An empty index; a string that FAISS does not know is refused."""
     with _refusing(factory, "not a factory string that FAISS knows"):
         index = import_faiss().index_factory(columns, factory)
+    if not _is_stored(index):
+        raise ConfigError(f"index = {factory!r}: nearmt cannot check such a file; use {_KNOWN}")
     if WHOLE_NUMBERS in factory and hasattr(_inner(index), "by_residual"):
         # What is left of a key beside its centre would be rounded to numbers of the same size as the key.
         _inner(index).by_residual = False
@@ -66,6 +71,22 @@ def _refusing(factory: str, reason: str) -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise ConfigError(f"index = {factory!r}: {reason}") from error
+
+
+def _is_stored(index: Any) -> bool:
+    """Whether `check_index` knows files of this kind."""
+    faiss, inner = import_faiss(), _inner(index)
+    coarse = (faiss.IndexFlat, faiss.IndexFlatL2, faiss.IndexHNSWFlat)
+    inverted = (faiss.IndexIVFFlat, faiss.IndexIVFScalarQuantizer, faiss.IndexIVFPQ)
+    others = (faiss.IndexPQ, faiss.IndexScalarQuantizer, faiss.IndexHNSWSQ, faiss.IndexHNSWPQ)
+    # Not their subclasses, which are stored in ways of their own.
+    if type(inner) not in (*coarse, *inverted, *others):
+        return False
+    if type(inner) in inverted and type(_inner(inner.quantizer)) not in coarse:
+        return False
+    coded = _inner(inner.storage) if isinstance(inner, faiss.IndexHNSWPQ) else inner
+    most = MOST_BITS if coded is inner else MOST_BITS_IN_GRAPH
+    return not hasattr(coded, "pq") or coded.pq.nbits <= most
 
 
 def _inner(index: Any) -> Any:
@@ -112,7 +133,7 @@ class FaissIndex:
     def fill(self, key_ND: np.ndarray) -> None:
         """Add the entries, and see whether they can be searched as they will be."""
         entries, columns = key_ND.shape
-        reason = "FAISS cannot search it with a mask; use Flat, IVF...,SQ8, IVF...,PQ... or HNSW..."
+        reason = f"FAISS cannot search it with a mask; use {_KNOWN}"
         with _refusing(self._factory, reason):
             for start in range(0, entries, _BLOCK):
                 self._add(key_ND[start : start + _BLOCK])
@@ -145,7 +166,10 @@ class FaissIndex:
         write(self._index, path)
 
     @classmethod
-    def load(cls, path: Path, description: dict[str, Any]) -> FaissIndex:
+    def load(cls, path: Path, description: dict[str, Any], columns: int, entries: int) -> FaissIndex:
+        """An index of so many entries, as `describe` told it; anything else is refused."""
+        layout = check_index(path, columns, entries)
+        check_use(path, layout, description["factory"], description["effort"])
         return cls(read(path), description["factory"], description["effort"], description.get("unit"))
 
     def nominate(self, query_BD: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
@@ -253,8 +277,19 @@ def write(index: Any, path: Path) -> None:
 
 
 def read(path: Path) -> Any:
+    """A file that was checked before (`faiss_files`)."""
     faiss = import_faiss()
     try:
-        return faiss.read_index(str(path), faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE)
-    except RuntimeError as error:
-        raise DatastoreError(f"{path}: not a readable index; run `nearmt reindex`") from error
+        # Through its descriptor: a link is not followed.
+        with opened(path) as file:
+            return faiss.read_index(f"/dev/fd/{file.fileno()}", faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE)
+    except (RuntimeError, MemoryError) as error:
+        raise unreadable(path, "FAISS refuses it") from error
+
+
+def check_use(path: Path, layout: Layout, factory: str, effort: int) -> None:
+    """Refuse an index that is not searched the way its description says."""
+    if not layout.lists and layout.is_graph != ("HNSW" in factory):
+        raise unreadable(path, f"it is described as {factory!r}")
+    if layout.lists and effort < 1:
+        raise unreadable(path, f"its effort is {effort}")

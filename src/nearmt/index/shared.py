@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
-from nearmt.errors import DatastoreError
 from nearmt.index.faiss import (
     FaissIndex,
+    check_use,
     coded,
     flat_centres,
     import_faiss,
@@ -26,6 +26,7 @@ from nearmt.index.faiss import (
     train,
     write,
 )
+from nearmt.index.faiss_files import check_index, unreadable
 from nearmt.native import kernels
 from nearmt.native.cells import CellCodes, Centres
 from nearmt.native.nearest import KeyRows, RowSearch
@@ -62,7 +63,9 @@ class Quantiser:
         return cls(template, factory, unit)
 
     @classmethod
-    def load(cls, path: Path, factory: str, unit: float | None = None) -> Quantiser:
+    def load(cls, path: Path, factory: str, columns: int, unit: float | None = None) -> Quantiser:
+        if not check_index(path, columns, 0).lists:
+            raise unreadable(path, "it has no cells")
         return cls(read(path), factory, unit)
 
     def save(self, path: Path) -> None:
@@ -148,11 +151,12 @@ class SharedIndex(FaissIndex):
             super().save(path)
 
     @classmethod
-    def load_with(cls, path: Path, quantiser: Quantiser, effort: int) -> SharedIndex:
-        index = read(path)
-        if (getattr(index, "nlist", 0), index.d) != (quantiser.coarse.ntotal, quantiser.coarse.d):
-            raise DatastoreError(f"{path}: does not fit the quantiser of the store; run `nearmt reindex`")
-        return cls(_with_quantiser(index, quantiser), quantiser, effort)
+    def load_with(cls, path: Path, quantiser: Quantiser, effort: int, columns: int, entries: int) -> SharedIndex:
+        if columns != quantiser.coarse.d:
+            raise unreadable(path, "it does not fit the quantiser of the store")
+        layout = check_index(path, columns, entries, quantiser.coarse.ntotal)
+        check_use(path, layout, quantiser.factory, effort)
+        return cls(_with_quantiser(read(path), quantiser), quantiser, effort)
 
     def _search(self, query_BD: np.ndarray, wanted: int, allowed_N: Tensor | None) -> Tensor:
         return self.nominate_in(self.quantiser.assign(query_BD, self.effort), wanted, allowed_N)[0]

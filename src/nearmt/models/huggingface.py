@@ -69,15 +69,16 @@ class Seq2SeqModel:
         config, settings = model.config, model.generation_config
         assert settings is not None
         check_generation(settings)
-        vocabulary = len(self.family.output_projection(model).weight)  # type: ignore[arg-type]
-        tokens = special_tokens(settings, vocabulary)
+        #: How many tokens it chooses from.
+        self.vocabulary = len(self.family.output_projection(model).weight)  # type: ignore[arg-type]
+        tokens = special_tokens(settings, self.vocabulary)
         self.eos_ids, self.pad_id, self.start_id = tokens.ends, tokens.padding, tokens.start
         self.forced_first, self.forced_last = tokens.forced_first, tokens.forced_last
         #: As in `generate()`.
         self.early_stopping: bool | str = settings.early_stopping or False
         self.positions = int(self.family.positions(config))
         self.hidden_size = int(config.hidden_size)
-        self.constraint: Constraint | None = constraint_of(settings, tokens, vocabulary, self.device)
+        self.constraint: Constraint | None = constraint_of(settings, tokens, self.vocabulary, self.device)
 
     @property
     def prompt(self) -> list[int]:

@@ -17,11 +17,14 @@ from torch import Tensor
 
 from nearmt.errors import DatastoreError
 from nearmt.native import PackedLinear, kernels
+from nearmt.opening import opened
 
 #: Columns of a reduced key (the paper follows Martins et al. 2022b).
 KEY_COLUMNS = 256
 #: Fewer states than this many times their size say little about the directions of variance.
 STATES_PER_DIMENSION = 20
+# States are far smaller, and squares of what is larger would not be numbers any more.
+_LARGEST = 1e12
 
 
 @dataclass(frozen=True)
@@ -89,19 +92,36 @@ class Reduction:
         from safetensors.torch import save
 
         tensors = {"mean": self.mean_H, "component": self.component_HD, "variance": self.variance_D}
-        path.write_bytes(save(tensors, metadata={"fitted": str(self.fitted)}))
+        with opened(path, "wb") as file:
+            file.write(save(tensors, metadata={"fitted": str(self.fitted)}))
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path, columns: int | None = None) -> Self:
+        """Refuses what is no projection, or not one to so many columns."""
         from safetensors import SafetensorError, safe_open
 
         try:
-            with safe_open(path, framework="pt") as file:
+            # Through its descriptor: a link is not followed.
+            with opened(path) as content, safe_open(f"/dev/fd/{content.fileno()}", framework="pt") as file:
                 fitted = (file.metadata() or {}).get("fitted") == "True"
                 mean, component, variance = (file.get_tensor(name) for name in ("mean", "component", "variance"))
         except (SafetensorError, OSError) as error:
             raise DatastoreError(f"{path}: not a readable reduction ({error})") from error
-        return cls(mean, component, variance, fitted)
+        found = cls(mean, component, variance, fitted)
+        if not found._is_sound() or columns not in (None, found.columns):
+            raise DatastoreError(f"{path}: not a readable reduction (its numbers do not fit); build the store again")
+        return found
+
+    def _is_sound(self) -> bool:
+        """Whether shapes and numbers are those of a projection: kernels do not ask."""
+        tensors = self.mean_H, self.component_HD, self.variance_D
+        if self.component_HD.dim() != 2 or any(tensor.dtype != torch.float32 for tensor in tensors):
+            return False
+        size, columns = self.component_HD.shape
+        if not 0 < columns <= size or self.mean_H.shape != (size,) or self.variance_D.shape != (columns,):
+            return False
+        small = all(bool((tensor.abs() <= _LARGEST).all()) for tensor in tensors)
+        return small and bool((self.variance_D >= 0).all()) and (self.fitted or columns == size)
 
 
 class FittingSample:

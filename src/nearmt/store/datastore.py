@@ -17,6 +17,7 @@ from nearmt.datastore.log import Added, Deleted
 from nearmt.datastore.pairs import blocks_of
 from nearmt.errors import DatastoreError
 from nearmt.models import TranslationModel
+from nearmt.store.bounds import check_bounds
 from nearmt.store.build import BuildConfig, build
 from nearmt.store.editing import Editor
 from nearmt.store.indexing import SEARCHES
@@ -168,6 +169,7 @@ class Datastore(Memory):
     def check_model(self, model: TranslationModel) -> None:
         """Refuse a model whose states are not those of this store, naming both."""
         check_model(self.path, self.manifest, model)
+        check_bounds(self.path, self.snapshot().segments, self._opened.reduction, model)
 
     def snapshot(self) -> Snapshot:
         return self._opened.now

@@ -84,7 +84,7 @@ def index_segment(
     if factory == "auto" and known is not None and _has_faiss():
         if record.kept < FLAT:
             return _exact(record)
-        quantiser = _open_quantiser(folder, known)
+        quantiser = _open_quantiser(folder, known, columns)
         shared = quantiser.index(segment.searched_key_MD)
         # Alone it might need more effort; searched together with the others it needs as much as they do.
         shared.effort = known["effort"]
@@ -176,12 +176,12 @@ def _save_quantiser(folder: Path, quantiser: Quantiser) -> str:
     return named.name
 
 
-def _open_quantiser(folder: Path, description: dict[str, Any]) -> Quantiser:
+def _open_quantiser(folder: Path, description: dict[str, Any], columns: int) -> Quantiser:
     """The quantiser of a segment whose index is described like this."""
     path = folder / description["quantiser"]["file"]
     found = _OPENED.get(path)
     if found is None:
-        found = _OPENED[path] = Quantiser.load(path, description["factory"], description.get("unit"))
+        found = _OPENED[path] = Quantiser.load(path, description["factory"], columns, description.get("unit"))
     return found
 
 
@@ -215,10 +215,11 @@ def _open_index(segment: AnySegment, key_ND: Tensor, search: str, kept_M: Tensor
 def _load_index(segment: Segment) -> FaissIndex:
     description = segment.record.index
     path = segment.folder / description["file"]
+    columns, entries = segment.key_ND.shape[1], segment.record.kept
     if "quantiser" not in description:
-        return FaissIndex.load(path, description)
-    quantiser = _open_quantiser(segment.folder.parent, description)
-    return SharedIndex.load_with(path, quantiser, description["effort"])
+        return FaissIndex.load(path, description, columns, entries)
+    quantiser = _open_quantiser(segment.folder.parent, description, columns)
+    return SharedIndex.load_with(path, quantiser, description["effort"], columns, entries)
 
 
 def _has_faiss() -> bool:

@@ -18,6 +18,7 @@ from nearmt.datastore.log import Deleted, Operation, read_named_log
 from nearmt.datastore.manifest import FILE_NAME, live_names
 from nearmt.errors import DatastoreError
 from nearmt.reduction import Reduction
+from nearmt.store.bounds import check_keys
 from nearmt.store.snapshot import Part, Snapshot
 
 #: A writer may replace the manifest while somebody opens the store: then it is opened anew, so many times at most.
@@ -42,7 +43,8 @@ class Opened:
             try:
                 manifest.check_files(self.path, thorough=verify)
                 self._parts = {record.name: self._part(record, manifest) for record in manifest.segments}
-                self.reduction = Reduction.load(self.path / manifest.reduction_name).to(self.device)
+                check_keys((part.segment for part in self._parts.values()), verify)
+                self.reduction = Reduction.load(self.path / manifest.reduction_name, manifest.columns).to(self.device)
                 self.manifest, self._manifest_stamp = manifest, stamp
                 self.content = Content(list(self._parts.values()), manifest.columns)
                 self.log_end = self.live_end = self.live_pairs = 0

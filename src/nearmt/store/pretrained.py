@@ -12,4 +12,5 @@ def pretrained_reduction(model: TranslationModel) -> Reduction | None:
     folder = EMBEDDED.get(model.name)
     if folder is None or model.key_layer != "output" or not (folder / REDUCTION).exists():
         return None
-    return Reduction.load(folder / REDUCTION)
+    # Part of the package, whose files may be links.
+    return Reduction.load((folder / REDUCTION).resolve())

@@ -85,7 +85,7 @@ def _replaced(lock: WriterLock, manifest: Manifest, reduction: Reduction, record
 def _checked(path: Path) -> tuple[Manifest, Reduction]:
     manifest = Manifest.load(path)
     manifest.check_files(path)
-    return manifest, Reduction.load(path / manifest.reduction_name)
+    return manifest, Reduction.load(path / manifest.reduction_name, manifest.columns)
 
 
 def _merged_weights(

@@ -115,6 +115,11 @@ class Snapshot:
     def snapshot(self) -> Snapshot:
         return self
 
+    @property
+    def segments(self) -> list[AnySegment]:
+        """What it is made of."""
+        return [part.segment for part in self._parts]
+
     def __len__(self) -> int:
         """Entries, the deleted ones among them."""
         return len(self.entries)
