@@ -129,6 +129,16 @@ def test_what_is_refused_can_be_repaired(pattern: str, edited: Path, tiny: Trans
     Translator(tiny, Datastore.open(edited)).translate("pumpe welle")
 
 
+def test_a_claim_that_is_refused_can_be_repaired(edited: Path, tiny: TranslationModel) -> None:
+    """What else such a manifest says is not believed: folders and logs are looked for."""
+    raw = json.loads((edited / FILE_NAME).read_text())
+    raw["segments"][1]["deleted"] = 1e-30
+    (edited / FILE_NAME).write_text(json.dumps(raw))
+    refit(edited)
+    repaired = repair(edited, verify(edited), lambda settings: tiny)
+    assert not repaired.lost and Datastore.open(edited).pair_count == repaired.pairs > 20
+
+
 def test_a_file_that_no_checksum_is_computed_of_is_checked_too(edited: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Above a gigabyte only sizes are compared at opening."""
     monkeypatch.setattr("nearmt.datastore.manifest.VERIFIED_AT_OPENING", 0)

@@ -13,6 +13,7 @@ import numpy as np
 
 from nearmt.contracts import Pair
 from nearmt.datastore import FileRecord, Manifest, SegmentRecord
+from nearmt.datastore.claims import check_manifest
 from nearmt.datastore.log import Operation, salvage_log
 from nearmt.datastore.manifest import FILE_NAME, manifest_of
 from nearmt.datastore.segment import END, PAIRS
@@ -56,8 +57,10 @@ class Ruins:
     def claimed(self) -> Manifest | None:
         """What a damaged manifest says, if it can be read at all: nothing of it is certain."""
         try:
-            return self.manifest or manifest_of(json.loads((self.path / FILE_NAME).read_bytes()))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            found = self.manifest or manifest_of(json.loads((self.path / FILE_NAME).read_bytes()))
+            check_manifest(found)
+            return found
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
 
     @cached_property
