@@ -13,6 +13,7 @@ import numpy as np
 
 from nearmt.contracts import Pair
 from nearmt.datastore import FileRecord, Manifest, SegmentRecord
+from nearmt.datastore.claims import check_manifest
 from nearmt.datastore.log import Operation, salvage_log
 from nearmt.datastore.manifest import FILE_NAME, manifest_of, wrong_with
 from nearmt.datastore.names import check_names
@@ -175,6 +176,7 @@ def parsed_lines(path: Path) -> list[Pair]:
 def claimed_by(path: Path) -> Manifest:
     """A manifest that need not be true; its names are those of a store's files all the same."""
     manifest = manifest_of(json.loads(_bytes_of(path)))
+    check_manifest(manifest)
     check_names(manifest.log, manifest.reduction_name, manifest.quantisers, manifest.segments)
     return manifest
 
