@@ -14,6 +14,7 @@ from nearmt.corpus.document import (
     plain_text,
 )
 from nearmt.corpus.formats import DOCUMENTS, format_of, open_document
+from nearmt.corpus.limits import LimitsConfig
 from nearmt.corpus.lines import numbered_lines
 from nearmt.corpus.reading import PairStream, read_pairs
 from nearmt.corpus.report import Report, Request
@@ -24,6 +25,7 @@ __all__ = [
     "Document",
     "Filling",
     "FillingOrigin",
+    "LimitsConfig",
     "Match",
     "PairStream",
     "Part",

@@ -8,13 +8,13 @@ from pathlib import Path
 from nearmt.contracts import Pair
 from nearmt.corpus.document import Document
 from nearmt.corpus.jsonl import jsonl_document, read_jsonl
-from nearmt.corpus.lines import inner_suffix
 from nearmt.corpus.mo import read_mo
 from nearmt.corpus.po import po_document, read_po
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.text import text_document
 from nearmt.corpus.tmx import read_tmx, tmx_document
 from nearmt.corpus.tsv import read_tsv, tsv_document
+from nearmt.corpus.unpacking import inner_suffix
 from nearmt.corpus.xliff import read_xliff, xliff_document
 from nearmt.errors import InputError
 

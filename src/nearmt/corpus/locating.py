@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearmt.corpus.formats import READERS
-from nearmt.corpus.lines import COMPRESSED, inner_suffix
 from nearmt.corpus.report import Request
+from nearmt.corpus.unpacking import COMPRESSED, inner_suffix
 from nearmt.errors import InputError, did_you_mean
 from nearmt.languages import same_language
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nearmt.corpus.limits import USUAL_LIMITS, LimitsConfig
 from nearmt.errors import InputError
 
 #: Problems that are kept word for word; beyond them only their number is.
@@ -21,6 +22,7 @@ class Request:
     target_lang: str | None = None
     #: Also what nobody has confirmed: fuzzy entries, states before `translated`.
     unconfirmed: bool = False
+    limits: LimitsConfig = USUAL_LIMITS
 
 
 @dataclass

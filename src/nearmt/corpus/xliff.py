@@ -13,7 +13,8 @@ from nearmt.corpus.markup import segment_of, with_attributes
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.xliff_filling import fill_unit_1, fill_unit_2
 from nearmt.corpus.xliff_model import Entry, entries_1, entries_2
-from nearmt.corpus.xml import Node, Stretch, UnitScanner
+from nearmt.corpus.xml import UnitScanner
+from nearmt.corpus.xml_nodes import Node, Stretch
 from nearmt.errors import InputError
 from nearmt.languages import same_language
 
@@ -40,7 +41,7 @@ class _Languages:
 
 def read_xliff(path: Path, request: Request, report: Report) -> Iterator[Pair]:
     """Pairs whose state says that somebody stands by them. A file of the opposite direction is turned round."""
-    for stretch in _scan(path, sniff_xml(path), report):
+    for stretch in _scan(path, sniff_xml(path), request, report):
         if stretch.node is None or not stretch.is_unit:
             continue
         report.units += 1
@@ -63,11 +64,12 @@ def xliff_document(path: Path, request: Request, report: Report) -> Document:
     return Document(encoding, _parts(path, encoding, request, report), paragraphs=True)
 
 
-def _scan(path: Path, encoding: Encoding, report: Report) -> Iterator[Stretch]:
-    scanner = UnitScanner(
-        path, report, units=frozenset({"trans-unit", "unit"}), watched=frozenset(_LANGUAGE_ATTRIBUTES)
-    )
-    return scanner.scan(decoded(path, encoding))
+def _scan(
+    path: Path, encoding: Encoding, request: Request, report: Report, must_end: bool = False
+) -> Iterator[Stretch]:
+    units, watched = frozenset({"trans-unit", "unit"}), frozenset(_LANGUAGE_ATTRIBUTES)
+    scanner = UnitScanner(path, report, units, watched, request.limits, must_end)
+    return scanner.scan(decoded(path, encoding, request.limits))
 
 
 def _entries(unit: Node) -> list[Entry]:
@@ -104,7 +106,7 @@ def _notes(unit: Node) -> list[str]:
 
 
 def _parts(path: Path, encoding: Encoding, request: Request, report: Report) -> Iterator[Part]:
-    for stretch in _scan(path, encoding, report):
+    for stretch in _scan(path, encoding, request, report, must_end=True):
         if stretch.node is None:
             yield Part(stretch.text)
         elif not stretch.is_unit:

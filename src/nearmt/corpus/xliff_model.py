@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nearmt.corpus.xml import Node
+from nearmt.corpus.xml_nodes import Node
 
 #: States behind which somebody stands.
 _CONFIRMED_1 = {"final", "signed-off", "translated"}
