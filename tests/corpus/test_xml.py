@@ -118,9 +118,7 @@ NASTY = {
 WITHOUT_END = ("nothing", "white space", "no xml", "the end is missing")
 
 
-def scanned(
-    pieces: Iterable[str], report: Report | None = None, limits: LimitsConfig = USUAL_LIMITS
-) -> list[Stretch]:
+def scanned(pieces: Iterable[str], report: Report | None = None, limits: LimitsConfig = USUAL_LIMITS) -> list[Stretch]:
     """The stretches, which are the document; those between finds are made one."""
     pieces = list(pieces)
     found = list(UnitScanner(Path("a.tmx"), report or Report(), UNITS, WATCHED, limits).scan(pieces))

@@ -13,7 +13,7 @@ from nearmt.corpus.document import (
     Unit,
     plain_text,
 )
-from nearmt.corpus.formats import DOCUMENTS, format_of, open_document
+from nearmt.corpus.formats import DOCUMENTS, check_document, format_of, open_document
 from nearmt.corpus.limits import LimitsConfig
 from nearmt.corpus.lines import numbered_lines
 from nearmt.corpus.reading import PairStream, read_pairs
@@ -35,6 +35,7 @@ __all__ = [
     "Tag",
     "TagKind",
     "Unit",
+    "check_document",
     "clean",
     "format_of",
     "numbered_lines",

@@ -58,10 +58,11 @@ class _Unpacked(io.RawIOBase):
         self._path, self._limits = path, limits
         self._file = path.open("rb")
         self._packed = _Counting(self._file)
-        # They call nothing but `read`.
+        # Both call nothing but `read`.
         packed = cast(IO[bytes], self._packed)
-        is_gzip = path.suffix.lower() == ".gz"
-        self._content = cast(IO[bytes], gzip.GzipFile(mode="rb", fileobj=packed)) if is_gzip else lzma.open(packed, "rb")
+        self._content: gzip.GzipFile | lzma.LZMAFile = (
+            gzip.GzipFile(mode="rb", fileobj=packed) if path.suffix.lower() == ".gz" else lzma.LZMAFile(packed)
+        )
         self._given_out = 0
 
     def readable(self) -> bool:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, compress, islice
+from itertools import chain, compress
 from pathlib import Path
 
 from nearmt.corpus import Document, Part, Report, Request, Tag, Unit, open_document
+from nearmt.corpus.limits import USUAL_LIMITS, LimitsConfig
 from nearmt.corpus.output import open_file
 from nearmt.documents.filling import FillConfig, FilledUnit, Filler
 from nearmt.translator import Translator
 
 #: Parts read before they are translated: enough to find sentences of similar length among them.
 _WINDOW_BATCHES = 64
+_WINDOW_CHARACTERS = 1 << 24
 
 Fill = Callable[[list[Unit]], list[FilledUnit]]
 
@@ -42,13 +44,23 @@ def filled_parts(
     own, or something around it (a progress bar).
     """
     window = filler.translator.batch_size * _WINDOW_BATCHES
-    while block := list(islice(document.parts, window)):
+    while block := _window(document.parts, window):
         wanted = [[is_to_fill(unit, everything) for unit in part.units] for part in block]
         every = [unit for part in block for unit in part.units]
         units = list(compress(every, chain.from_iterable(wanted)))
         found = iter(fill(units) if units else [])
         for part, flags in zip(block, wanted, strict=True):
             yield part, [next(found) if flag else None for flag in flags]
+
+
+def _window(parts: Iterator[Part], most: int) -> list[Part]:
+    """The next parts; fewer if they are large."""
+    window: list[Part] = []
+    characters = 0
+    while len(window) < most and characters < _WINDOW_CHARACTERS and (part := next(parts, None)) is not None:
+        window.append(part)
+        characters += len(part.raw)
+    return window
 
 
 def is_to_fill(unit: Unit, everything: bool) -> bool:
@@ -65,9 +77,10 @@ def fill_document(
     *,
     everything: bool = False,
     format: str | None = None,
+    limits: LimitsConfig = USUAL_LIMITS,
 ) -> FillSummary:
     """Translate a file into another of the same format; see `nearmt translate`."""
-    request = Request(*translator.model.language_pair)
+    request = Request(*translator.model.language_pair, limits=limits)
     document = open_document(Path(path), request, Report(strict=True), format)
     filler = Filler(translator, config or FillConfig(), paragraphs=document.paragraphs)
     summary = FillSummary()
