@@ -8,6 +8,7 @@ import struct
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import polib
@@ -45,6 +46,10 @@ def read(path: Path, report: Report | None = None, request: Request | None = Non
     return list(reader(path, request or Request(), report if report is not None else Report()))
 
 
+def without_ids(pairs: list[Pair]) -> list[Pair]:
+    return [replace(pair, id="") for pair in pairs]
+
+
 def entry(msgid: str, msgstr: str) -> str:
     return f'\nmsgid "{msgid}"\nmsgstr "{msgstr}"\n'
 
@@ -63,7 +68,7 @@ def header(plural_count: int) -> str:
 
 def test_pairs_with_what_is_known_of_them(tmp_path: Path) -> None:
     report = Report()
-    assert read(written(tmp_path, CATALOGUE), report) == [
+    assert without_ids(read(written(tmp_path, CATALOGUE), report)) == [
         Pair(
             "Pump",
             "Pumpe",
@@ -93,7 +98,7 @@ def test_fuzzy_entries_on_request(tmp_path: Path) -> None:
 
 def test_the_context_is_kept(tmp_path: Path) -> None:
     path = written(tmp_path, 'msgctxt "noun"\nmsgid "Open"\nmsgstr "Offenes"\n')
-    assert read(path) == [Pair("Open", "Offenes", origin="de.po", metadata={"context": "noun"})]
+    assert without_ids(read(path)) == [Pair("Open", "Offenes", origin="de.po", metadata={"context": "noun"})]
 
 
 @pytest.mark.parametrize(
@@ -685,7 +690,7 @@ def mo_bytes(strings: list[tuple[bytes, bytes]], order: str = "<", in_pieces: in
 def test_compiled_catalogues_of_any_byte_order_and_encoding(order: str, tmp_path: Path) -> None:
     head = b"Content-Type: text/plain; charset=ISO-8859-1\nLanguage: de\n"
     data = mo_bytes([(b"", head), (b"Menu\x04pump", b"Pr\xfcfpumpe"), (b"one\0many", b"eine\0viele")], order)
-    assert read(written(tmp_path, data, "de.mo")) == [
+    assert without_ids(read(written(tmp_path, data, "de.mo"))) == [
         Pair("pump", "Prüfpumpe", origin="de.mo", metadata={"context": "Menu"}),
         Pair("one", "eine", origin="de.mo"),
         Pair("many", "viele", origin="de.mo"),

@@ -16,7 +16,7 @@ from nearmt.corpus.unpacking import open_bytes, reading
 
 _MAGIC = 0x950412DE
 # A catalogue is held in memory: so many times the largest unit.
-_UNITS_HELD = 64
+_UNITS_HELD = 16
 
 
 def read_mo(path: Path, request: Request, report: Report) -> Iterator[Pair]:
@@ -53,7 +53,7 @@ def read_mo(path: Path, request: Request, report: Report) -> Iterator[Pair]:
         except UnicodeError:
             report.problem(path, None, f"entry {number + 1} is not {charset}, as the header says")
         else:
-            yield from pairs_of(message, path, header.get("language", ""), turned, report)
+            yield from pairs_of(message, path, header.get("language", ""), turned, request, report)
 
 
 @dataclass(frozen=True)

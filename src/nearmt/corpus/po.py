@@ -42,7 +42,7 @@ def read_po(path: Path, request: Request, report: Report) -> Iterator[Pair]:
         elif entry and entry.is_fuzzy and not request.unconfirmed:
             report.skipped["fuzzy"] += 1
         elif entry:
-            yield from pairs_of(entry.message, path, language, turned, report)
+            yield from pairs_of(entry.message, path, language, turned, request, report)
 
 
 def po_document(path: Path, request: Request, report: Report) -> Document:
@@ -52,16 +52,19 @@ def po_document(path: Path, request: Request, report: Report) -> Document:
     return Document(encoding=encoding, parts=_parts(path, entries, request), paragraphs=True)
 
 
-def pairs_of(message: Message, path: Path, language: str, turned: bool, report: Report) -> Iterator[Pair]:
-    sides = [(source, target) for source, target in message.sides if target]
+def pairs_of(
+    message: Message, path: Path, language: str, turned: bool, request: Request, report: Report
+) -> Iterator[Pair]:
+    """The pairs of a message. As in gettext, context and msgid say which one it is, whatever its translation."""
+    sides = [(name, source, target) for name, source, target in message.sides if target]
     if not sides:
         report.skipped["untranslated"] += 1
-    for source, target in sides:
+    for name, source, target in sides:
         if language:
             report.languages[language] += 1
         if turned:
             source, target = target, source  # noqa: PLW2901
-        yield Pair(source, target, origin=path.name, metadata=message.metadata)
+        yield Pair(source, target, request.identity(path, name), path.name, message.metadata)
 
 
 def is_turned_round(header: Mapping[str, str], request: Request, report: Report) -> bool | None:

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from nearmt.corpus.cleaning import digest
 from nearmt.corpus.encoding import Encoding, decoded
 from nearmt.corpus.report import Report, Request
 from nearmt.errors import InputError
@@ -40,12 +41,14 @@ class Message(NamedTuple):
     metadata: Mapping[str, str]
 
     @property
-    def sides(self) -> list[tuple[str, str]]:
+    def sides(self) -> list[tuple[str, str, str]]:
+        """Ids within the catalogue, sources and translations."""
+        identity = digest(self.metadata.get("context", ""), self.source).hex()
         if self.plural is None:
-            return [(self.source, self.forms[0])]
+            return [(identity, self.source, self.forms[0])]
         # A language with one form says it of any number: it translates the plural.
-        singular = [(self.source, self.forms[0])] if len(self.forms) > 1 else []
-        return [*singular, (self.plural, self.forms[-1])]
+        singular = [(identity, self.source, self.forms[0])] if len(self.forms) > 1 else []
+        return [*singular, (f"{identity}:plural", self.plural, self.forms[-1])]
 
 
 class Line(NamedTuple):

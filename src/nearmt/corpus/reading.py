@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from nearmt.contracts import Pair
@@ -78,6 +79,7 @@ def raw_pairs(sources: list[Source], request: Request, report: Report) -> Iterat
             yield from read_aligned(source.path, source.aligned, request, report)
             continue
         try:
-            yield from READERS[inner_suffix(source.path)](source.path, request, report)
+            asked = replace(request, file_name=source.name)
+            yield from READERS[inner_suffix(source.path)](source.path, asked, report)
         except InputError as error:
             report.failure(error)

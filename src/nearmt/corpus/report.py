@@ -23,6 +23,12 @@ class Request:
     #: Also what nobody has confirmed: fuzzy entries, states before `translated`.
     unconfirmed: bool = False
     limits: LimitsConfig = USUAL_LIMITS
+    #: What the ids of a file's units begin with, if not with its name.
+    file_name: str = ""
+
+    def identity(self, path: Path, *names: str) -> str:
+        """The id of a unit of a file, by what it is called there."""
+        return ":".join([self.file_name or path.name, *(name for name in names if name)])
 
 
 @dataclass

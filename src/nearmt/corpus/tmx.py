@@ -42,7 +42,7 @@ def read_tmx(path: Path, request: Request, report: Report) -> Iterator[Pair]:
         elif (_by_machine(unit, source) or _by_machine(unit, target)) and not request.unconfirmed:
             report.skipped["machine-translated"] += 1
         else:
-            yield _pair(unit, source, target, path, header)
+            yield _pair(unit, source, target, path, request, header)
 
 
 def tmx_document(path: Path, request: Request, report: Report) -> Document:
@@ -120,7 +120,7 @@ def _segment_node(variant: Node) -> Node:
     return node
 
 
-def _pair(unit: Stretch, source: Node, target: Node, path: Path, header: _Header) -> Pair:
+def _pair(unit: Stretch, source: Node, target: Node, path: Path, request: Request, header: _Header) -> Pair:
     assert unit.node is not None
     metadata: dict[str, str] = {}
     props = [*unit.node.elements("prop"), *target.elements("prop")]
@@ -131,7 +131,7 @@ def _pair(unit: Stretch, source: Node, target: Node, path: Path, header: _Header
         origin = "" if first is None else first.text()
     elif tuid:
         metadata["tuid"] = tuid
-        tuid = f"{path.name}:{tuid}"
+        tuid = request.identity(path, tuid)
     for node in (unit.node, target):
         metadata |= {name: node.attributes[name] for name in _KEPT_ATTRIBUTES if name in node.attributes}
     metadata |= {prop.attributes.get("type", "prop"): prop.text() for prop in props}

@@ -61,7 +61,7 @@ class _Unpacked(io.RawIOBase):
         # Both call nothing but `read`.
         packed = cast(IO[bytes], self._packed)
         self._content: gzip.GzipFile | lzma.LZMAFile = (
-            gzip.GzipFile(mode="rb", fileobj=packed) if path.suffix.lower() == ".gz" else lzma.LZMAFile(packed)
+            gzip.GzipFile(mode="rb", fileobj=packed) if path.suffix.lower() == ".gz" else lzma.LZMAFile(packed)  # noqa: SIM115
         )
         self._given_out = 0
 

@@ -55,7 +55,7 @@ def read_xliff(path: Path, request: Request, report: Report) -> Iterator[Pair]:
             if reason := _unusable(entry, request):
                 report.skipped[reason] += 1
             else:
-                yield _pair(stretch, entry, path, turned)
+                yield _pair(stretch, entry, path, request, turned)
 
 
 def xliff_document(path: Path, request: Request, report: Report) -> Document:
@@ -82,19 +82,19 @@ def _unusable(entry: Entry, request: Request) -> str | None:
     return None if entry.confirmed or request.unconfirmed else "not confirmed"
 
 
-def _pair(unit: Stretch, entry: Entry, path: Path, turned: bool) -> Pair:
+def _pair(unit: Stretch, entry: Entry, path: Path, request: Request, turned: bool) -> Pair:
     assert unit.node is not None and entry.target is not None
     source, target = (plain_text(segment_of(unit, node)) for node in (entry.source, entry.target))
     if turned:
         source, target = target, source
     inside = next((node.attributes for node in reversed(unit.around) if node.name == "file"), {})
     file = inside.get("original") or inside.get("id", "")
-    names = [path.name, file, unit.node.attributes.get("id", ""), entry.key]
+    unit_id = unit.node.attributes.get("id", "")
     metadata = {"file": file, "state": entry.state, "note": " ".join(_notes(unit.node))}
     return Pair(
         source=source,
         target=target,
-        id=":".join(name for name in names if name) if unit.node.attributes.get("id") else "",
+        id=request.identity(path, file, unit_id, entry.key) if unit_id else "",
         origin=path.name,
         metadata={name: value for name, value in metadata.items() if value},
     )

@@ -71,11 +71,13 @@ def segments_of(node: Node | None) -> list[Node]:
 def entries_2(unit: Node) -> list[Entry]:
     """XLIFF 2: a unit has segments, each with a state of its own."""
     entries = []
-    for segment in unit.elements("segment"):
+    for number, segment in enumerate(unit.elements("segment"), 1):
         source, target = segment.element("source"), segment.element("target")
         if source is None:
             continue
         state = segment.attributes.get("state", "")
         confirmed = state in _CONFIRMED_2 or state == ""
-        entries.append(Entry(source, target, state, confirmed, segment.attributes.get("id", ""), segment))
+        # Segments need no ids: then their number tells them apart, which is no id that a segment may have.
+        key = segment.attributes.get("id") or (f"#{number}" if number > 1 else "")
+        entries.append(Entry(source, target, state, confirmed, key, segment))
     return entries
