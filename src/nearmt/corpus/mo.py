@@ -12,7 +12,7 @@ from nearmt.contracts import Pair
 from nearmt.corpus.po import is_turned_round, pairs_of
 from nearmt.corpus.po_entries import Message, header_fields
 from nearmt.corpus.report import Report, Request
-from nearmt.corpus.unpacking import open_bytes, reading
+from nearmt.corpus.unpacking import open_bytes, read_up_to, reading
 
 _MAGIC = 0x950412DE
 # A catalogue is held in memory: so many times the largest unit.
@@ -23,7 +23,7 @@ def read_mo(path: Path, request: Request, report: Report) -> Iterator[Pair]:
     """Pairs of a compiled catalogue, as `read_po` gives them; comments and occurrences are not compiled."""
     most = _UNITS_HELD * request.limits.unit_bytes
     with reading(path), open_bytes(path, request.limits) as file:
-        data = file.read(most + 1)
+        data = read_up_to(file, most + 1)
     if len(data) > most:
         report.problem(path, None, f"a compiled catalogue of more than {most >> 20} MiB (see --max-unit)")
         return
@@ -60,7 +60,7 @@ def read_mo(path: Path, request: Request, report: Report) -> Iterator[Pair]:
 class _Catalogue:
     """The bytes of a catalogue, with all numbers in them checked."""
 
-    data: bytes
+    data: bytearray
     order: str
     count: int
     #: Where the tables of the originals and of the translations begin.
@@ -69,7 +69,7 @@ class _Catalogue:
     in_pieces: int
 
     @classmethod
-    def of(cls, data: bytes) -> _Catalogue:
+    def of(cls, data: bytearray) -> _Catalogue:
         orders = [order for order in "<>" if data[:4] == struct.pack(order + "I", _MAGIC)]
         if not orders:
             raise ValueError("it does not begin as one")
@@ -102,7 +102,7 @@ class _Catalogue:
 
     def _string(self, place: int) -> bytes:
         length, start = struct.unpack_from(self.order + "2I", self.data, place)
-        return self.data[start : start + length]
+        return bytes(self.data[start : start + length])
 
     @property
     def header(self) -> str:

@@ -50,6 +50,14 @@ def open_bytes(path: Path, limits: LimitsConfig = USUAL_LIMITS) -> IO[bytes]:
     return path.open("rb")
 
 
+def read_up_to(file: IO[bytes], most: int) -> bytearray:
+    """The beginning of a file, in as much memory as it takes."""
+    data = bytearray()
+    while len(data) < most and (chunk := file.read(min(_BUFFER, most - len(data)))):
+        data += chunk
+    return data
+
+
 class _Unpacked(io.RawIOBase):
     """What a compressed file holds, up to a multiple of what was read of it."""
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from itertools import chain, compress
 from pathlib import Path
 
-from nearmt.corpus import Document, Part, Report, Request, Tag, Unit, open_document
+from nearmt.corpus import Document, FillingOrigin, Part, Report, Request, Tag, Unit, open_document
 from nearmt.corpus.limits import USUAL_LIMITS, LimitsConfig
 from nearmt.corpus.output import open_file
+from nearmt.documents.doubts import Doubts
 from nearmt.documents.filling import FillConfig, FilledUnit, Filler
 from nearmt.translator import Translator
 
@@ -28,11 +29,15 @@ class FillSummary:
     #: Units by where their translation comes from: machine, memory, copy; kept is what was there before.
     counts: Counter[str] = field(default_factory=Counter)
     warnings: list[str] = field(default_factory=list)
+    #: Lines that may not have been translated.
+    doubts: Doubts = field(default_factory=Doubts)
 
     def add(self, unit: Unit, filled: FilledUnit | None) -> None:
         self.counts["kept" if filled is None else filled.filling.origin.value] += 1
         if filled is not None:
             self.warnings += [f"line {unit.line}: {warning}" for warning in filled.warnings]
+            if filled.filling.origin is FillingOrigin.MACHINE:
+                self.doubts.add(unit.line, filled.doubt, filled.translation.source, filled.translation.text)
 
 
 def filled_parts(
@@ -89,4 +94,5 @@ def fill_document(
             for unit, filled in zip(part.units, found, strict=True):
                 summary.add(unit, filled)
             out.write(part.filled([None if filled is None else filled.filling for filled in found]))
+    summary.warnings += summary.doubts.notes()
     return summary
