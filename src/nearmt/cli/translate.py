@@ -95,6 +95,8 @@ def command(
     translator = make_translator(settings, typed)
     explain_run(translator.signature())
     with _readable(file, format_name) as path:
+        if path != file:
+            check_document(path, format_name, limits)
         writer = _Writer(as_json, explain or (filling.matches and output is None and format_name == "text"))
         _run(translator, path, format_name, output, everything, strict, filling, explain, writer, limits)
 
