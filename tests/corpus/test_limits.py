@@ -310,6 +310,20 @@ def test_broken_xml_is_parsed_a_few_times_at_most(piece: str, monkeypatch: pytes
     assert amounts[1] < 8 * 100_000 + 2 * MIB and amounts[1] < 2.5 * max(amounts[0], 100_000)
 
 
+def test_a_file_is_not_quoted_at_length(tmp_path: Path) -> None:
+    long = "x" * 100_000
+    text = unit(f"&{long};", "b") + unit("a", "b").replace('"de"', f'"{long}"') + unit("a", "b")
+    _, report = read(written(tmp_path / "a.tmx", '<!DOCTYPE tmx SYSTEM "x.dtd"><tmx><body>', text, "</body></tmx>"))
+    assert [len(problem) for problem in report.problems] == [501]
+    assert report.languages == {"…": 1, "de": 1, "en": 2}
+
+
+def test_a_file_may_name_any_number_of_languages(tmp_path: Path) -> None:
+    units = (unit("a", "b").replace('"de"', f'"x{number}"') for number in range(3000))
+    _, report = read(written(tmp_path / "a.tmx", "<tmx><body>", *units, "</body></tmx>"))
+    assert len(report.languages) <= 1001 and report.languages.total() == 6000
+
+
 def test_limits_have_ranges() -> None:
     for settings in ({"max_unit": 0}, {"max_unit": 2000}, {"max_unpacked": 0}):
         with pytest.raises(ConfigError, match="must be between"):

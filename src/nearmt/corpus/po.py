@@ -61,7 +61,7 @@ def pairs_of(
         report.skipped["untranslated"] += 1
     for name, source, target in sides:
         if language:
-            report.languages[language] += 1
+            report.count_language(language)
         if turned:
             source, target = target, source  # noqa: PLW2901
         yield Pair(source, target, request.identity(path, name), path.name, message.metadata)

@@ -12,6 +12,9 @@ from nearmt.errors import InputError
 
 #: Problems that are kept word for word; beyond them only their number is.
 _KEPT = 1000
+#: Characters of a problem: some quote the file.
+_LONGEST = 500
+_LONGEST_CODE = 50
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,12 @@ class Report:
             raise error
         self.problem_count += 1
         if len(self.problems) < _KEPT:
-            self.problems.append(str(error))
+            self.problems.append(_shortened(str(error)))
+
+    def count_language(self, code: str) -> None:
+        """Count a segment of a language; codes beyond all measure are one language."""
+        known = len(code) <= _LONGEST_CODE and (code in self.languages or len(self.languages) < _KEPT)
+        self.languages[code if known else "…"] += 1
 
     def summary(self) -> dict[str, Any]:
         """As plain values, for machines."""
@@ -76,3 +84,7 @@ class Report:
             "problems": self.problems,
             "problem_count": self.problem_count,
         }
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"

@@ -35,7 +35,8 @@ def read_tmx(path: Path, request: Request, report: Report) -> Iterator[Pair]:
     for unit, header in _units(path, sniff_xml(path), request, report):
         report.units += 1
         variants = _variants(unit)
-        report.languages.update(language for language, _ in variants)
+        for language, _ in variants:
+            report.count_language(language)
         source, target = _choose(variants, request, _source_lang(unit, header))
         if source is None or target is None:
             report.skipped["without both languages"] += 1

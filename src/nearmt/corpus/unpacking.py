@@ -37,6 +37,8 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: damaged compressed file ({error})") from error
+    except MemoryError as error:  # a file of LZMA says how much it takes to unpack it
+        raise InputError(f"{path}: there is too little memory to read it") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
 

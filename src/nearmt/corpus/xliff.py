@@ -50,7 +50,8 @@ def read_xliff(path: Path, request: Request, report: Report) -> Iterator[Pair]:
         if not turned and not languages.fit(request):
             report.skipped["other languages"] += 1
             continue
-        report.languages.update(language for language in (languages.source, languages.target) if language)
+        for language in filter(None, (languages.source, languages.target)):
+            report.count_language(language)
         for entry in _entries(stretch.node):
             if reason := _unusable(entry, request):
                 report.skipped[reason] += 1
