@@ -19,7 +19,7 @@ from nearmt import errors
 from nearmt.bench import BenchConfig
 from nearmt.cli.main import COMMANDS, cli
 from nearmt.config import Config
-from nearmt.corpus import CleaningConfig, read_pairs
+from nearmt.corpus import CleaningConfig, LimitsConfig, read_pairs
 from nearmt.corpus.formats import READERS
 from nearmt.decoding import SearchConfig
 from nearmt.documents import FillConfig
@@ -40,7 +40,7 @@ COMMAND_PAGES = sorted((DOCS / "commands").glob("*.md"))
 WITH_EXAMPLES = [path for path in COMMAND_PAGES if path.name != "index.md"]
 CONFIGS: list[type[Config]] = [
     *(ChunkConfig, EfficientConfig, SearchConfig, ModelConfig, StoreConfig),
-    *(FillConfig, BuildConfig, CleaningConfig, PruneConfig),
+    *(FillConfig, BuildConfig, CleaningConfig, LimitsConfig, PruneConfig),
     *(FinetuneConfig, GridConfig, AdaptiveConfig),
     *(ExperimentConfig, TuneConfig, BenchConfig),
 ]

@@ -15,7 +15,7 @@ __version__ = "0.4.0"
 
 if TYPE_CHECKING:
     from nearmt.contracts import Pair, TokenProvenance, Translation, Witness
-    from nearmt.corpus import CleaningConfig, Match, PairStream, read_pairs
+    from nearmt.corpus import CleaningConfig, LimitsConfig, Match, PairStream, read_pairs
     from nearmt.decoding import SearchConfig
     from nearmt.documents import FillConfig, FillSummary, fill_document
     from nearmt.errors import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # Imported when first used: `nearmt --help` and `nearmt info` need neither torch nor a model.
 _HOMES = {
     "nearmt.contracts": ("Pair", "TokenProvenance", "Translation", "Witness"),
-    "nearmt.corpus": ("CleaningConfig", "Match", "PairStream", "read_pairs"),
+    "nearmt.corpus": ("CleaningConfig", "LimitsConfig", "Match", "PairStream", "read_pairs"),
     "nearmt.decoding": ("SearchConfig",),
     "nearmt.documents": ("FillConfig", "FillSummary", "fill_document"),
     "nearmt.errors": (
@@ -81,6 +81,7 @@ __all__ = [
     "JoinedStore",
     "KnnConfig",
     "KnnMethod",
+    "LimitsConfig",
     "Match",
     "MissingPackageError",
     "ModelConfig",

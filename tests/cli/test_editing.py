@@ -316,3 +316,31 @@ def test_a_torn_log_is_cut_and_told(flags: list[str], nearmt: Nearmt, memory_sto
         file.write(bytes(4))  # of an append that was not committed
     lines = [line for line in nearmt("add", memory_store, more, *flags).err.splitlines() if "cut off" in line]
     assert lines == [f"nearmt: {log}: the last record was not complete; 4 bytes were cut off"]
+
+
+CATALOGUE = (
+    'msgid ""\nmsgstr "Language: en\\n"\n\nmsgid "die pumpe"\nmsgstr "the pump"\n\n'
+    'msgctxt "menu"\nmsgid "die pumpe"\nmsgstr "pump"\n\n'
+    'msgid "ventil"\nmsgid_plural "ventile"\nmsgstr[0] "valve"\nmsgstr[1] "valves"\n'
+)
+
+
+@pytest.mark.parametrize("log_only", [False, True])
+def test_a_corrected_catalogue_corrects_the_memory(
+    log_only: bool, nearmt: Nearmt, memory_store: Path, tiny: TranslationModel, tmp_path: Path
+) -> None:
+    path = tmp_path / "app.po"
+    flags = ["--log-only"] if log_only else ["--device", "cpu"]
+    path.write_text(CATALOGUE, encoding="utf-8")
+    assert json.loads(nearmt("add", memory_store, path, *flags, "--json").out)["pairs"] == 24
+    path.write_text(
+        CATALOGUE.replace("the pump", "the compressor").replace('"valves"', '"stopcocks"'), encoding="utf-8"
+    )
+    found = json.loads(nearmt("add", memory_store, path, *flags, "--json").out)
+    assert (found["added"], found["replaced"], found["pairs"]) == (4, 4, 24)
+    store = Datastore.open(memory_store)
+    store.catch_up(tiny)
+    targets = [pair.target for pair in store.pairs() if pair.origin == "app.po"]
+    assert sorted(targets) == ["pump", "stopcocks", "the compressor", "valve"]
+    exact = store.exact("ventile")
+    assert exact is not None and exact.target == "stopcocks"

@@ -145,7 +145,7 @@ class TestDocument:
         self, tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
     ) -> None:
         path = tmp_path_factory.getbasetemp() / "any.jsonl"
-        path.write_bytes(b"\n".join(lines))
+        path.write_bytes(b"\n".join([*lines, b""]))
         document = jsonl_document(path, Request(), Report())
         text = "".join(part.filled([None] * len(part.units)) for part in document.parts)
         encoding = document.encoding

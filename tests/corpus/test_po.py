@@ -5,10 +5,10 @@ from __future__ import annotations
 import gzip
 import lzma
 import struct
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import polib
@@ -21,7 +21,7 @@ from nearmt.corpus.document import Filling, FillingOrigin, Match, Tag, plain_tex
 from nearmt.corpus.mo import read_mo
 from nearmt.corpus.po import po_document, read_po
 from nearmt.corpus.report import Report, Request
-from nearmt.errors import InputError, MissingPackageError
+from nearmt.errors import InputError
 from tests.corpus.po_catalogues import (
     CATALOGUE,
     HEADER,
@@ -46,6 +46,10 @@ def read(path: Path, report: Report | None = None, request: Request | None = Non
     return list(reader(path, request or Request(), report if report is not None else Report()))
 
 
+def without_ids(pairs: list[Pair]) -> list[Pair]:
+    return [replace(pair, id="") for pair in pairs]
+
+
 def entry(msgid: str, msgstr: str) -> str:
     return f'\nmsgid "{msgid}"\nmsgstr "{msgstr}"\n'
 
@@ -64,7 +68,7 @@ def header(plural_count: int) -> str:
 
 def test_pairs_with_what_is_known_of_them(tmp_path: Path) -> None:
     report = Report()
-    assert read(written(tmp_path, CATALOGUE), report) == [
+    assert without_ids(read(written(tmp_path, CATALOGUE), report)) == [
         Pair(
             "Pump",
             "Pumpe",
@@ -94,7 +98,7 @@ def test_fuzzy_entries_on_request(tmp_path: Path) -> None:
 
 def test_the_context_is_kept(tmp_path: Path) -> None:
     path = written(tmp_path, 'msgctxt "noun"\nmsgid "Open"\nmsgstr "Offenes"\n')
-    assert read(path) == [Pair("Open", "Offenes", origin="de.po", metadata={"context": "noun"})]
+    assert without_ids(read(path)) == [Pair("Open", "Offenes", origin="de.po", metadata={"context": "noun"})]
 
 
 @pytest.mark.parametrize(
@@ -287,11 +291,8 @@ def test_entries_are_streamed(tmp_path: Path) -> None:
 
 TEXTS = {
     "all": CATALOGUE,
-    "empty": "",
-    "blank": "\n\n",
     "no blank lines": CATALOGUE.replace("\n\n", "\n"),
     "header": HEADER,
-    "comments": "# one\n\n# two",
     "comments last": HEADER + entry("a", "b") + "\n# one\n#, fuzzy\n",
     "no newline last": (HEADER + entry("a", "b")).rstrip(),
     "long": HEADER + entry(LONG, LONG),
@@ -608,6 +609,7 @@ def test_polib_reads_what_was_filled_in(data: st.DataObject, catalogue: Written,
 @given(soup=SOUP)
 @settings(max_examples=300)
 def test_no_order_of_lines_is_too_odd(soup: str, folder: Path) -> None:
+    soup += entry("last", "x")  # what is broken at the end of a document is an error
     data = soup.encode("utf-8", "surrogateescape")
     path, report = written(folder, data), Report()
     read(path, report)
@@ -688,7 +690,7 @@ def mo_bytes(strings: list[tuple[bytes, bytes]], order: str = "<", in_pieces: in
 def test_compiled_catalogues_of_any_byte_order_and_encoding(order: str, tmp_path: Path) -> None:
     head = b"Content-Type: text/plain; charset=ISO-8859-1\nLanguage: de\n"
     data = mo_bytes([(b"", head), (b"Menu\x04pump", b"Pr\xfcfpumpe"), (b"one\0many", b"eine\0viele")], order)
-    assert read(written(tmp_path, data, "de.mo")) == [
+    assert without_ids(read(written(tmp_path, data, "de.mo"))) == [
         Pair("pump", "Prüfpumpe", origin="de.mo", metadata={"context": "Menu"}),
         Pair("one", "eine", origin="de.mo"),
         Pair("many", "viele", origin="de.mo"),
@@ -696,7 +698,7 @@ def test_compiled_catalogues_of_any_byte_order_and_encoding(order: str, tmp_path
 
 
 @pytest.mark.parametrize("order", "<>")
-def test_compiled_messages_that_polib_passes_over_are_counted(order: str, tmp_path: Path) -> None:
+def test_compiled_messages_in_pieces_are_counted(order: str, tmp_path: Path) -> None:
     report = Report()
     path = written(tmp_path, mo_bytes([(b"a", b"b")], order, in_pieces=3), "de.mo")
     assert sides(read(path, report)) == [("a", "b")]
@@ -709,7 +711,7 @@ def test_a_compiled_entry_that_is_not_what_the_header_says(tmp_path: Path) -> No
     report = Report()
     assert sides(read(path, report)) == [("b", "x")]
     assert report.units == 3 and report.skipped == {"untranslated": 1}
-    assert report.problems == [f"{path}: an entry is not utf-8, as the header says"]
+    assert report.problems == [f"{path}: entry 2 is not utf-8, as the header says"]
 
 
 @pytest.mark.parametrize(
@@ -744,14 +746,6 @@ def test_altered_bytes_are_told_or_read(data: st.DataObject, folder: Path) -> No
     for _ in range(data.draw(st.integers(1, 4))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     read(written(folder, bytes(raw), "altered.mo"))
-
-
-def test_compiled_catalogues_need_polib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = compiled(tmp_path, CATALOGUE)
-    monkeypatch.setitem(sys.modules, "polib", None)
-    with pytest.raises(MissingPackageError, match="pip install polib"):
-        read(path)
-    assert len(read(written(tmp_path, CATALOGUE))) == 5
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nearmt.corpus import xml
 from nearmt.corpus.document import Document
+from nearmt.corpus.limits import USUAL_LIMITS, LimitsConfig
 from nearmt.corpus.markup import escaped, quoted, reopened, with_attributes
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.tmx import read_tmx, tmx_document
 from nearmt.corpus.xliff import read_xliff, xliff_document
-from nearmt.corpus.xml import Stretch, UnitScanner
+from nearmt.corpus.xml import UnitScanner
+from nearmt.corpus.xml_nodes import Node, Stretch
 from nearmt.errors import InputError
 from tests.corpus.generated import (
     ENCODINGS,
@@ -114,10 +115,13 @@ NASTY = {
 }
 
 
-def scanned(pieces: Iterable[str], report: Report | None = None) -> list[Stretch]:
+WITHOUT_END = ("nothing", "white space", "no xml", "the end is missing")
+
+
+def scanned(pieces: Iterable[str], report: Report | None = None, limits: LimitsConfig = USUAL_LIMITS) -> list[Stretch]:
     """The stretches, which are the document; those between finds are made one."""
     pieces = list(pieces)
-    found = list(UnitScanner(Path("a.tmx"), report or Report(), UNITS, WATCHED).scan(pieces))
+    found = list(UnitScanner(Path("a.tmx"), report or Report(), UNITS, WATCHED, limits).scan(pieces))
     assert "".join(stretch.text for stretch in found) == "".join(pieces)
     merged: list[Stretch] = []
     for stretch in found:
@@ -205,14 +209,18 @@ def test_chunks_of_any_sizes_make_no_difference(name: str, cuts: list[int]) -> N
 def test_a_document_is_written_back_byte_for_byte(
     codec: str, bom: bytes, declared: str, suffix: str, tmp_path: Path
 ) -> None:
-    for text in NASTY.values():
+    for name, text in NASTY.items():
         body = text.removeprefix('<?xml version="1.0" encoding="UTF-8"?>').removeprefix('<?xml version="1.0"?>')
         if not bom and codec.startswith("utf-16") and not body.strip():
             continue
         body = "".join(character for character in body if not "\ud800" <= character <= "\udfff")
         raw = as_bytes(f'<?xml version="1.0" encoding="{declared}"?>' + body, codec, bom)
         path = written(tmp_path, raw, "a" + suffix)
-        assert whole(OPENERS[suffix](path, Request(), Report())) == raw
+        if name in WITHOUT_END:
+            with pytest.raises(InputError, match="get a complete"):
+                whole(OPENERS[suffix](path, Request(), Report()))
+        else:
+            assert whole(OPENERS[suffix](path, Request(), Report())) == raw
 
 
 @pytest.mark.parametrize("declared", ["UTF-8", "us-ascii", "ISO-8859-1", "windows-1252", "Shift_JIS", "koi8-r"])
@@ -278,14 +286,14 @@ def test_nodes_are_what_a_parser_of_trees_finds(made: Made) -> None:
         _compare(unit, unit.node, tree)
 
 
-def _compare(unit: Stretch, node: xml.Node, tree: ElementTree.Element) -> None:
+def _compare(unit: Stretch, node: Node, tree: ElementTree.Element) -> None:
     assert node.name == tree.tag.rpartition("}")[2]
     assert node.text() == "".join(tree.itertext())
     assert list(node.attributes.values()) == list(tree.attrib.values())
     assert unit.slice(node.start, node.inner).startswith(f"<{node.prefix}{node.name}")
     ended = unit.slice(node.inner_end, node.end)
     assert ended.startswith(f"</{node.prefix}{node.name}") if ended else unit.slice(node.start, node.end).endswith("/>")
-    children = [child for child in node.children if isinstance(child, xml.Node)]
+    children = [child for child in node.children if isinstance(child, Node)]
     assert not any(isinstance(a, str) and isinstance(b, str) for a, b in pairwise(node.children))
     for child, subtree in zip(children, tree, strict=True):
         assert node.inner <= child.start < child.end <= node.inner_end
@@ -451,7 +459,8 @@ def test_a_file_cut_off_anywhere(text: str, tmp_path: Path) -> None:
         assert len(pairs) == len(_complete(raw[:end].decode("utf-8", "ignore")))
         (place,) = places(report, path)
         assert 1 <= int(place) <= raw[:end].count(b"\n") + 1
-        assert whole(OPENERS[suffix](path, REQUEST, Report())) == raw[:end]
+        with pytest.raises(InputError, match=rf"a{suffix}.*: broken XML: .*; get a complete"):
+            whole(OPENERS[suffix](path, REQUEST, Report()))
         with pytest.raises(InputError, match=rf"a{suffix}, line {place}: "):
             read(path, strict=True)
 
@@ -473,7 +482,8 @@ def test_a_file_that_is_no_document(content: bytes, suffix: str, tmp_path: Path)
     assert pairs == [] and report.problem_count == 1
     with pytest.raises(InputError, match=rf"a{suffix}, line \d+: broken XML"):
         read(path, strict=True)
-    assert whole(OPENERS[suffix](path, REQUEST, Report())) == content
+    with pytest.raises(InputError, match=rf"a{suffix}.*: broken XML: .*; get a complete"):
+        whole(OPENERS[suffix](path, REQUEST, Report()))
 
 
 def test_an_encoding_that_nobody_knows(tmp_path: Path) -> None:
@@ -570,11 +580,10 @@ def test_many_units_deep_down_do_not_remember_the_way_each() -> None:
 
 
 @pytest.mark.parametrize("opened", ["<tu><tuv><seg>", "<!--", "<?pi", '<tu a="'])
-def test_what_never_ends_is_given_up(opened: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xml, "_MOST_BYTES", 100_000)
-    text = tmx(tu("a"), opened, "x" * 250_000, "\n", tu("b"))
+def test_what_never_ends_is_given_up(opened: str) -> None:
+    text = tmx(tu("a"), opened, "x" * 2_500_000, "\n", tu("b"))
     report = Report()
-    assert unit_texts(scanned(chunks(text, 10_000), report)) == ["aa", "bb"]
+    assert unit_texts(scanned(chunks(text, 100_000), report, LimitsConfig(max_unit=1))) == ["aa", "bb"]
     assert report.problem_count == 1
 
 

@@ -29,6 +29,11 @@ class FakeModel:
     class seq2seq:  # noqa: N801
         positions = 100
 
+    class codec:  # noqa: N801
+        @staticmethod
+        def unknown_share(text: str) -> float:
+            return 0.0
+
 
 class FakeMemory:
     def __init__(self, pairs: list[Pair]) -> None:

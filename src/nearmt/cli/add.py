@@ -15,7 +15,7 @@ from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
 from nearmt.cli.reading import count_pairs, reading_options, warn_about
 from nearmt.contracts import Pair, Progress
-from nearmt.corpus import CleaningConfig, PairStream, Request
+from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
 from nearmt.datastore import Manifest
 from nearmt.datastore.ledger import Ledger
 from nearmt.datastore.pairs import BLOCK
@@ -60,7 +60,8 @@ def command(
     settings = given_settings(options)
     manifest = Manifest.load(folder)
     cleaning = pick(CleaningConfig, settings)
-    request = Request(manifest.source_lang, manifest.target_lang, unconfirmed)
+    limits = pick(LimitsConfig, settings)
+    request = Request(manifest.source_lang, manifest.target_lang, unconfirmed, limits)
 
     def stream() -> PairStream:
         return PairStream(list(files), request, cleaning, limit=limit, strict=strict)

@@ -13,7 +13,7 @@ from nearmt.cli.info import describe, print_info
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
 from nearmt.cli.reading import count_pairs, reading_options, warn_about
-from nearmt.corpus import CleaningConfig, PairStream, Request
+from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
 from nearmt.models import ModelConfig, load_model
 from nearmt.store import BuildConfig
 from nearmt.store.build import build, check_free
@@ -49,13 +49,13 @@ def command(
     """
     settings = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
     build_config, model_config = pick(BuildConfig, settings), pick(ModelConfig, settings)
-    cleaning = pick(CleaningConfig, settings)
+    cleaning, limits = pick(CleaningConfig, settings), pick(LimitsConfig, settings)
     check_free(out, overwrite)
     # Missing files and unknown formats are found before the model is loaded.
     PairStream(list(files), Request(model_config.source_lang, model_config.target_lang), cleaning)
     with waiting("loading the model"):
         model = load_model(model_config)
-    request = Request(*model.language_pair, unconfirmed)
+    request = Request(*model.language_pair, unconfirmed, limits)
 
     def stream() -> PairStream:
         return PairStream(list(files), request, cleaning, limit=limit, strict=strict)

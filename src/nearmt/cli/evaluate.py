@@ -19,7 +19,8 @@ from nearmt.cli.setup import Loader
 from nearmt.cli.systems import Wanted, check_baseline, wanted_systems
 from nearmt.contracts import Pair
 from nearmt.corpus import read_pairs
-from nearmt.corpus.lines import COMPRESSED, one_line
+from nearmt.corpus.lines import one_line
+from nearmt.corpus.unpacking import COMPRESSED
 from nearmt.errors import ConfigError, MissingPackageError, NearmtError, OutputError
 from nearmt.evaluation import Comet, System, evaluate, evaluate_file, find_comet, side_by_side
 from nearmt.evaluation.comet import MODEL as COMET_MODEL

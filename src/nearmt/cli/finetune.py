@@ -15,7 +15,7 @@ from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
 from nearmt.cli.reading import check_not_empty, reading_options, warn_about
 from nearmt.contracts import Pair
-from nearmt.corpus import CleaningConfig, PairStream, Request
+from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
 from nearmt.errors import ConfigError
 from nearmt.models import ModelConfig, load_trainable
 from nearmt.training.finetune import FinetuneResult, check_free, finetune
@@ -67,12 +67,13 @@ def command(
     if grid.grid is None and (grid.shard or "select" in settings):
         raise ConfigError("--shard and --select belong to a grid: give --grid paper")
     check_free(out)
+    limits = pick(LimitsConfig, settings)
     request = Request(model.source_lang, model.target_lang)
     for paths in (files, dev):  # missing files and unknown formats are found before the model is loaded
         PairStream(list(paths), request)
     with waiting("loading the model"):
         trainable = load_trainable(model)
-    request = Request(*trainable.translation.language_pair, unconfirmed)
+    request = Request(*trainable.translation.language_pair, unconfirmed, limits)
     cleaning = pick(CleaningConfig, settings)
     pairs = _read(PairStream(list(files), request, cleaning, limit=limit, strict=strict), "train on")
     dev_pairs = _read(PairStream(list(dev), request, strict=True), "judge by")

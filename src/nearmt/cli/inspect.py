@@ -15,10 +15,11 @@ from nearmt.cli.console import counted, progress_bar
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import pick
 from nearmt.cli.reading import reading_options
-from nearmt.corpus import CleaningConfig, Report, Request
+from nearmt.corpus import CleaningConfig, LimitsConfig, Report, Request
 from nearmt.corpus.inspection import Inspection, Lengths, inspect
 from nearmt.corpus.locating import locate
 from nearmt.corpus.reading import raw_pairs
+from nearmt.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -54,7 +55,8 @@ def command(
     nearmt inspect memories/ --source-lang de --target-lang en --json
     """
     settings = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
-    request, report = Request(source_lang, target_lang, unconfirmed), Report(strict=strict)
+    limits = pick(LimitsConfig, settings)
+    request, report = Request(source_lang, target_lang, unconfirmed, limits), Report(strict=strict)
     sources = locate(list(files), request)
     pairs = raw_pairs(sources, request, report)
     with progress_bar("pairs") as progress:
@@ -65,6 +67,8 @@ def command(
         click.echo(json.dumps(dataclasses.asdict(found), ensure_ascii=False))
     else:
         _print(found, knows_languages=bool(source_lang and target_lang))
+    if found.problems and not found.pairs and not found.skipped:
+        raise InputError(f"nothing could be read: {found.problems[0]}")
 
 
 def _print(found: Inspection, knows_languages: bool) -> None:

@@ -11,6 +11,7 @@ import click
 
 from nearmt.cli.manual import ManualOption
 from nearmt.config import Config, option, read_toml
+from nearmt.corpus import LimitsConfig
 from nearmt.decoding import SearchConfig
 from nearmt.documents import FillConfig
 from nearmt.errors import ConfigError, did_you_mean
@@ -39,7 +40,7 @@ class RunConfig(Config):
 
 CONFIGS: tuple[type[Config], ...] = (RunConfig, *METHOD_CONFIGS.values(), SearchConfig, ModelConfig, StoreConfig)
 #: Settings that only some commands have, and that a configuration file may hold all the same.
-OTHER_CONFIGS: tuple[type[Config], ...] = (FillConfig,)
+OTHER_CONFIGS: tuple[type[Config], ...] = (FillConfig, LimitsConfig)
 #: Settings that shells complete as paths.
 _PATHS = {"datastore": click.Path(), "model": click.Path()}
 

@@ -9,7 +9,7 @@ import click
 
 from nearmt.cli.console import counted, explain_run, progress_bar, warn
 from nearmt.cli.options import config_options
-from nearmt.corpus import CleaningConfig, PairStream, Report
+from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Report
 from nearmt.errors import InputError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -25,7 +25,7 @@ def reading_options(command: Command) -> Command:
         click.option(
             "--unconfirmed", is_flag=True, help="also fuzzy entries of PO files and unconfirmed states of XLIFF"
         ),
-        config_options(CleaningConfig),
+        config_options(CleaningConfig, LimitsConfig),
     ]
     for option in reversed(options):
         command = option(command)

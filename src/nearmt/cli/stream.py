@@ -16,7 +16,18 @@ from nearmt.cli.desk import Desk
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import RunConfig, config_options, gather, pick, run_options
 from nearmt.cli.setup import Loader, make_plan, method_name, weighted_stores
-from nearmt.corpus import DOCUMENTS, Report, Request, Unit, clean, format_of, open_document, plain_text
+from nearmt.corpus import (
+    DOCUMENTS,
+    LimitsConfig,
+    Report,
+    Request,
+    Unit,
+    check_document,
+    clean,
+    format_of,
+    open_document,
+    plain_text,
+)
 from nearmt.documents import FillConfig
 from nearmt.errors import ConfigError, InputError
 from nearmt.models import ModelConfig
@@ -36,7 +47,7 @@ from nearmt.translator import Translator
 @click.option("--learn-every", type=click.IntRange(min=1), default=1, show_default=True, help="pairs learnt together")
 @click.option("--format", "format_name", type=click.Choice(list(DOCUMENTS)), help="[default: by the file's suffix]")
 @click.option("--explain", is_flag=True, help="show where the words come from")
-@config_options(FillConfig)
+@config_options(FillConfig, LimitsConfig)
 @run_options
 def command(
     file: Path,
@@ -72,13 +83,16 @@ def command(
     _check(file, settings, output, jsonl, references, explain)
     filling = pick(FillConfig, {"matches": not (jsonl or references), **settings})
     labels = _labels(settings)
-    format_name = format_name or (None if jsonl else format_of(file))
+    limits = pick(LimitsConfig, settings)
+    if not jsonl:
+        format_name = format_name or format_of(file)
+        check_document(file, format_name, limits)
     translator = _translator(settings, typed, create)
     explain_run(translator.signature())
     units: list[Unit] = []
     paragraphs = False
     if not jsonl:
-        units, paragraphs = _units(translator, file, format_name, _wanted(references, everything))
+        units, paragraphs = _units(translator, file, format_name, _wanted(references, everything), limits)
     if filling.split_sentences is None:
         filling = replace(filling, split_sentences=paragraphs)
     origin = labels.pop("origin", "session" if jsonl else file.name)
@@ -145,11 +159,16 @@ def _wanted(references: bool, everything: bool) -> Callable[[Unit], bool]:
 
 
 def _units(
-    translator: Translator, file: Path, format_name: str | None, wanted: Callable[[Unit], bool]
+    translator: Translator,
+    file: Path,
+    format_name: str | None,
+    wanted: Callable[[Unit], bool],
+    limits: LimitsConfig,
 ) -> tuple[list[Unit], bool]:
     """All units to work on: what cannot be read is known before the work begins."""
     report = Report()
-    document = open_document(file, Request(*translator.model.language_pair), report, format_name)
+    request = Request(*translator.model.language_pair, limits=limits)
+    document = open_document(file, request, report, format_name)
     everything = [unit for part in document.parts for unit in part.units]
     for problem in report.problems:
         warn(problem)

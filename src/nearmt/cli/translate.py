@@ -20,7 +20,17 @@ from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, gather, pick, run_options
 from nearmt.cli.setup import make_translator
 from nearmt.contracts import Progress
-from nearmt.corpus import DOCUMENTS, Part, Report, Request, Unit, format_of, open_document
+from nearmt.corpus import (
+    DOCUMENTS,
+    LimitsConfig,
+    Part,
+    Report,
+    Request,
+    Unit,
+    check_document,
+    format_of,
+    open_document,
+)
 from nearmt.documents import FillConfig, FilledUnit, Filler, FillSummary, filled_parts, is_to_fill
 from nearmt.errors import ConfigError, InputError
 from nearmt.translator import Translator
@@ -42,7 +52,7 @@ _WARNINGS_SHOWN = 10
     help="show where the words come from; a document with --output names the pairs in its notes",
 )
 @click.option("--strict", is_flag=True, help="stop at the first unit that cannot be read")
-@config_options(FillConfig)
+@config_options(FillConfig, LimitsConfig)
 @run_options
 def command(
     file: Path,
@@ -79,12 +89,16 @@ def command(
         raise ConfigError(f"{output}: is the file that is read; name another --output")
     typed = frozenset(name.replace("_", "-") for name, value in options.items() if value is not None)
     settings = gather(options, config_file)
-    filling = pick(FillConfig, settings)
+    filling, limits = pick(FillConfig, settings), pick(LimitsConfig, settings)
+    if str(file) != "-":
+        check_document(file, format_name, limits)
     translator = make_translator(settings, typed)
     explain_run(translator.signature())
     with _readable(file, format_name) as path:
+        if path != file:
+            check_document(path, format_name, limits)
         writer = _Writer(as_json, explain or (filling.matches and output is None and format_name == "text"))
-        _run(translator, path, format_name, output, everything, strict, filling, explain, writer)
+        _run(translator, path, format_name, output, everything, strict, filling, explain, writer, limits)
 
 
 @contextmanager
@@ -109,9 +123,10 @@ def _run(
     filling: FillConfig,
     explain: bool,
     writer: _Writer,
+    limits: LimitsConfig,
 ) -> None:
     source_lang, target_lang = translator.model.language_pair
-    request, report = Request(source_lang, target_lang), Report(strict=strict)
+    request, report = Request(source_lang, target_lang, limits=limits), Report(strict=strict)
     document = open_document(path, request, report, format_name)
     filler = Filler(translator, filling, paragraphs=document.paragraphs, explain=explain)
     total = _count(path, request, format_name, everything) if shows_bars() else 0
@@ -165,7 +180,7 @@ class _Writer:
 
     def summarise(self, report: Report, document: bool) -> None:
         """What people should know after the run, on stderr."""
-        shown = [*report.problems, *dict.fromkeys(self._summary.warnings)]
+        shown = [*self._summary.doubts.notes(), *report.problems, *dict.fromkeys(self._summary.warnings)]
         for message in shown[:_WARNINGS_SHOWN]:
             warn(message)
         for message in shown[_WARNINGS_SHOWN:]:

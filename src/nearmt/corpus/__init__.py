@@ -13,7 +13,8 @@ from nearmt.corpus.document import (
     Unit,
     plain_text,
 )
-from nearmt.corpus.formats import DOCUMENTS, format_of, open_document
+from nearmt.corpus.formats import DOCUMENTS, check_document, format_of, open_document
+from nearmt.corpus.limits import LimitsConfig
 from nearmt.corpus.lines import numbered_lines
 from nearmt.corpus.reading import PairStream, read_pairs
 from nearmt.corpus.report import Report, Request
@@ -24,6 +25,7 @@ __all__ = [
     "Document",
     "Filling",
     "FillingOrigin",
+    "LimitsConfig",
     "Match",
     "PairStream",
     "Part",
@@ -33,6 +35,7 @@ __all__ = [
     "Tag",
     "TagKind",
     "Unit",
+    "check_document",
     "clean",
     "format_of",
     "numbered_lines",

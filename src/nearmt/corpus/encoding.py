@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearmt.corpus.lines import open_bytes, reading
+from nearmt.corpus.limits import USUAL_LIMITS, LimitsConfig
+from nearmt.corpus.unpacking import open_bytes, reading
 from nearmt.errors import InputError
 
 _BOMS = [
@@ -63,12 +64,12 @@ def sniff_po(path: Path) -> Encoding:
     return sniff(path, _PO_CHARSET)
 
 
-def decoded(path: Path, encoding: Encoding) -> Iterator[str]:
+def decoded(path: Path, encoding: Encoding, limits: LimitsConfig = USUAL_LIMITS) -> Iterator[str]:
     """The text of a file in chunks, with its line ends as they are and without its byte-order mark."""
     decoder = codecs.getincrementaldecoder(encoding.name)(encoding.errors)
     line = 1
     try:
-        with reading(path), open_bytes(path) as file:
+        with reading(path), open_bytes(path, limits) as file:
             file.read(len(encoding.bom))
             while chunk := file.read(_CHUNK):
                 text = decoder.decode(chunk)

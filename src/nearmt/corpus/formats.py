@@ -8,13 +8,14 @@ from pathlib import Path
 from nearmt.contracts import Pair
 from nearmt.corpus.document import Document
 from nearmt.corpus.jsonl import jsonl_document, read_jsonl
-from nearmt.corpus.lines import inner_suffix
+from nearmt.corpus.limits import USUAL_LIMITS, LimitsConfig
 from nearmt.corpus.mo import read_mo
 from nearmt.corpus.po import po_document, read_po
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.text import text_document
 from nearmt.corpus.tmx import read_tmx, tmx_document
 from nearmt.corpus.tsv import read_tsv, tsv_document
+from nearmt.corpus.unpacking import inner_suffix, open_bytes, reading
 from nearmt.corpus.xliff import read_xliff, xliff_document
 from nearmt.errors import InputError
 
@@ -69,5 +70,23 @@ def format_of(path: Path) -> str:
 
 
 def open_document(path: Path, request: Request, report: Report, format: str | None = None) -> Document:
-    """A document to fill in; its format is given, or follows from the suffix."""
-    return DOCUMENTS[format or format_of(path)](path, request, report)
+    """A document to fill in; its format is given, or follows from the suffix.
+
+    An empty file is a text without lines, and nothing else.
+    """
+    name = format or format_of(path)
+    if name != "text" and path.is_file():
+        with reading(path), open_bytes(path) as file:
+            if not file.read(1):
+                raise InputError(f"{path}: is empty")
+    return DOCUMENTS[name](path, request, report)
+
+
+def check_document(path: Path, format: str | None = None, limits: LimitsConfig = USUAL_LIMITS) -> None:
+    """Read a file to its end: what cannot be translated is known before a model is loaded.
+
+    Nothing is done to what can be read only once (a pipe).
+    """
+    if path.is_file():
+        for _ in open_document(path, Request(limits=limits), Report(), format).parts:
+            pass

@@ -11,8 +11,10 @@ from typing import Any
 from nearmt.contracts import Pair
 from nearmt.corpus.document import Document, Filling, FillingOrigin, Fillings, Part, Unit, text_digest
 from nearmt.corpus.encoding import Encoding
-from nearmt.corpus.lines import numbered_lines, open_bytes, reading, split_end
+from nearmt.corpus.lines import bounded_lines, numbered_lines, split_end
 from nearmt.corpus.report import Report, Request
+from nearmt.corpus.unpacking import open_bytes, reading
+from nearmt.errors import InputError
 
 # Fields of a pair; other scalar values are metadata.
 _FIELDS = ("source", "target", "id", "origin")
@@ -27,7 +29,7 @@ class _BadLineError(Exception):
 
 def read_jsonl(path: Path, request: Request, report: Report) -> Iterator[Pair]:
     """Pairs of a file, without those that lack a target or that nobody but nearmt has translated."""
-    for number, line in numbered_lines(path, on_bad_line=partial(report.problem, path)):
+    for number, line in numbered_lines(path, partial(report.problem, path), request.limits):
         entry = _entry(line, path, number, report)
         if entry is None:
             continue
@@ -42,21 +44,32 @@ def read_jsonl(path: Path, request: Request, report: Report) -> Iterator[Pair]:
 def jsonl_document(path: Path, request: Request, report: Report) -> Document:
     """Every line that has a source is a unit; what nearmt knows about it goes under the key "nearmt"."""
     encoding = Encoding()
-    return Document(encoding, _parts(path, encoding, report), paragraphs=True)
+    return Document(encoding, _parts(path, encoding, request, report), paragraphs=True)
 
 
-def _parts(path: Path, encoding: Encoding, report: Report) -> Iterator[Part]:
-    # Lines are decoded here because one that is not UTF-8 has to come out again as it is.
-    with reading(path), open_bytes(path) as file:
-        for number, line in enumerate(file, 1):
+def _parts(path: Path, encoding: Encoding, request: Request, report: Report) -> Iterator[Part]:
+    # Lines are decoded here because one that cannot be read has to come out again as it is.
+    refused = 0
+    with reading(path), open_bytes(path, request.limits) as file:
+        for number, line, is_whole in bounded_lines(file, request.limits.unit_bytes):
             raw = line.decode(encoding.name, encoding.errors)
-            bom = _BOM if number == 1 and raw.startswith(_BOM) else ""
-            entry = _entry(raw.removeprefix(bom), path, number, report)
-            if entry is None or not entry["source"].strip():
-                yield Part(raw)
+            if is_whole:
+                yield _part(raw, path, number, report)
                 continue
-            unit = Unit((entry["source"],), entry.get("target") or "", number)
-            yield Part(raw, (unit,), partial(_rendered, entry, bom, split_end(raw)[1]))
+            if number != refused:
+                report.problem(path, number, f"a line of {request.limits.too_large}")
+            refused = number
+            yield Part(raw)
+
+
+def _part(raw: str, path: Path, number: int, report: Report) -> Part:
+    bom = _BOM if number == 1 and raw.startswith(_BOM) else ""
+    end = split_end(raw)[1]
+    entry = _entry(raw.removeprefix(bom), path, number, report, must_end=not end)
+    if entry is None or not entry["source"].strip():
+        return Part(raw)
+    unit = Unit((entry["source"],), entry.get("target") or "", number)
+    return Part(raw, (unit,), partial(_rendered, entry, bom, end))
 
 
 def _rendered(entry: dict[str, Any], start: str, end: str, fillings: Fillings) -> str:
@@ -82,8 +95,11 @@ def _facts(filling: Filling) -> dict[str, Any]:
     }
 
 
-def _entry(line: str, path: Path, number: int, report: Report) -> dict[str, Any] | None:
-    """The object of a line; None for a blank line, and for a bad one, which is reported."""
+def _entry(line: str, path: Path, number: int, report: Report, must_end: bool = False) -> dict[str, Any] | None:
+    """The object of a line; None for a blank line, and for a bad one, which is reported.
+
+    A last line that is no JSON and has no end was cut off: with `must_end` that is an error.
+    """
     if not line.strip():
         return None
     try:
@@ -91,6 +107,8 @@ def _entry(line: str, path: Path, number: int, report: Report) -> dict[str, Any]
         report.units += 1
         _check(entry)
     except _BadLineError as bad:
+        if must_end and isinstance(bad.__cause__, json.JSONDecodeError):
+            raise InputError(f"{path}, line {number}: the file ends in the middle; get a complete one") from bad
         report.problem(path, number, str(bad))
         return None
     return entry

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nearmt.corpus.formats import READERS
-from nearmt.corpus.lines import COMPRESSED, inner_suffix
 from nearmt.corpus.report import Request
+from nearmt.corpus.unpacking import COMPRESSED, inner_suffix
 from nearmt.errors import InputError, did_you_mean
 from nearmt.languages import same_language
 
@@ -24,6 +25,8 @@ class Source:
 
     path: Path
     aligned: Path | None = None
+    #: Its name; with folders before it where another file of the same name is read, too.
+    name: str = ""
 
 
 def locate(paths: Iterable[Path], request: Request) -> list[Source]:
@@ -42,7 +45,20 @@ def locate(paths: Iterable[Path], request: Request) -> list[Source]:
             waiting = None
     if waiting is not None:
         raise _unknown(waiting)
-    return found
+    return _named(found)
+
+
+def _named(sources: list[Source]) -> list[Source]:
+    """The sources with names that tell them apart."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    for path in {source.path for source in sources}:
+        counts.update(path.parts[-length:] for length in range(1, len(path.parts) + 1))
+
+    def name(parts: tuple[str, ...]) -> str:
+        lengths = range(1, len(parts) + 1)
+        return "/".join(next((parts[-length:] for length in lengths if counts[parts[-length:]] == 1), parts))
+
+    return [replace(source, name=name(source.path.parts)) for source in sources]
 
 
 def _aligned(first: Path, second: Path, request: Request) -> Source:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from nearmt.corpus.document import Segment, Tag, TagKind
-from nearmt.corpus.xml import Node, Stretch
+from nearmt.corpus.xml_nodes import Node, Stretch
 
 # Elements whose content is text of the segment. All others hold codes of the original format, if
 # anything; an element that nobody knows is kept whole as well.

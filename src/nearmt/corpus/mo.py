@@ -1,92 +1,126 @@
-"""Compiled catalogues of gettext, read with polib."""
+"""Compiled catalogues of gettext: a table of the places of all strings, then the strings."""
 
 from __future__ import annotations
 
 import re
 import struct
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nearmt.contracts import Pair
-from nearmt.corpus.lines import open_bytes, reading
 from nearmt.corpus.po import is_turned_round, pairs_of
 from nearmt.corpus.po_entries import Message, header_fields
 from nearmt.corpus.report import Report, Request
-from nearmt.errors import MissingPackageError
+from nearmt.corpus.unpacking import open_bytes, read_up_to, reading
 
-if TYPE_CHECKING:
-    from polib import MOEntry, MOFile
+_MAGIC = 0x950412DE
+# A catalogue is held in memory: so many times the largest unit.
+_UNITS_HELD = 16
 
 
 def read_mo(path: Path, request: Request, report: Report) -> Iterator[Pair]:
     """Pairs of a compiled catalogue, as `read_po` gives them; comments and occurrences are not compiled."""
-    with reading(path), open_bytes(path) as file:
-        data = file.read()
+    most = _UNITS_HELD * request.limits.unit_bytes
+    with reading(path), open_bytes(path, request.limits) as file:
+        data = read_up_to(file, most + 1)
+    if len(data) > most:
+        report.problem(path, None, f"a compiled catalogue of more than {most >> 20} MiB (see --max-unit)")
+        return
     try:
-        catalogue = _mo_catalogue(data)
-        header = header_fields("\n".join(f"{name}: {value}" for name, value in catalogue.metadata.items()))
-        charset = _mo_charset(header)
-        unread = _mo_unread(catalogue, data)
-    except (OSError, ValueError, LookupError, struct.error) as error:
+        catalogue = _Catalogue.of(data)
+        header = header_fields(catalogue.header)
+        charset = _charset(header)
+    except (ValueError, LookupError, struct.error) as error:
         report.problem(path, None, f"is no compiled catalogue, or a damaged one ({error})")
         return
-    language = header.get("language", "")
     turned = is_turned_round(header, request, report)
     if turned is None:
         return
-    if unread:
-        report.units += unread
-        report.skipped["system-dependent"] += unread
-    for entry in catalogue:
+    if catalogue.in_pieces:
+        report.units += catalogue.in_pieces
+        report.skipped["system-dependent"] += catalogue.in_pieces
+    for number in range(catalogue.count):
+        source, target = catalogue.strings(number)
+        if not source:
+            continue
         report.units += 1
+        if len(source) + len(target) > request.limits.unit_bytes:
+            report.problem(path, None, f"entry {number + 1}: {request.limits.too_large}")
+            continue
         try:
-            message = _mo_message(entry, charset)
+            message = _message(source, target, charset)
         except UnicodeError:
-            report.problem(path, None, f"an entry is not {charset}, as the header says")
+            report.problem(path, None, f"entry {number + 1} is not {charset}, as the header says")
         else:
-            yield from pairs_of(message, path, language, turned, report)
+            yield from pairs_of(message, path, header.get("language", ""), turned, request, report)
 
 
-def _mo_catalogue(data: bytes) -> MOFile:
-    """The catalogue with every byte as one character: it says only inside how it is encoded."""
-    try:
-        import polib
-    except ImportError as error:
-        raise MissingPackageError("reading MO files needs the package polib: pip install polib") from error
-    # The types of polib know only paths, but bytes serve as well.
-    catalogue: MOFile = polib.mofile(data, encoding="latin-1")  # type: ignore[call-overload]
-    order = _mo_order(catalogue)
-    count, *tables = struct.unpack_from(order + "3I", data, 8)
-    for table in tables:
-        for length, start in struct.iter_unpack(order + "2I", data[table : table + 8 * count]):
-            if start + length > len(data):
-                raise ValueError("it ends too early")
-    return catalogue
+@dataclass(frozen=True)
+class _Catalogue:
+    """The bytes of a catalogue, with all numbers in them checked."""
+
+    data: bytearray
+    order: str
+    count: int
+    #: Where the tables of the originals and of the translations begin.
+    tables: tuple[int, int]
+    #: Messages with the likes of `%<PRIu64>`: they are compiled in pieces, and passed over.
+    in_pieces: int
+
+    @classmethod
+    def of(cls, data: bytearray) -> _Catalogue:
+        orders = [order for order in "<>" if data[:4] == struct.pack(order + "I", _MAGIC)]
+        if not orders:
+            raise ValueError("it does not begin as one")
+        revision, count, *tables = struct.unpack_from(orders[0] + "4I", data, 4)
+        if revision >> 16 > 1 or revision & 0xFFFF > 1:
+            raise ValueError("its revision is unknown")
+        if any(table + 8 * count > len(data) for table in tables):
+            raise ValueError("it ends too early")
+        in_pieces = struct.unpack_from(orders[0] + "I", data, 36)[0] if revision & 0xFFFF else 0
+        catalogue = cls(data, orders[0], count, (tables[0], tables[1]), in_pieces)
+        catalogue._check_places()
+        return catalogue
+
+    def _check_places(self) -> None:
+        """Strings lie in the file and do not overlap: else a few bytes could claim to be very many."""
+        total = 0
+        for table in self.tables:
+            for length, start in struct.iter_unpack(self.order + "2I", self.data[table : table + 8 * self.count]):
+                total += length
+                if start + length > len(self.data):
+                    raise ValueError("it ends too early")
+        # Tools may let the translation be the original where both are the same.
+        if total > 2 * len(self.data):
+            raise ValueError("its strings overlap")
+
+    def strings(self, number: int) -> tuple[bytes, bytes]:
+        """The original of a message and its translation."""
+        original, translation = (self._string(table + 8 * number) for table in self.tables)
+        return original, translation
+
+    def _string(self, place: int) -> bytes:
+        length, start = struct.unpack_from(self.order + "2I", self.data, place)
+        return bytes(self.data[start : start + length])
+
+    @property
+    def header(self) -> str:
+        """The translation of the empty message; it is the first, since messages are sorted."""
+        found = (target for source, target in map(self.strings, range(self.count)) if not source)
+        return next(found, b"").decode("latin-1")
 
 
-def _mo_order(catalogue: MOFile) -> str:
-    return "<" if catalogue.magic_number == catalogue.MAGIC else ">"
-
-
-def _mo_unread(catalogue: MOFile, data: bytes) -> int:
-    """Messages with the likes of `%<PRIu64>`: they are compiled in pieces, and polib passes over them."""
-    is_minor_revision = catalogue.version & 0xFFFF
-    return int(struct.unpack_from(_mo_order(catalogue) + "I", data, 36)[0]) if is_minor_revision else 0
-
-
-def _mo_charset(header: Mapping[str, str]) -> str:
+def _charset(header: Mapping[str, str]) -> str:
     declared = re.search(r"charset=([\w.:-]+)", header.get("content-type", ""))
     charset = "utf-8" if declared is None or declared[1] == "CHARSET" else declared[1]
     "".encode(charset)
     return charset
 
 
-def _mo_message(entry: MOEntry, charset: str) -> Message:
-    def text(characters: str) -> str:
-        return characters.encode("latin-1").decode(charset)
-
-    plural = text(entry.msgid_plural) if entry.msgid_plural else None
-    forms = [entry.msgstr] if plural is None else [form for _, form in sorted(entry.msgstr_plural.items())]
-    metadata = {"context": text(entry.msgctxt)} if entry.msgctxt else {}
-    return Message(text(entry.msgid), plural, [text(form) for form in forms], metadata)
+def _message(source: bytes, target: bytes, charset: str) -> Message:
+    """`context EOT msgid NUL plural`, and the forms with NUL between them."""
+    context, has_context, text = source.decode(charset).rpartition("\x04")
+    singular, has_plural, plural = text.partition("\0")
+    forms = target.decode(charset).split("\0") if has_plural else [target.decode(charset)]
+    return Message(singular, plural if has_plural else None, forms, {"context": context} if has_context else {})

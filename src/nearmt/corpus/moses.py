@@ -8,13 +8,14 @@ from pathlib import Path
 
 from nearmt.contracts import Pair
 from nearmt.corpus.lines import numbered_lines
-from nearmt.corpus.report import Report
+from nearmt.corpus.report import Report, Request
 from nearmt.errors import InputError
 
 
-def read_aligned(source: Path, target: Path, report: Report) -> Iterator[Pair]:
+def read_aligned(source: Path, target: Path, request: Request, report: Report) -> Iterator[Pair]:
     """Pairs of equal line numbers; files of unequal length are refused."""
-    for source_line, target_line in zip_longest(numbered_lines(source), numbered_lines(target)):
+    sides = (numbered_lines(path, limits=request.limits) for path in (source, target))
+    for source_line, target_line in zip_longest(*sides):
         if source_line is None or target_line is None:
             short, number = (source, target_line[0]) if source_line is None else (target, source_line[0])
             raise InputError(f"{short}: ends before line {number}; {source} and {target} must have the same lines")

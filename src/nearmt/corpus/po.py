@@ -28,7 +28,7 @@ def read_po(path: Path, request: Request, report: Report) -> Iterator[Pair]:
     A catalogue of the opposite direction is turned round.
     """
     language, turned = "", False
-    for block, entry in entries_of(path, sniff_po(path), report):
+    for block, entry in entries_of(path, sniff_po(path), request, report):
         if entry and entry.is_header:
             language = entry.header.get("language", "")
             direction = is_turned_round(entry.header, request, report)
@@ -36,31 +36,35 @@ def read_po(path: Path, request: Request, report: Report) -> Iterator[Pair]:
                 return
             turned = direction
             continue
-        report.units += block.has_message
-        if block.is_obsolete:
+        report.units += block.has_message and not block.is_rest
+        if block.is_obsolete and not block.is_rest:
             report.skipped["obsolete"] += 1
         elif entry and entry.is_fuzzy and not request.unconfirmed:
             report.skipped["fuzzy"] += 1
         elif entry:
-            yield from pairs_of(entry.message, path, language, turned, report)
+            yield from pairs_of(entry.message, path, language, turned, request, report)
 
 
 def po_document(path: Path, request: Request, report: Report) -> Document:
     """A catalogue to be filled in."""
     encoding = sniff_po(path)
-    return Document(encoding=encoding, parts=_parts(path, entries_of(path, encoding, report), request), paragraphs=True)
+    entries = entries_of(path, encoding, request, report, must_end=True)
+    return Document(encoding=encoding, parts=_parts(path, entries, request), paragraphs=True)
 
 
-def pairs_of(message: Message, path: Path, language: str, turned: bool, report: Report) -> Iterator[Pair]:
-    sides = [(source, target) for source, target in message.sides if target]
+def pairs_of(
+    message: Message, path: Path, language: str, turned: bool, request: Request, report: Report
+) -> Iterator[Pair]:
+    """The pairs of a message. As in gettext, context and msgid say which one it is, whatever its translation."""
+    sides = [(name, source, target) for name, source, target in message.sides if target]
     if not sides:
         report.skipped["untranslated"] += 1
-    for source, target in sides:
+    for name, source, target in sides:
         if language:
-            report.languages[language] += 1
+            report.count_language(language)
         if turned:
             source, target = target, source  # noqa: PLW2901
-        yield Pair(source, target, origin=path.name, metadata=message.metadata)
+        yield Pair(source, target, request.identity(path, name), path.name, message.metadata)
 
 
 def is_turned_round(header: Mapping[str, str], request: Request, report: Report) -> bool | None:

@@ -13,8 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from nearmt.corpus.cleaning import digest
 from nearmt.corpus.encoding import Encoding, decoded
-from nearmt.corpus.report import Report
+from nearmt.corpus.report import Report, Request
+from nearmt.errors import InputError
 
 _KEYWORD = re.compile(r"(msgctxt|msgid_plural|msgid|msgstr(?:\[[0-9]{1,3}\])?)\s*")
 _QUOTED = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"')
@@ -23,6 +25,10 @@ _UNDECODABLE = re.compile("[\ud800-\udfff]")
 FUZZY = re.compile(r"(?:^|[,\s])\s*fuzzy(?=[,\s]|$)")
 
 _ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", '"': '"'}
+# What a line takes in memory beside its characters.
+_LINE_COST = 100
+#: The kind of a piece of a line that is too long.
+_PIECE = "…"
 # Not \a: gettext reads the bare character as well, and polib reads nothing else.
 ESCAPES = str.maketrans({character: "\\" + letter for letter, character in _ESCAPED.items() if letter != "a"})
 
@@ -35,22 +41,29 @@ class Message(NamedTuple):
     metadata: Mapping[str, str]
 
     @property
-    def sides(self) -> list[tuple[str, str]]:
+    def sides(self) -> list[tuple[str, str, str]]:
+        """Ids within the catalogue, sources and translations."""
+        identity = digest(self.metadata.get("context", ""), self.source).hex()
         if self.plural is None:
-            return [(self.source, self.forms[0])]
+            return [(identity, self.source, self.forms[0])]
         # A language with one form says it of any number: it translates the plural.
-        singular = [(self.source, self.forms[0])] if len(self.forms) > 1 else []
-        return [*singular, (self.plural, self.forms[-1])]
+        singular = [(identity, self.source, self.forms[0])] if len(self.forms) > 1 else []
+        return [*singular, (f"{identity}:plural", self.plural, self.forms[-1])]
 
 
 class Line(NamedTuple):
     #: With its end.
     text: str
-    #: Empty for a blank line; the mark of a comment; the keyword; `"` for a string alone; `?` for anything else.
+    #: Empty for a blank line; the mark of a comment; the keyword; `"` for a string alone; `?` for anything else;
+    #: `…` for a piece of a line that is too long.
     kind: str
     #: What stands behind mark or keyword.
     rest: str = ""
     is_obsolete: bool = False
+
+    @property
+    def cost(self) -> int:
+        return len(self.text) + _LINE_COST
 
     @property
     def is_message(self) -> bool:
@@ -78,18 +91,26 @@ def as_line(text: str) -> Line:
     return Line(text, "#" if is_obsolete else "?")
 
 
-def _lines(chunks: Iterable[str]) -> Iterator[Line]:
-    """Only LF ends a line: other separators of Unicode occur inside strings."""
+def _lines(chunks: Iterable[str], most: int) -> Iterator[Line]:
+    """Only LF ends a line: other separators of Unicode occur inside strings. One that is too long comes in pieces."""
     begun: list[str] = []
+    size, is_piece = 0, False
     for chunk in chunks:
         *ended, rest = chunk.split("\n")
         for text in ended:
-            yield as_line("".join([*begun, text, "\n"]))
+            whole = "".join([*begun, text, "\n"])
+            yield Line(whole, _PIECE) if is_piece else as_line(whole)
             begun.clear()
+            size, is_piece = 0, False
         if rest:
             begun.append(rest)
+            size += len(rest)
+        if size > most:
+            yield Line("".join(begun), _PIECE)
+            begun.clear()
+            size, is_piece = 0, True
     if begun:
-        yield as_line("".join(begun))
+        yield Line("".join(begun), _PIECE) if is_piece else as_line("".join(begun))
 
 
 @dataclass(frozen=True)
@@ -99,6 +120,9 @@ class Block:
     #: The number of its first line.
     line: int
     lines: list[Line]
+    #: The beginning, or the rest, of an entry that is too large.
+    is_cut: bool = False
+    is_rest: bool = False
 
     @property
     def raw(self) -> str:
@@ -113,34 +137,46 @@ class Block:
         return self.lines[-1].is_obsolete
 
 
-def _blocks(lines: Iterable[Line]) -> Iterator[Block]:
+def _blocks(lines: Iterable[Line], most: int) -> Iterator[Block]:
     number = 1
-    for group in _groups(lines):
+    for group, is_cut, is_rest in _groups(lines, most):
         if group:
-            yield Block(number, group)
-            number += len(group)
+            yield Block(number, group, is_cut, is_rest)
+            number += sum(line.text.endswith("\n") for line in group)
 
 
-def _groups(lines: Iterable[Line]) -> Iterator[list[Line]]:
-    """Lines of one entry each, with the comments before it; lines that belong to none."""
+def _groups(lines: Iterable[Line], most: int) -> Iterator[tuple[list[Line], bool, bool]]:
+    """Lines of one entry each, with the comments before it; lines that belong to none.
+
+    One that costs too much comes in several groups: the first is cut, the others are its rest.
+    """
     group: list[Line] = []
-    keyword = ""
+    keyword, is_obsolete, is_rest, size = "", False, False, 0
     # Blank lines and comments since: only what follows them shows whose they are.
     waiting: list[Line] = []
     for line in lines:
+        if size > most:
+            yield group, not is_rest, is_rest
+            yield waiting, False, False
+            is_rest = is_rest or bool(group)
+            group, waiting, size = [], [], 0
+        size += line.cost
         if not line.is_message:
             waiting.append(line)
             continue
-        if not group or line.is_obsolete != group[-1].is_obsolete or not _continues(keyword, waiting, line.kind):
-            yield group
+        is_next = line.is_obsolete != is_obsolete or not _continues(keyword, waiting, line.kind)
+        if is_next or not (group or is_rest):
+            yield group, False, is_rest
             blank = next(at for at, other in enumerate([*waiting, line]) if other.kind)
-            yield waiting[:blank]
-            group, waiting, keyword = waiting[blank:], [], ""
+            yield waiting[:blank], False, False
+            group, waiting, keyword, is_rest = waiting[blank:], [], "", False
+            size = line.cost + sum(other.cost for other in group)
         group += [*waiting, line]
         waiting.clear()
-        keyword = line.kind if line.kind not in ('"', "?") else keyword
-    yield group
-    yield waiting
+        is_obsolete = line.is_obsolete
+        keyword = line.kind if line.kind not in ('"', "?", _PIECE) else keyword
+    yield group, False, is_rest
+    yield waiting, False, False
 
 
 def _continues(keyword: str, waiting: Sequence[Line], kind: str) -> bool:
@@ -205,18 +241,40 @@ class _BrokenEntry(Exception):
         self.line = line
 
 
-def entries_of(path: Path, encoding: Encoding, report: Report) -> Iterator[tuple[Block, Entry | None]]:
-    """All of a catalogue; no entry where there is none, or an obsolete one, or a broken one."""
-    has_header = False
-    for block in _blocks(_lines(decoded(path, encoding))):
+class _UnfinishedEntry(_BrokenEntry):
+    """It has no translation; at the end of a file, this is where it was cut off."""
+
+
+def entries_of(
+    path: Path, encoding: Encoding, request: Request, report: Report, must_end: bool = False
+) -> Iterator[tuple[Block, Entry | None]]:
+    """All of a catalogue; no entry where there is none, or an obsolete one, or a broken one.
+
+    With `must_end` a file that is empty or ends in the middle of an entry is an error.
+    """
+    has_header = has_message = False
+    unfinished: _BrokenEntry | None = None
+    limits = request.limits
+    for block in _blocks(_lines(decoded(path, encoding, limits), limits.unit_bytes), limits.unit_bytes):
         entry = None
-        if block.has_message and not block.is_obsolete:
+        if block.has_message:
+            has_message, unfinished = True, None
+        if block.is_cut:
+            report.problem(path, block.line, f"an entry of {limits.too_large}")
+        elif block.has_message and not block.is_obsolete and not block.is_rest:
             try:
                 entry = _parsed(block, encoding, has_header)
             except _BrokenEntry as error:
                 report.problem(path, error.line, str(error))
+                is_unfinished = isinstance(error, _UnfinishedEntry) or not block.lines[-1].text.endswith("\n")
+                unfinished = error if is_unfinished else None
         yield block, entry
         has_header = has_header or (entry is not None and entry.is_header)
+    if must_end and unfinished:
+        reason = f"{unfinished}: the file ends in the middle; get a complete one"
+        raise InputError(f"{path}, line {unfinished.line}: {reason}")
+    if must_end and not has_message:
+        raise InputError(f"{path}: is empty, or no catalogue: it has no entries")
 
 
 def _parsed(block: Block, encoding: Encoding, has_header: bool) -> Entry:
@@ -229,6 +287,8 @@ def _parsed(block: Block, encoding: Encoding, has_header: bool) -> Entry:
             raise _BrokenEntry(number, "a comment inside an entry")
         if not line.is_message:
             continue
+        if line.kind == _PIECE:
+            raise _BrokenEntry(number, "a line that is too long (see --max-unit)")
         if line.kind == "?":
             raise _BrokenEntry(number, "neither a comment nor a string nor a keyword of gettext")
         if line.kind != '"' or not keyword:
@@ -238,7 +298,7 @@ def _parsed(block: Block, encoding: Encoding, has_header: bool) -> Entry:
             msgid_line = number if keyword == "msgid" else msgid_line
         strings.setdefault(keyword, []).append(_string(line.rest, number, encoding))
     if not keyword.startswith("msgstr"):
-        raise _BrokenEntry(msgid_line, "an entry without msgstr")
+        raise _UnfinishedEntry(msgid_line, "an entry without msgstr")
     texts = {keyword: "".join(pieces) for keyword, pieces in strings.items()}
     is_header = not has_header and not texts["msgid"] and "msgctxt" not in texts and "msgstr" in texts
     return Entry(block, msgid_line, texts, is_header)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from nearmt.contracts import Pair
 from nearmt.corpus.cleaning import Cleaner, CleaningConfig
 from nearmt.corpus.formats import READERS
-from nearmt.corpus.lines import inner_suffix
+from nearmt.corpus.limits import USUAL_LIMITS, LimitsConfig
 from nearmt.corpus.locating import Source, locate
 from nearmt.corpus.moses import read_aligned
 from nearmt.corpus.report import Report, Request
+from nearmt.corpus.unpacking import inner_suffix
 from nearmt.errors import InputError
 
 
@@ -56,15 +58,16 @@ def read_pairs(
     unconfirmed: bool = False,
     limit: int | None = None,
     strict: bool = True,
+    limits: LimitsConfig = USUAL_LIMITS,
 ) -> PairStream:
     """Cleaned pairs of all files, in order; those with an empty side are left out.
 
     The format follows the suffix (`.gz` and `.xz` are unpacked); folders are searched for files of known
     formats, patterns such as `memories/*.tmx` are expanded. Two files whose suffixes are the two languages
     (`a.de a.en`) are aligned plain text. What cannot be read is an error, or, without `strict`, left out and
-    named in the stream's `report`.
+    named in the stream's `report`; so is what exceeds the `limits`.
     """
-    request = Request(source_lang, target_lang, unconfirmed)
+    request = Request(source_lang, target_lang, unconfirmed, limits)
     return PairStream([Path(path) for path in paths], request, cleaning, limit=limit, strict=strict)
 
 
@@ -73,9 +76,10 @@ def raw_pairs(sources: list[Source], request: Request, report: Report) -> Iterat
     for source in sources:
         if source.aligned is not None:
             # Where one of two files has a line more, nobody knows since when they have been out of step.
-            yield from read_aligned(source.path, source.aligned, report)
+            yield from read_aligned(source.path, source.aligned, request, report)
             continue
         try:
-            yield from READERS[inner_suffix(source.path)](source.path, request, report)
+            asked = replace(request, file_name=source.name)
+            yield from READERS[inner_suffix(source.path)](source.path, asked, report)
         except InputError as error:
             report.failure(error)

@@ -7,10 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nearmt.corpus.limits import USUAL_LIMITS, LimitsConfig
 from nearmt.errors import InputError
 
 #: Problems that are kept word for word; beyond them only their number is.
 _KEPT = 1000
+#: Characters of a problem: some quote the file.
+_LONGEST = 500
+_LONGEST_CODE = 50
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,13 @@ class Request:
     target_lang: str | None = None
     #: Also what nobody has confirmed: fuzzy entries, states before `translated`.
     unconfirmed: bool = False
+    limits: LimitsConfig = USUAL_LIMITS
+    #: What the ids of a file's units begin with, if not with its name.
+    file_name: str = ""
+
+    def identity(self, path: Path, *names: str) -> str:
+        """The id of a unit of a file, by what it is called there."""
+        return ":".join([self.file_name or path.name, *(name for name in names if name)])
 
 
 @dataclass
@@ -54,7 +65,12 @@ class Report:
             raise error
         self.problem_count += 1
         if len(self.problems) < _KEPT:
-            self.problems.append(str(error))
+            self.problems.append(_shortened(str(error)))
+
+    def count_language(self, code: str) -> None:
+        """Count a segment of a language; codes beyond all measure are one language."""
+        known = len(code) <= _LONGEST_CODE and (code in self.languages or len(self.languages) < _KEPT)
+        self.languages[code if known else "…"] += 1
 
     def summary(self) -> dict[str, Any]:
         """As plain values, for machines."""
@@ -68,3 +84,7 @@ class Report:
             "problems": self.problems,
             "problem_count": self.problem_count,
         }
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"

@@ -11,7 +11,8 @@ from nearmt.corpus.report import Report, Request
 
 
 def text_document(path: Path, request: Request, report: Report) -> Document:
-    return Document(Encoding(), (_part(number, line) for number, line in lines_with_ends(path)), paragraphs=False)
+    lines = lines_with_ends(path, limits=request.limits)
+    return Document(Encoding(), (_part(number, line) for number, line in lines), paragraphs=False)
 
 
 def _part(number: int, line: str) -> Part:

@@ -11,7 +11,8 @@ from nearmt.corpus.document import MACHINE_NOTE, Document, FillingOrigin, Fillin
 from nearmt.corpus.encoding import Encoding, decoded, sniff_xml
 from nearmt.corpus.markup import carried, escaped, quoted, reopened, segment_of, space_before, spliced, without, written
 from nearmt.corpus.report import Report, Request
-from nearmt.corpus.xml import Node, Stretch, UnitScanner
+from nearmt.corpus.xml import UnitScanner
+from nearmt.corpus.xml_nodes import Node, Stretch
 from nearmt.languages import base_language, best_fit, same_language
 
 _KEPT_ATTRIBUTES = ("creationdate", "creationid", "changedate", "changeid")
@@ -31,17 +32,18 @@ class _Header:
 
 def read_tmx(path: Path, request: Request, report: Report) -> Iterator[Pair]:
     """Pairs of the two languages asked for; if none are, of the memory's own and the first other one."""
-    for unit, header in _units(path, sniff_xml(path), report):
+    for unit, header in _units(path, sniff_xml(path), request, report):
         report.units += 1
         variants = _variants(unit)
-        report.languages.update(language for language, _ in variants)
+        for language, _ in variants:
+            report.count_language(language)
         source, target = _choose(variants, request, _source_lang(unit, header))
         if source is None or target is None:
             report.skipped["without both languages"] += 1
         elif (_by_machine(unit, source) or _by_machine(unit, target)) and not request.unconfirmed:
             report.skipped["machine-translated"] += 1
         else:
-            yield _pair(unit, source, target, path, header)
+            yield _pair(unit, source, target, path, request, header)
 
 
 def tmx_document(path: Path, request: Request, report: Report) -> Document:
@@ -50,14 +52,16 @@ def tmx_document(path: Path, request: Request, report: Report) -> Document:
     return Document(encoding, _parts(path, encoding, request, report), paragraphs=True)
 
 
-def _scan(path: Path, encoding: Encoding, report: Report) -> Iterator[Stretch]:
-    scanner = UnitScanner(path, report, units=frozenset({"tu"}), watched=frozenset({"header"}))
-    return scanner.scan(decoded(path, encoding))
+def _scan(
+    path: Path, encoding: Encoding, request: Request, report: Report, must_end: bool = False
+) -> Iterator[Stretch]:
+    scanner = UnitScanner(path, report, frozenset({"tu"}), frozenset({"header"}), request.limits, must_end)
+    return scanner.scan(decoded(path, encoding, request.limits))
 
 
-def _units(path: Path, encoding: Encoding, report: Report) -> Iterator[tuple[Stretch, _Header]]:
+def _units(path: Path, encoding: Encoding, request: Request, report: Report) -> Iterator[tuple[Stretch, _Header]]:
     header = _Header()
-    for stretch in _scan(path, encoding, report):
+    for stretch in _scan(path, encoding, request, report):
         if stretch.node is not None and stretch.is_unit:
             yield stretch, header
         elif stretch.node is not None:
@@ -117,7 +121,7 @@ def _segment_node(variant: Node) -> Node:
     return node
 
 
-def _pair(unit: Stretch, source: Node, target: Node, path: Path, header: _Header) -> Pair:
+def _pair(unit: Stretch, source: Node, target: Node, path: Path, request: Request, header: _Header) -> Pair:
     assert unit.node is not None
     metadata: dict[str, str] = {}
     props = [*unit.node.elements("prop"), *target.elements("prop")]
@@ -128,7 +132,7 @@ def _pair(unit: Stretch, source: Node, target: Node, path: Path, header: _Header
         origin = "" if first is None else first.text()
     elif tuid:
         metadata["tuid"] = tuid
-        tuid = f"{path.name}:{tuid}"
+        tuid = request.identity(path, tuid)
     for node in (unit.node, target):
         metadata |= {name: node.attributes[name] for name in _KEPT_ATTRIBUTES if name in node.attributes}
     metadata |= {prop.attributes.get("type", "prop"): prop.text() for prop in props}
@@ -144,7 +148,7 @@ def _pair(unit: Stretch, source: Node, target: Node, path: Path, header: _Header
 def _parts(path: Path, encoding: Encoding, request: Request, report: Report) -> Iterator[Part]:
     header = _Header()
     code = base_language(request.target_lang or "")
-    for stretch in _scan(path, encoding, report):
+    for stretch in _scan(path, encoding, request, report, must_end=True):
         if stretch.node is None or not stretch.is_unit:
             header = header if stretch.node is None else _header_of(stretch.node)
             yield Part(stretch.text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from nearmt.contracts import Pair
@@ -13,7 +14,7 @@ from nearmt.corpus.report import Report, Request
 
 
 def read_tsv(path: Path, request: Request, report: Report) -> Iterator[Pair]:
-    for number, line in numbered_lines(path, lambda number, reason: report.problem(path, number, reason)):
+    for number, line in numbered_lines(path, partial(report.problem, path), request.limits):
         if not line.strip():
             continue
         report.units += 1
@@ -27,7 +28,8 @@ def read_tsv(path: Path, request: Request, report: Report) -> Iterator[Pair]:
 
 def tsv_document(path: Path, request: Request, report: Report) -> Document:
     """Lines whose second column is empty or missing can be filled in; further columns stay."""
-    return Document(Encoding(), (_part(number, line) for number, line in lines_with_ends(path)), paragraphs=False)
+    lines = lines_with_ends(path, limits=request.limits)
+    return Document(Encoding(), (_part(number, line) for number, line in lines), paragraphs=False)
 
 
 def _part(number: int, line: str) -> Part:

@@ -13,7 +13,8 @@ from nearmt.corpus.markup import segment_of, with_attributes
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.xliff_filling import fill_unit_1, fill_unit_2
 from nearmt.corpus.xliff_model import Entry, entries_1, entries_2
-from nearmt.corpus.xml import Node, Stretch, UnitScanner
+from nearmt.corpus.xml import UnitScanner
+from nearmt.corpus.xml_nodes import Node, Stretch
 from nearmt.errors import InputError
 from nearmt.languages import same_language
 
@@ -40,7 +41,7 @@ class _Languages:
 
 def read_xliff(path: Path, request: Request, report: Report) -> Iterator[Pair]:
     """Pairs whose state says that somebody stands by them. A file of the opposite direction is turned round."""
-    for stretch in _scan(path, sniff_xml(path), report):
+    for stretch in _scan(path, sniff_xml(path), request, report):
         if stretch.node is None or not stretch.is_unit:
             continue
         report.units += 1
@@ -49,12 +50,13 @@ def read_xliff(path: Path, request: Request, report: Report) -> Iterator[Pair]:
         if not turned and not languages.fit(request):
             report.skipped["other languages"] += 1
             continue
-        report.languages.update(language for language in (languages.source, languages.target) if language)
+        for language in filter(None, (languages.source, languages.target)):
+            report.count_language(language)
         for entry in _entries(stretch.node):
             if reason := _unusable(entry, request):
                 report.skipped[reason] += 1
             else:
-                yield _pair(stretch, entry, path, turned)
+                yield _pair(stretch, entry, path, request, turned)
 
 
 def xliff_document(path: Path, request: Request, report: Report) -> Document:
@@ -63,11 +65,12 @@ def xliff_document(path: Path, request: Request, report: Report) -> Document:
     return Document(encoding, _parts(path, encoding, request, report), paragraphs=True)
 
 
-def _scan(path: Path, encoding: Encoding, report: Report) -> Iterator[Stretch]:
-    scanner = UnitScanner(
-        path, report, units=frozenset({"trans-unit", "unit"}), watched=frozenset(_LANGUAGE_ATTRIBUTES)
-    )
-    return scanner.scan(decoded(path, encoding))
+def _scan(
+    path: Path, encoding: Encoding, request: Request, report: Report, must_end: bool = False
+) -> Iterator[Stretch]:
+    units, watched = frozenset({"trans-unit", "unit"}), frozenset(_LANGUAGE_ATTRIBUTES)
+    scanner = UnitScanner(path, report, units, watched, request.limits, must_end)
+    return scanner.scan(decoded(path, encoding, request.limits))
 
 
 def _entries(unit: Node) -> list[Entry]:
@@ -80,19 +83,19 @@ def _unusable(entry: Entry, request: Request) -> str | None:
     return None if entry.confirmed or request.unconfirmed else "not confirmed"
 
 
-def _pair(unit: Stretch, entry: Entry, path: Path, turned: bool) -> Pair:
+def _pair(unit: Stretch, entry: Entry, path: Path, request: Request, turned: bool) -> Pair:
     assert unit.node is not None and entry.target is not None
     source, target = (plain_text(segment_of(unit, node)) for node in (entry.source, entry.target))
     if turned:
         source, target = target, source
     inside = next((node.attributes for node in reversed(unit.around) if node.name == "file"), {})
     file = inside.get("original") or inside.get("id", "")
-    names = [path.name, file, unit.node.attributes.get("id", ""), entry.key]
+    unit_id = unit.node.attributes.get("id", "")
     metadata = {"file": file, "state": entry.state, "note": " ".join(_notes(unit.node))}
     return Pair(
         source=source,
         target=target,
-        id=":".join(name for name in names if name) if unit.node.attributes.get("id") else "",
+        id=request.identity(path, file, unit_id, entry.key) if unit_id else "",
         origin=path.name,
         metadata={name: value for name, value in metadata.items() if value},
     )
@@ -104,7 +107,7 @@ def _notes(unit: Node) -> list[str]:
 
 
 def _parts(path: Path, encoding: Encoding, request: Request, report: Report) -> Iterator[Part]:
-    for stretch in _scan(path, encoding, report):
+    for stretch in _scan(path, encoding, request, report, must_end=True):
         if stretch.node is None:
             yield Part(stretch.text)
         elif not stretch.is_unit:

@@ -14,7 +14,7 @@ from nearmt.corpus.markup import (
     written,
 )
 from nearmt.corpus.xliff_model import SUB_STATE, Entry
-from nearmt.corpus.xml import Node, Stretch
+from nearmt.corpus.xml_nodes import Node, Stretch
 
 Edit = tuple[int, int, str]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nearmt.corpus.xml import Node
+from nearmt.corpus.xml_nodes import Node
 
 #: States behind which somebody stands.
 _CONFIRMED_1 = {"final", "signed-off", "translated"}
@@ -71,11 +71,13 @@ def segments_of(node: Node | None) -> list[Node]:
 def entries_2(unit: Node) -> list[Entry]:
     """XLIFF 2: a unit has segments, each with a state of its own."""
     entries = []
-    for segment in unit.elements("segment"):
+    for number, segment in enumerate(unit.elements("segment"), 1):
         source, target = segment.element("source"), segment.element("target")
         if source is None:
             continue
         state = segment.attributes.get("state", "")
         confirmed = state in _CONFIRMED_2 or state == ""
-        entries.append(Entry(source, target, state, confirmed, segment.attributes.get("id", ""), segment))
+        # Segments need no ids: then their number tells them apart, which is no id that a segment may have.
+        key = segment.attributes.get("id") or (f"#{number}" if number > 1 else "")
+        entries.append(Entry(source, target, state, confirmed, key, segment))
     return entries

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from nearmt.config import Config, option
 from nearmt.contracts import Progress, Translation
 from nearmt.corpus import Filling, FillingOrigin, Match, Segment, Tag, Unit, plain_text
+from nearmt.documents.doubts import Doubt, doubt_about
 from nearmt.documents.placeholders import as_tags, as_text, lost, spaced, without_placeholders
 from nearmt.documents.sentences import sentence_spans, stripped_span
 from nearmt.documents.tags import project
@@ -39,6 +40,7 @@ class FilledUnit:
     filling: Filling
     translation: Translation
     warnings: tuple[str, ...] = ()
+    doubt: Doubt | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,8 @@ class Filler:
         filling = Filling(
             result.target, FillingOrigin.MACHINE, score=translation.score, pair_ids=_speakers(translation)
         )
-        return FilledUnit(filling, translation, result.warnings + warnings)
+        doubt = doubt_about(self.translator.model, translation.source, translation.text)
+        return FilledUnit(filling, translation, result.warnings + warnings, doubt)
 
     def _segments(
         self, asked: Sequence[tuple[Segment, bool | None]], progress: Progress | None = None

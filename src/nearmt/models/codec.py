@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import Counter
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +13,8 @@ from nearmt.languages import base_language
 from nearmt.models.languages import UNDETERMINED, english_name, find_tag, language_tags
 
 _BYTE = re.compile(r"<0x([0-7][0-9A-F])>")
+#: What SentencePiece falls back to where a character is not in its vocabulary.
+_ANY_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 class TextCodec:
@@ -23,6 +26,7 @@ class TextCodec:
         self._tokenizer = tokenizer
         # Tokenizers switch between their source and their target side; two threads must not do so at once.
         self._lock = threading.Lock()
+        self._unknown: dict[str, bool] = {}
         # FSMT closes a sentence with its separator, and has a vocabulary of its own for each side.
         is_fsmt = config.model_type == "fsmt"
         self._eos_id: int = tokenizer.sep_token_id if is_fsmt else tokenizer.eos_token_id
@@ -107,6 +111,20 @@ class TextCodec:
     def source_length(self, ids: list[int]) -> int:
         """|x| of the paper: subwords with end of sentence, without language tags."""
         return sum(token not in self._tag_ids for token in ids) - self._prefix_length
+
+    def unknown_share(self, text: str) -> float:
+        """How many of the letters of a source text are not in the vocabulary, as a share."""
+        letters = Counter(character for character in text if character.isalpha())
+        unknown = sum(count for letter, count in letters.items() if self._is_unknown(letter))
+        return unknown / max(1, letters.total())
+
+    def _is_unknown(self, letter: str) -> bool:
+        if letter not in self._unknown:
+            with self._lock:
+                pieces = self._tokenizer.tokenize(letter)
+                ids = self._tokenizer.convert_tokens_to_ids(pieces)
+            self._unknown[letter] = self._tokenizer.unk_token_id in ids or any(map(_ANY_BYTE.fullmatch, pieces))
+        return self._unknown[letter]
 
     def text(self, ids: list[int]) -> str:
         """The text of output tokens."""

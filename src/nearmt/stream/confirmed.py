@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from nearmt.contracts import Pair
-from nearmt.corpus.lines import COMPRESSED
+from nearmt.corpus.unpacking import COMPRESSED
 from nearmt.corpus.writers import write_tsv
 from nearmt.errors import ConfigError, writing
 

@@ -1,0 +1,108 @@
+"""The bytes of files, plain or compressed; one that unpacks beyond all measure is refused."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, cast
+
+from nearmt.corpus.limits import USUAL_LIMITS, LimitsConfig
+from nearmt.errors import InputError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+COMPRESSED = (".gz", ".xz")
+STDIN = Path("-")
+#: Unpacked bytes that are never too many: the beginning of a file says little about the rest.
+FREE_BYTES = 1 << 26
+_BUFFER = 1 << 17
+
+
+def inner_suffix(path: Path) -> str:
+    """The suffix that names the format: `.tsv` for `a.tsv` and for `a.tsv.xz`."""
+    return (Path(path.stem).suffix if path.suffix.lower() in COMPRESSED else path.suffix).lower()
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what can go wrong while a file is read into one line."""
+    try:
+        yield
+    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path}: damaged compressed file ({error})") from error
+    except MemoryError as error:  # a file of LZMA says how much it takes to unpack it
+        raise InputError(f"{path}: there is too little memory to read it") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def open_bytes(path: Path, limits: LimitsConfig = USUAL_LIMITS) -> IO[bytes]:
+    """The file's content, unpacked."""
+    if path == STDIN:
+        return sys.stdin.buffer
+    if path.suffix.lower() in COMPRESSED:
+        return io.BufferedReader(_Unpacked(path, limits), _BUFFER)
+    return path.open("rb")
+
+
+def read_up_to(file: IO[bytes], most: int) -> bytearray:
+    """The beginning of a file, in as much memory as it takes."""
+    data = bytearray()
+    while len(data) < most and (chunk := file.read(min(_BUFFER, most - len(data)))):
+        data += chunk
+    return data
+
+
+class _Unpacked(io.RawIOBase):
+    """What a compressed file holds, up to a multiple of what was read of it."""
+
+    def __init__(self, path: Path, limits: LimitsConfig) -> None:
+        super().__init__()
+        self._path, self._limits = path, limits
+        self._file = path.open("rb")
+        self._packed = _Counting(self._file)
+        # Both call nothing but `read`.
+        packed = cast(IO[bytes], self._packed)
+        self._content: gzip.GzipFile | lzma.LZMAFile = (
+            gzip.GzipFile(mode="rb", fileobj=packed) if path.suffix.lower() == ".gz" else lzma.LZMAFile(packed)  # noqa: SIM115
+        )
+        self._given_out = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer)
+        data = self._content.read(len(view))
+        view[: len(data)] = data
+        self._given_out += len(data)
+        if self._given_out > max(FREE_BYTES, self._limits.max_unpacked * self._packed.count):
+            raise InputError(
+                f"{self._path}: unpacks to more than {self._limits.max_unpacked} times its size (see --max-unpacked)"
+            )
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+class _Counting:
+    """Counts the bytes that are read from a file, which may be a pipe."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.count = 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self.count += len(data)
+        return data

@@ -1,0 +1,330 @@
+"""Files that would fill the memory: what is too large is left out and named, and the rest is read."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import struct
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from xml.parsers import expat
+
+import pytest
+
+from nearmt.corpus import LimitsConfig, numbered_lines, open_document, read_pairs, unpacking
+from nearmt.corpus.lines import bounded_lines
+from nearmt.corpus.report import Report, Request
+from nearmt.corpus.xml import UnitScanner
+from nearmt.errors import ConfigError, InputError
+
+MIB = 1 << 20
+SMALL = LimitsConfig(max_unit=1)
+PO = 'msgid ""\nmsgstr "Language: en\\n"\n\n'
+
+
+def entry(msgid: str, msgstr: str) -> str:
+    return f'msgid "{msgid}"\nmsgstr "{msgstr}"\n\n'
+
+
+def unit(source: str, target: str) -> str:
+    return f'<tu><tuv xml:lang="de"><seg>{source}</seg></tuv><tuv xml:lang="en"><seg>{target}</seg></tuv></tu>\n'
+
+
+def trans_unit(source: str, target: str) -> str:
+    return f"<trans-unit><source>{source}</source><target>{target}</target></trans-unit>\n"
+
+
+XLIFF = '<xliff version="1.2"><file source-language="de" target-language="en"><body>\n'
+#: Head, a unit made of two texts, and tail of a file of each format.
+FORMATS: dict[str, tuple[str, Callable[[str, str], str], str]] = {
+    "tsv": ("", lambda a, b: f"{a}\t{b}\n", ""),
+    "jsonl": ("", lambda a, b: json.dumps({"source": a, "target": b}) + "\n", ""),
+    "po": (PO, entry, ""),
+    "tmx": ('<tmx><header srclang="de"/><body>\n', unit, "</body></tmx>"),
+    "xliff": (XLIFF, trans_unit, "</body></file></xliff>"),
+}
+#: Writes bytes compressed.
+PACKED = {".gz": gzip.open, ".xz": lzma.open}
+
+
+def written(path: Path, *pieces: str) -> Path:
+    path.write_bytes("".join(pieces).encode())
+    return path
+
+
+def repeated(path: Path, piece: bytes, megabytes: int, head: bytes = b"") -> Path:
+    """A compressed file that unpacks to very much."""
+    block = piece * (MIB // len(piece))
+    settings = {"preset": 0} if path.suffix == ".xz" else {"compresslevel": 6}
+    with PACKED[path.suffix](path, "wb", **settings) as file:  # type: ignore[operator]
+        file.write(head)
+        for _ in range(megabytes):
+            file.write(block)
+    return path
+
+
+@contextmanager
+def memory_below(limit: int) -> Iterator[None]:
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < limit
+    finally:
+        tracemalloc.stop()
+
+
+def read(path: Path, limits: LimitsConfig = SMALL) -> tuple[list[tuple[str, str]], Report]:
+    stream = read_pairs(path, source_lang="de", target_lang="en", strict=False, limits=limits)
+    return [(pair.source, pair.target) for pair in stream], stream.report
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_unit_that_is_too_large_costs_only_itself(name: str, tmp_path: Path) -> None:
+    head, make, tail = FORMATS[name]
+    huge = "a" * (3 * MIB)
+    path = written(tmp_path / f"a.{name}", head, make("a", "b"), make(huge, "x"), make("c", "d"), tail)
+    pairs, report = read(path)
+    assert pairs == [("a", "b"), ("c", "d")]
+    assert report.problem_count == 1
+    assert "more than 1 MiB (see --max-unit)" in report.problems[0]
+    assert report.problems[0].startswith(f"{path}, line ")
+    assert read(path, LimitsConfig(max_unit=4)) != (pairs, report)
+    assert len(read(path, LimitsConfig(max_unit=4))[0]) == 3
+    with pytest.raises(InputError, match="more than 1 MiB"):
+        list(read_pairs(path, limits=SMALL))
+
+
+@pytest.mark.parametrize("name", ["jsonl", "po", "tmx", "xliff"])
+def test_a_unit_that_is_too_large_is_written_back_as_it_is(name: str, tmp_path: Path) -> None:
+    head, make, tail = FORMATS[name]
+    path = written(tmp_path / f"a.{name}", head, make("a", ""), make("ä" * (2 * MIB), ""), make("c", ""), tail)
+    report = Report()
+    parts = list(open_document(path, Request("de", "en", limits=SMALL), report).parts)
+    assert "".join(part.raw for part in parts) == path.read_text(encoding="utf-8")
+    assert sum(len(part.units) for part in parts) == 2 and report.problem_count == 1
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.tsv"])
+def test_a_line_that_is_too_long_ends_a_text(name: str, tmp_path: Path) -> None:
+    """Line n of the translation belongs to line n of the text."""
+    path = written(tmp_path / name, "a\n", "b" * (MIB + 1), "\nc\n")
+    with pytest.raises(InputError, match=r"line 2: a line of more than 1 MiB \(see --max-unit\)"):
+        list(open_document(path, Request(limits=SMALL), Report()).parts)
+    assert len(list(open_document(path, Request(limits=LimitsConfig(max_unit=2)), Report()).parts)) == 3
+
+
+def test_aligned_text(tmp_path: Path) -> None:
+    for code in ("de", "en"):
+        written(tmp_path / f"a.{code}", "a\n", "b" * (MIB + 1) if code == "en" else "b", "\n")
+    with pytest.raises(InputError, match=r"a\.en, line 2: a line of more than 1 MiB"):
+        list(read_pairs(tmp_path / "a.de", tmp_path / "a.en", source_lang="de", target_lang="en", limits=SMALL))
+
+
+@pytest.mark.parametrize("rest", ["", "\n", "\nc", "\nc\n"])
+def test_lines_in_pieces(rest: str) -> None:
+    data = ("a\n" + "b" * 25 + rest).encode()
+    found = list(bounded_lines(io.BytesIO(data), 10))
+    assert b"".join(line for _, line, _ in found) == data
+    assert all(len(line) <= 11 for _, line, _ in found)
+    assert [number for number, _, is_whole in found if is_whole] == ([1, 3] if "c" in rest else [1])
+    assert {number for number, _, is_whole in found if not is_whole} == {2}
+
+
+@pytest.mark.parametrize("size", [9, 10])
+def test_a_line_of_just_the_right_length_is_whole(size: int) -> None:
+    for data in (b"b" * size, b"b" * size + b"\n", b"b" * size + b"\nc"):
+        assert all(is_whole for _, _, is_whole in bounded_lines(io.BytesIO(data), 10))
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n" + b"b" * (MIB + 1))))
+    lines = numbered_lines(Path("-"), limits=SMALL)
+    assert next(lines) == (1, "a")
+    with pytest.raises(InputError, match="line 2: a line of more than 1 MiB"):
+        next(lines)
+
+
+# Compressed files
+
+
+@pytest.mark.parametrize("suffix", PACKED)
+@pytest.mark.parametrize("name", ["line.tsv", "line.jsonl", "id.po", "strings.po", "blank.po", "seg.tmx", "x.mo"])
+def test_what_unpacks_to_very_much_is_not_held(
+    name: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unpacking, "FREE_BYTES", 4 * MIB)
+    piece = {
+        "strings.po": b'"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"\n',
+        "blank.po": b" " * 99 + b"\n",
+    }
+    head = {
+        "id.po": (PO + 'msgid "').encode(),
+        "strings.po": b'msgid ""\n',
+        "seg.tmx": b'<tmx><body><tu><tuv xml:lang="de"><seg>',
+        "x.mo": struct.pack("<7I", 0x950412DE, 0, 0, 28, 28, 0, 0),
+    }
+    path = repeated(tmp_path / (name + suffix), piece.get(name, b"a"), 24, head.get(name, b""))
+    assert path.stat().st_size < MIB / 2
+    with memory_below(12 * MIB):
+        pairs, report = read(path)
+    assert (
+        pairs == [] and report.problems[-1] == f"{path}: unpacks to more than 200 times its size (see --max-unpacked)"
+    )
+
+
+@pytest.mark.parametrize("suffix", PACKED)
+def test_what_was_read_before_is_kept(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpacking, "FREE_BYTES", MIB)
+    line = b"die pumpe %b\tthe pump\n" % (b"x" * 300)
+    path = repeated(tmp_path / f"a.tsv{suffix}", line, 8, b"a\tb\n")
+    stream = read_pairs(path, strict=False, limits=LimitsConfig(max_unpacked=50))
+    assert MIB // len(line) - 500 < sum(1 for _ in stream) < 8 * MIB // len(line) - 500
+    assert stream.report.problem_count == 1
+    everything = read_pairs(path, limits=LimitsConfig(max_unpacked=10_000))
+    assert sum(1 for _ in everything) == 8 * (MIB // len(line)) + 1
+
+
+def test_the_first_megabytes_are_free(tmp_path: Path) -> None:
+    line = b"die pumpe %b\tthe pump\n" % (b"x" * 300)
+    path = repeated(tmp_path / "a.tsv.gz", line, 4)
+    assert path.stat().st_size * 50 < 4 * MIB
+    assert sum(1 for _ in read_pairs(path, limits=LimitsConfig(max_unpacked=50))) == 4 * (MIB // len(line))
+
+
+# Lies and depths
+
+
+def compiled(
+    count: int, places: list[tuple[int, int]], texts: bytes = b"", tables: tuple[int, int] = (28, 28)
+) -> bytes:
+    numbers = [0x950412DE, 0, count, *tables, 0, 0, *(number for place in places for number in place)]
+    return struct.pack(f"<{len(numbers)}I", *numbers) + texts
+
+
+LIES = {
+    "more strings than bytes": compiled(1 << 28, [(1, 28)]),
+    "a table behind the end": compiled(1, [(1, 28)], tables=(28, 1 << 31)),
+    "a string behind the end": compiled(1, [(1, 1 << 31)]),
+    "a string that is longer than the file": compiled(1, [(0xFFFFFFFF, 28)]),
+    "strings that overlap": compiled(4000, [(32_000, 28)] * 4000),
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_compiled_catalogue_that_lies(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.mo"
+    path.write_bytes(LIES[name])
+    with memory_below(2 * MIB):
+        pairs, report = read(path)
+    assert pairs == [] and report.problem_count == 1
+    assert report.problems[0].startswith(f"{path}: is no compiled catalogue, or a damaged one (")
+
+
+def test_a_compiled_message_that_is_too_large(tmp_path: Path) -> None:
+    texts = [b"a", b"c", b"b" * (2 * MIB), b"d"]
+    start, places = 28 + 32, []
+    for text in texts:
+        places.append((len(text), start))
+        start += len(text) + 1
+    path = tmp_path / "a.mo"
+    path.write_bytes(compiled(2, places, b"\0".join([*texts, b""]), tables=(28, 44)))
+    pairs, report = read(path)
+    assert pairs == [("c", "d")]
+    assert report.problems == [f"{path}: entry 1: more than 1 MiB (see --max-unit)"]
+
+
+@pytest.mark.parametrize("depth", [1000, 200_000])
+def test_json_nested_beyond_all_measure(depth: int, tmp_path: Path) -> None:
+    nested = '{"source": "a", "target": "b", "c": ' + "[" * depth + "]" * depth + "}\n"
+    path = written(tmp_path / "a.jsonl", nested * 3, '{"source": "c", "target": "d"}\n')
+    pairs, report = read(path)
+    assert pairs[-1] == ("c", "d") and len(pairs) + report.problem_count == 4
+
+
+def test_a_unit_of_very_many_elements(tmp_path: Path) -> None:
+    text = FORMATS["tmx"][0] + unit("a", "b") + unit("<x/>" * 100_000, "c") + unit("d", "e") + FORMATS["tmx"][2]
+    pairs, report = read(written(tmp_path / "a.tmx", text))
+    assert pairs == [("a", "b"), ("d", "e")]
+    assert "a unit of more than 65,536 elements" in report.problems[0]
+
+
+def test_a_document_type_gives_no_values_to_elements(tmp_path: Path) -> None:
+    doctype = f'<!DOCTYPE tmx [<!ATTLIST x a CDATA "{"a" * 100_000}">]>'
+    path = written(tmp_path / "a.tmx", doctype, FORMATS["tmx"][0], unit("<x/>" * 5000 + "a", "b"), FORMATS["tmx"][2])
+    with memory_below(30 * MIB):
+        assert read(path)[0] == [("a", "b")]
+
+
+@pytest.mark.parametrize("piece", ["<!ELEMENT a ANY>\n", "<!-- a comment -->\n"])
+def test_a_document_type_without_end(piece: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "a.tmx", "<!DOCTYPE tmx [", piece * (3 * MIB // len(piece)), unit("a", "b"))
+    pairs, report = read(path)
+    assert pairs == [("a", "b")] and "a document type of more than 1 MiB" in report.problems[0]
+
+
+# Broken XML takes time in proportion to its size
+
+
+class Counting:
+    """A parser that counts what it is given."""
+
+    parsed = 0
+    made = 0
+
+    def __init__(self, parser: object) -> None:
+        object.__setattr__(self, "_parser", parser)
+        Counting.made += 1
+
+    def Parse(self, data: bytes, final: bool) -> None:
+        Counting.parsed += len(data)
+        self._parser.Parse(data, final)  # type: ignore[attr-defined]
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(object.__getattribute__(self, "_parser"), name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(object.__getattribute__(self, "_parser"), name, value)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["<tu>", "<tu></x>", "<tu>&", "<tu/></b>", "<header>", "<tu><a ", "<tu><!--", "<tu><![CDATA[", "<tu><?a ", "<a>"],
+)
+def test_broken_xml_is_parsed_a_few_times_at_most(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = expat.ParserCreate
+    monkeypatch.setattr(expat, "ParserCreate", lambda encoding: Counting(create(encoding)))
+    amounts = []
+    for size in (50_000, 100_000):
+        Counting.parsed = Counting.made = 0
+        text = "<tmx><body>" + piece * (size // len(piece))
+        scanner = UnitScanner(Path("a.tmx"), Report(), frozenset({"tu"}), frozenset({"header"}))
+        assert "".join(stretch.text for stretch in scanner.scan([text])) == text
+        # A new parser gets the first few bytes of what is left, and the elements around.
+        amounts.append(max(0, Counting.parsed - 300 * Counting.made))
+        assert Counting.made <= size // len(piece) + 2
+    assert amounts[1] < 8 * 100_000 + 2 * MIB and amounts[1] < 2.5 * max(amounts[0], 100_000)
+
+
+def test_a_file_is_not_quoted_at_length(tmp_path: Path) -> None:
+    long = "x" * 100_000
+    text = unit(f"&{long};", "b") + unit("a", "b").replace('"de"', f'"{long}"') + unit("a", "b")
+    _, report = read(written(tmp_path / "a.tmx", '<!DOCTYPE tmx SYSTEM "x.dtd"><tmx><body>', text, "</body></tmx>"))
+    assert [len(problem) for problem in report.problems] == [501]
+    assert report.languages == {"…": 1, "de": 1, "en": 2}
+
+
+def test_a_file_may_name_any_number_of_languages(tmp_path: Path) -> None:
+    units = (unit("a", "b").replace('"de"', f'"x{number}"') for number in range(3000))
+    _, report = read(written(tmp_path / "a.tmx", "<tmx><body>", *units, "</body></tmx>"))
+    assert len(report.languages) <= 1001 and report.languages.total() == 6000
+
+
+def test_limits_have_ranges() -> None:
+    for settings in ({"max_unit": 0}, {"max_unit": 2000}, {"max_unpacked": 0}):
+        with pytest.raises(ConfigError, match="must be between"):
+            LimitsConfig(**settings)
