@@ -9,7 +9,7 @@ import click
 
 from nearmt.bench import Bench, BenchConfig, opened
 from nearmt.bench.tables import caption, share_rows, speed_rows
-from nearmt.cli.console import open_output, progress_bar, warn
+from nearmt.cli.console import echo, open_output, progress_bar, warn
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
 from nearmt.corpus import read_pairs
@@ -78,7 +78,7 @@ def _show(report: dict[str, Any], as_json: bool) -> None:
         with open_output(None) as file:
             file.write(json_text(report))
         return
-    click.echo(caption(report))
+    echo(caption(report))
     for rows in (speed_rows(report), share_rows(report)):
         if len(rows) > 1:
             _print_table(rows)
@@ -89,4 +89,4 @@ def _print_table(rows: list[list[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in [[""] * len(widths), *rows]:
         first, *others = zip(row, widths, strict=True)
-        click.echo("  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]).rstrip())
+        echo("  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]).rstrip())

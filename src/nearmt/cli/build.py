@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from nearmt.cli.console import explain_run, progress_bar, waiting, warn
+from nearmt.cli.console import echo, explain_run, progress_bar, waiting, warn
 from nearmt.cli.info import describe, print_info
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
@@ -70,6 +70,6 @@ def command(
     if too_long:
         warn(f"{too_long} pairs are longer than the model's {model.seq2seq.positions} positions: kept as text only")
     if as_json:
-        click.echo(json.dumps({**describe(out, manifest), "reading": pairs.report.summary()}))
+        echo(json.dumps({**describe(out, manifest), "reading": pairs.report.summary()}))
     else:
         print_info(out, manifest)

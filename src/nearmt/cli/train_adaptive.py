@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from nearmt.cli.console import progress_bar, warn
+from nearmt.cli.console import echo, progress_bar, warn
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, gather, pick
 from nearmt.cli.setup import Loader, Plan, make_plan
@@ -124,7 +124,7 @@ def command(
     plan = make_plan(settings, frozenset(given) - set(config.public_fields()))
     result = _train(plan, Texts(dev, dev_limit), Texts(general, general_limit), out, config)
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(result)))
+        echo(json.dumps(dataclasses.asdict(result)))
     else:
         _print(result)
         warn(f"{out}: written; use it with --method {result.method} --adaptive {out}")
@@ -161,8 +161,9 @@ def _train(plan: Plan, dev: Texts, general: Texts, out: Path, config: AdaptiveCo
 
 
 def _print(result: AdaptiveResult) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from nearmt.cli.screen import Screen
 
     table = Table(box=None)
     for heading in ("steps", "tokens", "updates", "model's loss", "loss", "model's weight", "temperature"):
@@ -172,4 +173,4 @@ def _print(result: AdaptiveResult) -> None:
         table.add_row(
             name, f"{head.tokens:,}", f"{head.updates:,}", *losses, f"{head.model_weight:.3f}", f"{head.temperature:g}"
         )
-    Console().print(table)
+    Screen().print(table)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from nearmt.cli.console import progress_bar, warn
+from nearmt.cli.console import echo, progress_bar, warn
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, gather, pick, run_options
 from nearmt.cli.setup import make_translator
@@ -97,7 +97,7 @@ def command(
         )
     write_config(out, tuned, {n: v for n, v in settings.items() if n in SearchConfig.public_fields()})
     if as_json:
-        click.echo(json.dumps({"out": str(out), "method": tuned.method, "settings": tuned.settings, **tuned.facts()}))
+        echo(json.dumps({"out": str(out), "method": tuned.method, "settings": tuned.settings, **tuned.facts()}))
     else:
         _print(tuned)
         warn(f"{out}: written; use it with --config {out}")
@@ -129,8 +129,9 @@ def _fixed(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _print(tuned: Tuned) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from nearmt.cli.screen import Screen
 
     names = list(tuned.trials[0].settings)
     table = Table(box=None)
@@ -147,4 +148,4 @@ def _print(tuned: Tuned) -> None:
     table.add_row(*(str(defaults[name]) for name in names), f"{tuned.default_score:.2f}", "defaults")
     if tuned.base_score is not None:
         table.add_row(*("" for _ in names), f"{tuned.base_score:.2f}", "the model alone")
-    Console().print(table)
+    Screen().print(table)
