@@ -88,5 +88,5 @@ def test_interrupted_it_keeps_what_it_has(
     out = tmp_path / "speed.json"
     run = ("bench", "--data", memory, "--model", tiny_folder, "--systems", "plain", "--precisions", "fp32", *FAST[2:])
     result = nearmt(*run, "--limit", 2, "--out", out, "--beams", "1,2")
-    assert result.code == 1 and "interrupted" in result.err
+    assert result.code == 130 and "interrupted" in result.err
     assert [cell["beams"] for cell in json.loads(out.read_text(encoding="utf-8"))["cells"]] == [1]

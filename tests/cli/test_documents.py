@@ -261,6 +261,6 @@ def test_an_interrupted_move_keeps_the_store(
 
     monkeypatch.setattr("nearmt.store.build.encode_block", interrupt)
     other = another_model(tmp_path / "other")
-    assert nearmt("reindex", store.path, "--model", other, "--device", "cpu").code == 1
+    assert nearmt("reindex", store.path, "--model", other, "--device", "cpu").code == 130
     assert Datastore.open(store.path).manifest.identity == before
     shutil.rmtree(tmp_path / "store.building", ignore_errors=True)

@@ -136,7 +136,7 @@ class TestInterrupted:
         with monkeypatch.context() as patch:
             patch.setattr(Log, "append", interrupted)
             result = nearmt("add", memory_store, many, *flags)
-        assert result.code == 1 and result.err.count("\n") == 1
+        assert result.code == 130 and result.err.count("\n") == 1
         count = int(result.err.split("interrupted: ")[1].split()[0])
         assert 4 <= count < 14 and count % 4 == 0
         assert len(ids(memory_store)) == 20 + count

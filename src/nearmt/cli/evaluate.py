@@ -16,6 +16,7 @@ from nearmt.cli.evaluation_tables import print_rows
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import run_options
 from nearmt.cli.setup import Loader
+from nearmt.cli.stopping import patient
 from nearmt.cli.systems import Wanted, check_baseline, wanted_systems
 from nearmt.contracts import Pair
 from nearmt.corpus import read_pairs
@@ -110,18 +111,22 @@ def command(
             systems = _with_comet(comet, systems, pairs)
         except (NearmtError, KeyboardInterrupt) as error:
             failure = error
-    if len(systems) > 1:
-        with waiting("paired bootstrap resampling"):
-            rows = side_by_side(systems, [pair.target for pair in pairs], baseline)
-    else:
-        rows = [Row(systems[0])]
-    print_rows(rows, baseline, as_json, as_markdown)
+    with patient():  # after an interruption too: what was measured is not lost
+        _print(systems, pairs, baseline, as_json, as_markdown)
     if comet is None and not as_json and not as_markdown:
         warn(f"COMET was not run: --comet or the variable {COMET_VARIABLE} give the path of its comet-score")
     if failure is not None:  # after everything else has been printed: it is not lost
         if comet_command or isinstance(failure, KeyboardInterrupt):
             raise failure
         warn(str(failure))
+
+
+def _print(systems: list[System], pairs: list[Pair], baseline: str, as_json: bool, as_markdown: bool) -> None:
+    rows = [Row(systems[0])]
+    if len(systems) > 1:
+        with waiting("paired bootstrap resampling"):
+            rows = side_by_side(systems, [pair.target for pair in pairs], baseline)
+    print_rows(rows, baseline, as_json, as_markdown)
 
 
 def _find_comet(command: str | None, model: str) -> Comet | None:

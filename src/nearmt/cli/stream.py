@@ -16,6 +16,7 @@ from nearmt.cli.desk import Desk
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import RunConfig, config_options, gather, pick, run_options
 from nearmt.cli.setup import Loader, make_plan, method_name, weighted_stores
+from nearmt.cli.stopping import Terminated
 from nearmt.corpus import DOCUMENTS, Report, Request, Unit, clean, format_of, open_document, plain_text
 from nearmt.documents import FillConfig
 from nearmt.errors import ConfigError, InputError
@@ -165,12 +166,15 @@ def _units(
 def _work(
     session: Session, units: list[Unit], output: Path | None, references: bool, everything: bool, explain: bool
 ) -> None:
-    interrupted = False
+    ended: KeyboardInterrupt | None = None
     with nullcontext() if output is None else ConfirmedFile(output) as confirmed:
         desk = Desk(session, units, confirmed, everything=everything, explain=explain, out=sys.stdout)
         try:
             with session:
                 desk.work(ask=not references)
-        except KeyboardInterrupt:
-            interrupted = True
-    desk.summarise(interrupted)
+        except KeyboardInterrupt as error:
+            ended = error
+    desk.summarise(interrupted=ended is not None)
+    if isinstance(ended, Terminated):  # Ctrl-C is one of the ways to quit
+        ended.args = ("interrupted; what was confirmed is on disk",)
+        raise ended
