@@ -64,7 +64,7 @@ def test_what_is_refused(nearmt: Nearmt, memory: Path, store: Path, tiny_folder:
     model = ("--model", tiny_folder)
     for arguments, code, told in [
         (("--data", tmp_path / "none.tsv", *model), 1, "none.tsv"),
-        (("--data", empty, *model), 1, "nothing to measure"),
+        (("--data", empty, *model), 1, "no pairs to translate"),
         (("--data", memory, "--out", tmp_path / "no" / "out.json", *model), 1, "there is no folder"),
         (("--data", memory, "--datastore", tmp_path / "nothing"), 1, "nothing"),
         (("--data", memory, "--systems", "plane", *model), 2, "did you mean 'plain'"),

@@ -48,13 +48,17 @@ def open_with_model(
     """A store and the model it was built with; settings say where that is and how it runs."""
     from nearmt.cli.options import pick
     from nearmt.cli.setup import model_of
-    from nearmt.models import ModelConfig, load_model
+    from nearmt.models import ModelConfig, load_model, resolve_device
+    from nearmt.models.directions import known_direction
     from nearmt.store import Datastore
 
-    with waiting("loading the model"):
-        model = load_model(pick(ModelConfig, {**model_of(manifest), **settings}))
+    config = pick(ModelConfig, {**model_of(manifest), **settings})
+    known_direction(config)
+    # What is wrong with the store is found first: that takes less time than to load a model.
     with waiting("opening the datastore"):
-        store = Datastore.open(folder, device=str(model.seq2seq.device))
+        store = Datastore.open(folder, device=resolve_device(config.device))
+    with waiting("loading the model"):
+        model = load_model(config)
     store.check_model(model)
     return store, model
 

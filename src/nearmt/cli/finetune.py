@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from nearmt.cli.checking import check_folder, check_pairs
 from nearmt.cli.console import counted, echo, explain_run, progress_bar, waiting, warn
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
@@ -18,6 +19,7 @@ from nearmt.contracts import Pair
 from nearmt.corpus import CleaningConfig, PairStream, Request
 from nearmt.errors import ConfigError
 from nearmt.models import ModelConfig, load_trainable
+from nearmt.models.directions import known_direction
 from nearmt.training.finetune import FinetuneResult, check_free, finetune
 from nearmt.training.grid import GridConfig, GridResult, finetune_grid
 from nearmt.training.loop import Epoch, FinetuneConfig
@@ -67,9 +69,10 @@ def command(
     if grid.grid is None and (grid.shard or "select" in settings):
         raise ConfigError("--shard and --select belong to a grid: give --grid paper")
     check_free(out)
-    request = Request(model.source_lang, model.target_lang)
-    for paths in (files, dev):  # missing files and unknown formats are found before the model is loaded
-        PairStream(list(paths), request)
+    check_folder(out)
+    request = Request(*known_direction(model))
+    PairStream(list(files), request)
+    check_pairs(dev, request, "judge by")
     with waiting("loading the model"):
         trainable = load_trainable(model)
     request = Request(*trainable.translation.language_pair, unconfirmed)

@@ -59,7 +59,7 @@ def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
         "columns": manifest.columns,
         "reduction": manifest.reduction,
         "index": ", ".join(segment.index.get("factory", "exact") for segment in manifest.segments) or "none",
-        "recall": 1.0 if calibration.recall is None else calibration.recall,
+        "recall": 1.0 if calibration.recall is None else round(calibration.recall, 4),
         "likely_weight": calibration.likely_weight,
         "familiar": calibration.familiar,
         "search_scale": round(calibration.search_scale, 3),

@@ -13,6 +13,7 @@ from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
 from nearmt.datastore import Manifest
 from nearmt.models import ModelConfig, load_model
+from nearmt.models.directions import known_direction
 from nearmt.store import BuildConfig, rebuild, reindex
 
 
@@ -41,8 +42,11 @@ def command(folder: Path, factory: str, **options: Any) -> None:
         print_info(folder, found)
         return
     languages = {"source-lang": manifest.source_lang, "target-lang": manifest.target_lang}
+    config = pick(ModelConfig, {"model": manifest.model, **languages, **settings})
+    known_direction(config)
+    manifest.check_files(folder)
     with waiting("loading the model"):
-        model = load_model(pick(ModelConfig, {"model": manifest.model, **languages, **settings}))
+        model = load_model(config)
     with progress_bar("pairs", manifest.pairs) as progress:
         found = rebuild(folder, model, BuildConfig(index=factory), progress)
     print_info(folder, found)

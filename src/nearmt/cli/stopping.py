@@ -51,8 +51,8 @@ class _State:
     raised = False
     #: It may take its time.
     patient = False
-    #: What was heard so far is dealt with, and the command goes on.
-    answered = False
+    #: Signals that ended nothing.
+    noted = 0
 
 
 _state = _State()
@@ -64,12 +64,13 @@ def stopping() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    _state.raised = _state.patient = _state.answered = False
+    _state.raised = _state.patient = False
+    _state.noted = 0
     with _handled(_raise_once), _quiet_finalisers():
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
         before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-        watch = threading.Thread(target=_watch, args=(reading,), name="nearmt-signals", daemon=True)
+        watch = threading.Thread(target=_Watch(reading).run, name="nearmt-signals", daemon=True)
         watch.start()
         try:
             yield
@@ -86,10 +87,14 @@ def noting(requested: list[int]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    with _handled(lambda number, frame: requested.append(number)), patient():
+
+    def note(number: int, frame: FrameType | None) -> None:
+        requested.append(number)
+        _state.noted += 1
+
+    with _handled(note), patient():
         try:
             yield
-            _state.answered = True
         except KeyboardInterrupt:  # raised where the block can be left
             _state.raised = True
             raise
@@ -141,32 +146,47 @@ def _quiet_finalisers() -> Iterator[None]:
         sys.unraisablehook = usual
 
 
-def _watch(reading: int) -> None:
-    """End the process when a signal was heard and the command does not end."""
-    first, since, own = 0, 0.0, 0
-    while True:
-        ready = select.select([reading], [], [], _NUDGE if first else None)[0]
-        if _state.answered:
-            first, _state.answered = 0, False
-        if ready:
-            data = os.read(reading, 64)
-            if not data:
+class _Watch:
+    """Ends the process when a signal was heard and the command does not end."""
+
+    def __init__(self, reading: int) -> None:
+        self._reading = reading
+        #: The first signal, and since when the command has been cleaning up.
+        self._first, self._since = 0, 0.0
+        #: Signals that were sent from here, and those that a patient block has noted: they are no second ones.
+        self._sent = self._ignored = 0
+
+    def run(self) -> None:
+        while True:
+            ready = select.select([self._reading], [], [], _NUDGE if self._first else None)[0]
+            if not ready:
+                self._wait()
+            elif data := os.read(self._reading, 64):
+                self._hear([number for number in data if number in _SIGNALS])
+            else:
                 return
-            numbers = [number for number in data if number in _SIGNALS]
-            echoes = min(own, len(numbers))
-            own, numbers = own - echoes, numbers[echoes:]
-            if numbers and not first:
-                first, since, numbers = numbers[0], time.monotonic(), numbers[1:]
-            if numbers and not _state.patient:
-                _end(first)
-        elif _state.patient:
-            since = time.monotonic()
-        elif first and time.monotonic() - since > GRACE:
-            _end(first)
-        elif first and not _state.raised and (main := threading.main_thread().ident) is not None:
+
+    def _hear(self, numbers: list[int]) -> None:
+        for number in numbers:
+            if self._sent:
+                self._sent -= 1
+                continue
+            if _state.patient or _state.noted > self._ignored:
+                self._ignored += 1
+            elif self._first:
+                _end(self._first)
+            else:
+                self._first, self._since = number, time.monotonic()
+
+    def _wait(self) -> None:
+        if _state.patient:
+            self._since = time.monotonic()
+        elif self._first and time.monotonic() - self._since > GRACE:
+            _end(self._first)
+        elif self._first and not _state.raised and (main := threading.main_thread().ident) is not None:
             # It may have begun to wait for input just after the signal came.
-            own += 1
-            signal.pthread_kill(main, first)
+            self._sent += 1
+            signal.pthread_kill(main, self._first)
 
 
 def _end(number: int) -> NoReturn:

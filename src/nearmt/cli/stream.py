@@ -11,16 +11,19 @@ from typing import Any
 
 import click
 
+from nearmt.cli.checking import check_output
 from nearmt.cli.console import explain_run, open_output, warn
 from nearmt.cli.desk import Desk
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import RunConfig, config_options, gather, pick, run_options
-from nearmt.cli.setup import Loader, make_plan, method_name, weighted_stores
+from nearmt.cli.setup import Loader, make_plan, method_name, model_of, weighted_stores
 from nearmt.cli.stopping import Terminated
 from nearmt.corpus import DOCUMENTS, Report, Request, Unit, clean, format_of, open_document, plain_text
+from nearmt.datastore import Manifest
 from nearmt.documents import FillConfig
 from nearmt.errors import ConfigError, InputError
 from nearmt.models import ModelConfig
+from nearmt.models.directions import known_direction
 from nearmt.store import BuildConfig, Datastore
 from nearmt.store.filters import Filter
 from nearmt.stream import ConfirmedFile, Session, serve
@@ -74,12 +77,14 @@ def command(
     filling = pick(FillConfig, {"matches": not (jsonl or references), **settings})
     labels = _labels(settings)
     format_name = format_name or (None if jsonl else format_of(file))
+    wanted, units, paragraphs = _wanted(references, everything), list[Unit](), False
+    languages = _languages(settings, create)
+    if not jsonl and all(languages):  # what cannot be read is known before the model is loaded
+        units, paragraphs = _units(languages, file, format_name, wanted)
     translator = _translator(settings, typed, create)
     explain_run(translator.signature())
-    units: list[Unit] = []
-    paragraphs = False
-    if not jsonl:
-        units, paragraphs = _units(translator, file, format_name, _wanted(references, everything))
+    if not jsonl and not all(languages):
+        units, paragraphs = _units(translator.model.language_pair, file, format_name, wanted)
     if filling.split_sentences is None:
         filling = replace(filling, split_sentences=paragraphs)
     origin = labels.pop("origin", "session" if jsonl else file.name)
@@ -108,8 +113,7 @@ def _check(
         raise InputError(f"{file}: no such file")
     if str(output) == "-":
         raise ConfigError("standard output is where units are shown; name a file as --output")
-    if output is not None and output.exists() and output.samefile(file):
-        raise ConfigError(f"{output}: is the file that is read; name another --output")
+    check_output(output, [file])
 
 
 def _translator(settings: dict[str, Any], typed: frozenset[str], create: bool) -> Translator:
@@ -145,12 +149,19 @@ def _wanted(references: bool, everything: bool) -> Callable[[Unit], bool]:
     return wanted
 
 
+def _languages(settings: Mapping[str, Any], create: bool) -> tuple[str | None, str | None]:
+    """Those of the store, or of the model of a store that is to be made, as far as they are known."""
+    folder, _ = weighted_stores(pick(RunConfig, settings).datastore or ())[-1]
+    known = {} if create and not Path(folder).exists() else model_of(Manifest.load(Path(folder)))
+    return known_direction(pick(ModelConfig, {**known, **settings}))
+
+
 def _units(
-    translator: Translator, file: Path, format_name: str | None, wanted: Callable[[Unit], bool]
+    languages: tuple[str | None, str | None], file: Path, format_name: str | None, wanted: Callable[[Unit], bool]
 ) -> tuple[list[Unit], bool]:
     """All units to work on: what cannot be read is known before the work begins."""
     report = Report()
-    document = open_document(file, Request(*translator.model.language_pair), report, format_name)
+    document = open_document(file, Request(*languages), report, format_name)
     everything = [unit for part in document.parts for unit in part.units]
     for problem in report.problems:
         warn(problem)

@@ -10,15 +10,17 @@ from typing import Any
 
 import click
 
+from nearmt.cli.checking import check_output, check_pairs
 from nearmt.cli.console import echo, progress_bar, warn
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, gather, pick, run_options
-from nearmt.cli.setup import make_translator
+from nearmt.cli.setup import Loader, make_plan
 from nearmt.contracts import Pair
-from nearmt.corpus import read_pairs
+from nearmt.corpus import Request, read_pairs
 from nearmt.decoding import SearchConfig
 from nearmt.errors import ConfigError, OutputError
 from nearmt.methods import METHOD_CONFIGS, PRESETS
+from nearmt.models.directions import known_direction
 from nearmt.translator import Translator
 from nearmt.tuning import TuneConfig, Tuned, tune, write_config
 
@@ -76,9 +78,9 @@ def command(
         raise ConfigError("method 'plain' has nothing to tune; use knn, efficient or chunk")
     record = out.with_name(out.name + ".trials.jsonl")
     _check_output(out, record, overwrite)
-    if dev:
-        read_pairs(*dev)  # a missing file or an unknown format is found before the model is loaded
-    translator = make_translator(settings, frozenset(given) - set(config.public_fields()))
+    plan = make_plan(settings, frozenset(given) - set(config.public_fields()))
+    check_pairs(dev, Request(*known_direction(plan.model)), "tune on")
+    translator = Loader().translator(plan)
     assert translator.datastore is not None
     name = settings.get("method") or "chunk"
     with progress_bar("sentences") as progress:
@@ -109,8 +111,7 @@ command.params = [parameter for parameter in command.params if parameter.name !=
 
 def _check_output(out: Path, record: Path, overwrite: bool) -> None:
     """What cannot be written should not become known after hours."""
-    if out.is_dir():
-        raise OutputError(f"{out}: is a folder; name a file")
+    check_output(out, option="--out")
     if out.exists() and not record.exists() and not overwrite:
         raise OutputError(f"{out}: exists, and not from an unfinished run; give another --out, or --overwrite")
 
