@@ -195,7 +195,7 @@ def test_what_does_not_go_together(nearmt: Nearmt, stream: Stream, text: Path, t
     assert_one_line(stream(tmp_path / "none.txt"), 1, "none.txt: no such file")
     assert_one_line(stream(text, "--output", text), 2, "is a file that is read")
     assert_one_line(stream(text, "--output", "-"), 2, "name a file")
-    assert_one_line(stream(text, "--output", tmp_path), 1, "cannot be written")
+    assert_one_line(stream(text, "--output", tmp_path), 1, "is a folder")
     assert_one_line(stream(text, "--references"), 1, "none of its")
     empty = tmp_path / "empty.txt"
     empty.write_text("\n", encoding="utf-8")

@@ -20,6 +20,12 @@ from nearmt.documents import FillSummary
 from nearmt.errors import ConfigError, OutputError, writing
 
 _FORMAT = 1
+_OTHER = {
+    "format": "another version of nearmt",
+    "input": "another input",
+    "options": "other options",
+    "settings": "other settings",
+}
 
 
 def digest_of(path: Path) -> str:
@@ -132,9 +138,7 @@ class FinishedWork:
         for name, value in self._about.items():
             if found.get(name) != value:
                 self.close()
-                raise ConfigError(
-                    f"{self.path}: was begun with another {name}; leave --resume out to begin anew, or remove the file"
-                )
+                raise ConfigError(f"{self.path}: was begun with {_OTHER[name]}; leave --resume out to begin anew")
 
     def close(self) -> None:
         if self._file is not None:

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -66,8 +66,20 @@ def stopping() -> Iterator[None]:
         return
     _state.raised = _state.patient = False
     _state.noted = 0
-    with _handled(_raise_once), _quiet_finalisers():
-        reading, writing = os.pipe()
+    with _handled(_raise_once), _quiet_finalisers(), _watched():
+        yield
+
+
+@contextmanager
+def _watched() -> Iterator[None]:
+    """A thread hears of signals by a pipe."""
+    with ExitStack() as ends:
+        try:
+            reading, writing = os.pipe()
+        except OSError:  # too many open files: the command will say so
+            yield
+            return
+        ends.callback(os.close, reading)
         os.set_blocking(writing, False)
         before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         watch = threading.Thread(target=_Watch(reading).run, name="nearmt-signals", daemon=True)
@@ -78,7 +90,6 @@ def stopping() -> Iterator[None]:
             signal.set_wakeup_fd(before, warn_on_full_buffer=False)
             os.close(writing)
             watch.join()
-            os.close(reading)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import Any, TextIO
 
 import click
 
+from nearmt.cli.changing import finishing
 from nearmt.cli.checking import check_document, check_output
 from nearmt.cli.console import explain_run, open_output, progress_bar, shows_bars, warn
 from nearmt.cli.explain import print_explanation
@@ -153,7 +154,9 @@ def _run(
     def fill(units: list[Unit]) -> list[FilledUnit]:
         nonlocal done
         if work is not None:  # everything before these units is finished
-            writer.keep(work, encoding)
+            with finishing() as interruption:
+                writer.keep(work, encoding)
+                interruption.check()
         # The bar is gone before results are printed, which may be on the same terminal.
         with progress_bar("units", total, done) as bar:
             found = filler.fill(units, _in_units(bar, len(units)))
