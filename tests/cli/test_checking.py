@@ -146,7 +146,7 @@ class OutOfMemoryError(RuntimeError):
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (MemoryError(), "not enough memory; give a smaller --batch-size"),
+        (MemoryError(), "not enough memory; a smaller --batch-size"),
         (RuntimeError("[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate"), "not enough memory"),
         (RuntimeError("std::bad_alloc"), "not enough memory"),
         (OSError(errno.ENOMEM, "Cannot allocate memory"), "not enough memory"),

@@ -6,7 +6,7 @@ import errno
 from collections.abc import Iterator
 
 _GPU = "the GPU has too little memory; give a smaller --batch-size, or --device cpu"
-_MEMORY = "not enough memory; give a smaller --batch-size or --precision int8, or close other programs"
+_MEMORY = "not enough memory; a smaller --batch-size, fewer --beams or --precision int8 need less"
 _FILES = "too many open files; raise the limit (`ulimit -n 4096`), or join segments with `nearmt compact`"
 #: How libraries that have no kind of error for it say that memory is short.
 _WORDS = ("defaultcpuallocator", "not enough memory", "cannot allocate memory", "can't allocate memory", "bad_alloc")

@@ -97,11 +97,11 @@ def command(
     check_document(file, Request(*known_direction(plan.model)), strict, format_name)
     shown = [format_name, everything, as_json, explain, strict, filling.signature()]
     work = _work(file, output, shown, resume)
-    translator = Loader().translator(plan)
-    explain_run(translator.signature())
-    if work is not None:
-        work.begin(translator.signature())
-    with _readable(file, format_name) as path:
+    with _kept(work), _readable(file, format_name) as path:
+        translator = Loader().translator(plan)
+        explain_run(translator.signature())
+        if work is not None:
+            work.begin(translator.signature())
         writer = _Writer(as_json, explain or (filling.matches and output is None and format_name == "text"), work)
         _run(translator, path, format_name, output, everything, strict, filling, explain, writer, work)
 
@@ -178,28 +178,34 @@ def _skip(document: Document, everything: bool, parts: int) -> int:
 @contextmanager
 def _opened(output: Path | None, encoding: Encoding, work: FinishedWork | None) -> Iterator[TextIO]:
     """Standard output; or a text that goes to a file when it is complete, behind what was finished before."""
-    try:
-        if work is None:
-            with open_output(output, encoding) as out:
-                yield out
-            return
-        rest = io.StringIO(newline="")
-        yield rest
+    if work is None:
         with open_output(output, encoding) as out:
-            for text in work.texts():
-                out.write(text)
-            out.write(rest.getvalue())
-        work.remove()
+            yield out
+        return
+    rest = io.StringIO(newline="")
+    yield rest
+    with open_output(output, encoding) as out:
+        for text in work.texts():
+            out.write(text)
+        out.write(rest.getvalue())
+    work.remove()
+
+
+@contextmanager
+def _kept(work: FinishedWork | None) -> Iterator[None]:
+    """When the block fails, say what is left of its work."""
+    try:
+        yield
     except KeyboardInterrupt as error:
         told = "what is not printed is not kept (--output FILE keeps it)" if work is None else work.told
         error.args = (f"interrupted; {told}",)
         raise
-    except InputError:
-        if work is not None:  # the file will be another one before it can be read
-            work.remove()
+    except ConfigError:
         raise
-    except Exception:
-        if work is not None and work.parts:
+    except Exception as error:
+        if work is not None and isinstance(error, InputError) and not isinstance(error.__cause__, OSError):
+            work.remove()  # the file will be another one before it can be read
+        elif work is not None and work.parts:
             warn(work.told)
         raise
 
