@@ -108,6 +108,11 @@ def test_an_output_that_cannot_be_written(
         assert_one_line(unloaded(*run, option, path), 1, told)
 
 
+def test_a_network_that_is_not_there(unloaded: Nearmt, store: Path, text: Path, tmp_path: Path) -> None:
+    wanted = ("--datastore", store, "--adaptive", tmp_path / "none")
+    assert_one_line(unloaded("translate", text, *wanted), 1, "none: cannot be read")
+
+
 def test_a_folder_that_cannot_be_made(unloaded: Nearmt, memory: Path, tmp_path: Path) -> None:
     for folder in ("/proc/s", memory / "s"):
         assert_one_line(unloaded("build", memory, "--out", folder), 1, folder)

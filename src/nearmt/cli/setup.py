@@ -11,7 +11,7 @@ from nearmt.cli.console import waiting
 from nearmt.cli.options import RunConfig, pick
 from nearmt.datastore import Manifest
 from nearmt.decoding import SearchConfig
-from nearmt.errors import ConfigError, DatastoreError
+from nearmt.errors import ConfigError, DatastoreError, InputError
 from nearmt.methods import METHOD_CONFIGS, PRESETS
 from nearmt.models import ModelConfig, TranslationModel, load_model, resolve_device
 from nearmt.models.directions import known_direction
@@ -88,6 +88,8 @@ def make_plan(settings: Mapping[str, Any], typed: frozenset[str] = frozenset()) 
     for config in METHOD_CONFIGS.values():
         pick(config, settings)
     method_settings = _method_settings(name, settings, typed)
+    if (network := method_settings.get("adaptive")) and not Path(network).is_file():
+        raise InputError(f"{network}: cannot be read (no such file; `nearmt train-adaptive` makes one)")
     model = pick(ModelConfig, {**model_of(manifests[0][1] if manifests else None), **settings})
     resolve_device(model.device)
     known_direction(model)

@@ -36,6 +36,7 @@ from nearmt.translator import Translator
 
 # Formats that are read line by line, so that standard input need not end before the first answer.
 _STREAMED = ("text", "tsv", "jsonl")
+_WITHOUT_NOTES = ("text", "tsv")
 _WARNINGS_SHOWN = 10
 
 
@@ -102,7 +103,10 @@ def command(
         explain_run(translator.signature())
         if work is not None:
             work.begin(translator.signature())
-        writer = _Writer(as_json, explain or (filling.matches and output is None and format_name == "text"), work)
+        # Of formats with notes a file is the document, whose notes name the pairs.
+        explained = explain and (output is None or format_name in _WITHOUT_NOTES)
+        shows_matches = filling.matches and output is None and format_name == "text"
+        writer = _Writer(as_json, explained or shows_matches, work)
         _run(translator, path, format_name, output, everything, strict, filling, explain, writer, work)
 
 
