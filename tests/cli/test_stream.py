@@ -228,6 +228,21 @@ def test_an_interrupt_keeps_what_was_confirmed(
     assert stored(memory_folder) == [("die pumpe prüfen", "check the pump")]
 
 
+def test_a_terminated_session_says_so(
+    stream: Stream, text: Path, memory_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C is a way to quit; SIGTERM is not, though as much is kept."""
+
+    def typed(prompt: str) -> str:
+        signal.raise_signal(signal.SIGTERM)
+        raise AssertionError("not reached")
+
+    monkeypatch.setattr("builtins.input", typed)
+    result = stream(text)
+    assert result.code == 143 and "interrupted; 3 of 3 units left" in result.out
+    assert result.err == "nearmt: error: interrupted; what was confirmed is on disk\n"
+
+
 def test_at_a_real_terminal(text: Path, memory_folder: Path) -> None:
     """Editing begins with the translation; Ctrl-C ends the work and not the memory."""
     master, terminal = pty.openpty()
