@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearmt.threads import scripted, side_by_side
+from nearmt.threads import check_wanted, scripted, side_by_side
 from nearmt.timing import Timings, timed
 
 
@@ -66,6 +66,29 @@ def test_an_error_ends_the_work_and_leaves_the_threads_as_they_were() -> None:
     with pytest.raises(ValueError, match="one"):
         list(side_by_side([partial(task, number) for number in range(1000)]))
     assert len(begun) < 1000 and torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_tasks_that_nobody_waits_for_end_at_their_next_step() -> None:
+    """A caller that stops early does not wait for the rest of a task."""
+    steps, begun = [0], threading.Event()
+
+    def endless() -> None:
+        while True:
+            steps[0] += 1
+            begun.set()
+            check_wanted()
+
+    def failing() -> None:
+        assert begun.wait(60)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(side_by_side([endless, failing]))
+    after = steps[0]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("nearmt_")]
+    assert steps[0] == after
+    check_wanted()  # nothing to end here
 
 
 def test_one_thread_takes_one_task_after_the_other() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -30,6 +31,25 @@ def test_names_and_calls() -> None:
     with timed("a/b"):
         pass
     assert timings.calls == {"a/b": 3} and timings.seconds["a/b"] >= 0
+
+
+def test_the_time_of_a_timer_within_another_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(100))
+    monkeypatch.setattr("nearmt.timing.time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
+    timings = Timings()
+    with timings.active(), timed("outer"):  # 0 to 7, 1 to 6
+        with timed("inner"):  # 2 to 3
+            pass
+        with timed("inner"):  # 4 to 5
+            pass
+    assert timings.seconds == {"outer": 3.0, "inner": 2.0} and timings.elapsed == 7.0
+    assert timings.shares() == pytest.approx({"outer": 3 / 7, "inner": 2 / 7, "": 2 / 7})
+
+
+def test_shares_of_threads_side_by_side_are_never_more_than_the_whole() -> None:
+    timings = Timings(seconds={"a": 6.0, "b": 2.0}, calls={"a": 1, "b": 1}, elapsed=4.0)
+    assert timings.shares() == {"a": 0.75, "b": 0.25, "": 0.0}
+    assert Timings().shares() == {"": 1.0}
 
 
 def test_a_listener_may_synchronise() -> None:

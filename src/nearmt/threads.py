@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -19,22 +20,42 @@ def workers() -> int:
     return torch.get_num_threads()
 
 
+class Abandoned(Exception):
+    """Raised in a task whose result is no longer waited for."""
+
+
+#: Set when the results of the tasks that run here are no longer waited for.
+_abandoned: contextvars.ContextVar[threading.Event | None] = contextvars.ContextVar("nearmt_abandoned", default=None)
+
+
+def check_wanted() -> None:
+    """End a task of `side_by_side` whose result is no longer waited for; long tasks call this at every step."""
+    event = _abandoned.get()
+    if event is not None and event.is_set():
+        raise Abandoned
+
+
 def side_by_side(tasks: Sequence[Callable[[], Result]]) -> Iterator[tuple[int, Result]]:
     """The number and the result of each task as it ends; the first tasks are begun first.
 
-    As many tasks run at a time as torch may use threads, each of them on one thread.
+    As many tasks run at a time as torch may use threads, each of them on one thread. When the caller stops early (an
+    error, Ctrl-C), tasks that have begun end where they call `check_wanted`.
     """
     threads = workers()
     if threads == 1 or len(tasks) < 2:
         yield from ((number, task()) for number, task in enumerate(tasks))
         return
     pool = ThreadPoolExecutor(min(threads, len(tasks)), "nearmt", initializer=torch.set_num_threads, initargs=(1,))
+    abandoned = threading.Event()
     try:
+        token = _abandoned.set(abandoned)
         # What listens to timers here listens there too.
         running = {pool.submit(contextvars.copy_context().run, task): number for number, task in enumerate(tasks)}
+        _abandoned.reset(token)
         for future in as_completed(running):
             yield running[future], future.result()
     finally:
+        abandoned.set()
         pool.shutdown(cancel_futures=True)
         # The number of threads is one of a thread, but new threads begin with the one that was set last.
         torch.set_num_threads(threads)

@@ -25,8 +25,19 @@ _NOBODY = nullcontext()
 
 
 @dataclass
+class _Inside:
+    """Seconds that timers within a block told."""
+
+    seconds: float = 0.0
+
+
+#: The timer in which timers that are started now lie.
+_open_timer: ContextVar[_Inside | None] = ContextVar("nearmt_open_timer", default=None)
+
+
+@dataclass
 class Timings:
-    """Seconds and calls by name."""
+    """Seconds and calls by name; the time of a timer within another is not the other's."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     calls: dict[str, int] = field(default_factory=dict)
@@ -52,10 +63,23 @@ class Timings:
         ranked = sorted(self.seconds.items(), key=lambda item: item[1], reverse=True)
         return [(name, seconds, self.calls[name]) for name, seconds in ranked]
 
-    def add(self, name: str, seconds: float) -> None:
+    def add(self, name: str, seconds: float, inside: _Inside | None = None, around: _Inside | None = None) -> None:
+        """Count a block: its time without that of the timers within it, which tell theirs themselves."""
         with self._lock:  # batches may run side by side
-            self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+            own = max(0.0, seconds - (inside.seconds if inside else 0.0))
+            self.seconds[name] = self.seconds.get(name, 0.0) + own
             self.calls[name] = self.calls.get(name, 0) + 1
+            if around is not None:
+                around.seconds += seconds
+
+    def shares(self) -> dict[str, float]:
+        """The part of each name in the time of all threads, and under "" what is left; together they are 1.
+
+        Threads side by side take more seconds than pass.
+        """
+        told = sum(self.seconds.values())
+        whole = max(self.elapsed, told) or 1.0
+        return {name: seconds / whole for name, seconds in self.seconds.items()} | {"": 1.0 - told / whole}
 
 
 def timed(name: str) -> AbstractContextManager[None]:
@@ -67,12 +91,16 @@ def timed(name: str) -> AbstractContextManager[None]:
 @contextmanager
 def _timed(name: str, listener: Timings) -> Iterator[None]:
     _wait(listener)
+    around, inside = _open_timer.get(), _Inside()
+    token = _open_timer.set(inside)
     start = time.perf_counter()
     try:
         yield
     finally:
         _wait(listener)
-        listener.add(name, time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        _open_timer.reset(token)
+        listener.add(name, seconds, inside, around)
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def test_what_is_refused(nearmt: Nearmt, memory: Path, store: Path, tiny_folder:
     model = ("--model", tiny_folder)
     for arguments, code, told in [
         (("--data", tmp_path / "none.tsv", *model), 1, "none.tsv"),
-        (("--data", empty, *model), 1, "nothing to measure"),
+        (("--data", empty, *model), 1, "no pairs to translate"),
         (("--data", memory, "--out", tmp_path / "no" / "out.json", *model), 1, "there is no folder"),
         (("--data", memory, "--datastore", tmp_path / "nothing"), 1, "nothing"),
         (("--data", memory, "--systems", "plane", *model), 2, "did you mean 'plain'"),
@@ -88,5 +88,5 @@ def test_interrupted_it_keeps_what_it_has(
     out = tmp_path / "speed.json"
     run = ("bench", "--data", memory, "--model", tiny_folder, "--systems", "plain", "--precisions", "fp32", *FAST[2:])
     result = nearmt(*run, "--limit", 2, "--out", out, "--beams", "1,2")
-    assert result.code == 1 and "interrupted" in result.err
+    assert result.code == 130 and "interrupted" in result.err
     assert [cell["beams"] for cell in json.loads(out.read_text(encoding="utf-8"))["cells"]] == [1]

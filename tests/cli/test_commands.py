@@ -214,3 +214,28 @@ def test_exported_model_is_the_embedded_model(nearmt: Nearmt, tmp_path: Path, em
     assert Translator(exported).translate(text).text == Translator(embedded).translate(text).text
     again = nearmt("export-model", folder)
     assert again.code == 1 and "not empty" in again.err
+
+
+def test_timings_are_shares_of_the_whole(
+    nearmt: Nearmt, memory: Path, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a build, whose timers lie within one another and whose threads run side by side."""
+    monkeypatch.setattr("nearmt.threads.workers", lambda: 2)
+    result = nearmt("build", memory, "--out", tmp_path / "s", "--model", tiny_folder, "--timings")
+    shares = [float(line.split()[-1][:-1]) for line in result.err.splitlines() if line.rstrip().endswith("%")]
+    assert result.code == 0 and len(shares) > 3
+    assert sum(shares) == pytest.approx(100, abs=0.1 * len(shares))
+
+
+def test_recall_is_shown_without_noise(nearmt: Nearmt, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import dataclasses
+
+    real = Manifest.load
+
+    def load(folder: Path) -> Manifest:
+        found = real(folder)
+        return dataclasses.replace(found, calibration=dataclasses.replace(found.calibration, recall=0.9774999999999999))
+
+    monkeypatch.setattr(Manifest, "load", load)
+    assert json.loads(nearmt("info", store, "--json").out)["recall"] == 0.9775
+    assert "0.9775 " in nearmt("info", store).out

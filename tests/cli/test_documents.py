@@ -261,6 +261,17 @@ def test_an_interrupted_move_keeps_the_store(
 
     monkeypatch.setattr("nearmt.store.build.encode_block", interrupt)
     other = another_model(tmp_path / "other")
-    assert nearmt("reindex", store.path, "--model", other, "--device", "cpu").code == 1
+    assert nearmt("reindex", store.path, "--model", other, "--device", "cpu").code == 130
     assert Datastore.open(store.path).manifest.identity == before
     shutil.rmtree(tmp_path / "store.building", ignore_errors=True)
+
+
+def test_an_explained_document_is_a_document(nearmt: Nearmt, tiny_store: Datastore, tmp_path: Path) -> None:
+    """With --output its notes name the pairs; the explanation for people goes to standard output only."""
+    path, out = tmp_path / "a.po", tmp_path / "a.en.po"
+    path.write_text('msgid ""\nmsgstr ""\n\nmsgid "die pumpe prüfen"\nmsgstr ""\n', encoding="utf-8")
+    explain = ("translate", path, "--datastore", tiny_store.path, "--explain", "--device", "cpu", "--no-exact")
+    assert nearmt(*explain, "--output", out).code == 0
+    written = out.read_text(encoding="utf-8")
+    assert 'msgid "die pumpe prüfen"' in written and "memory pairs" in written and "step 1" not in written
+    assert "step 1" in nearmt(*explain).out

@@ -116,9 +116,17 @@ class TestInterrupted:
         path.write_text("".join(f"{p.source}\t{p.target}\n" for p in make_pairs(14, seed=9)), encoding="utf-8")
         return path
 
-    @pytest.mark.parametrize("log_only", [False, True])
+    @pytest.mark.parametrize(
+        ("log_only", "number"), [(False, signal.SIGINT), (True, signal.SIGINT), (False, signal.SIGTERM)]
+    )
     def test_add(
-        self, log_only: bool, nearmt: Nearmt, memory_store: Path, many: Path, monkeypatch: pytest.MonkeyPatch
+        self,
+        log_only: bool,
+        number: signal.Signals,
+        nearmt: Nearmt,
+        memory_store: Path,
+        many: Path,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         from nearmt.datastore.log import Log
 
@@ -127,16 +135,16 @@ class TestInterrupted:
         def interrupted(self: Log, operations: object) -> int:
             calls[0] += 1
             if calls[0] == 3:
-                os.kill(os.getpid(), signal.SIGINT)
-                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), number)
+                os.kill(os.getpid(), number)
             return append(self, operations)  # type: ignore[arg-type]
 
         flags = ["--log-only"] if log_only else ["--device", "cpu"]
-        before = signal.getsignal(signal.SIGINT)
+        before = signal.getsignal(number)
         with monkeypatch.context() as patch:
             patch.setattr(Log, "append", interrupted)
             result = nearmt("add", memory_store, many, *flags)
-        assert result.code == 1 and result.err.count("\n") == 1
+        assert result.code == 128 + number and result.err.count("\n") == 1
         count = int(result.err.split("interrupted: ")[1].split()[0])
         assert 4 <= count < 14 and count % 4 == 0
         assert len(ids(memory_store)) == 20 + count
@@ -144,7 +152,7 @@ class TestInterrupted:
         assert [pair.source for pair in stored_pairs(memory_store, Manifest.load(memory_store))][20:] == [
             pair.source for pair in make_pairs(14, seed=9)
         ]
-        assert signal.getsignal(signal.SIGINT) is before
+        assert signal.getsignal(number) is before
 
     def test_delete_finishes(self, nearmt: Nearmt, memory_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         real = Ledger.delete

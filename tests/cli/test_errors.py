@@ -201,7 +201,7 @@ def test_control_c_while_building(
     assert nearmt(*build).code == 0
     before = Datastore.open(tmp_path / "s", verify=True).identity
     interrupt("nearmt.store.build.encode_block")
-    assert_one_line(nearmt(*build, "--overwrite"), 1, "interrupted")
+    assert_one_line(nearmt(*build, "--overwrite"), 130, "interrupted")
     assert Datastore.open(tmp_path / "s", verify=True).identity == before
 
 
@@ -210,7 +210,7 @@ def test_control_c_while_translating(
 ) -> None:
     interrupt("nearmt.translator.beam_search")
     out = tmp_path / "out.txt"
-    assert_one_line(nearmt("translate", text, "--model", tiny_folder, "--output", out), 1, "interrupted")
+    assert_one_line(nearmt("translate", text, "--model", tiny_folder, "--output", out), 130, "interrupted")
     assert not out.exists() and not list(tmp_path.glob("*.partial"))
 
 

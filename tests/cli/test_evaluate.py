@@ -209,7 +209,7 @@ def test_comet_that_fails_loses_nothing(
     with monkeypatch.context() as patch:
         patch.setattr("nearmt.evaluation.Comet.scores", lambda *a: signal.raise_signal(signal.SIGINT))
         interrupted = nearmt(*run)
-    assert interrupted.code == 1 and "interrupted" in interrupted.err and json.loads(interrupted.out)["bleu"] >= 0
+    assert interrupted.code == 130 and "interrupted" in interrupted.err and json.loads(interrupted.out)["bleu"] >= 0
     monkeypatch.setenv("NEARMT_COMET", "/no/where/comet-score")
     missing = nearmt(*run)
     assert missing.code == 0 and "going on without COMET" in missing.err and missing.err.count("\n") == 1

@@ -193,9 +193,9 @@ def test_what_does_not_go_together(nearmt: Nearmt, stream: Stream, text: Path, t
     assert_one_line(stream("-"), 2, "give --jsonl")
     assert_one_line(stream("-", "--jsonl", "--references"), 2, "--jsonl does not go with")
     assert_one_line(stream(tmp_path / "none.txt"), 1, "none.txt: no such file")
-    assert_one_line(stream(text, "--output", text), 2, "is the file that is read")
+    assert_one_line(stream(text, "--output", text), 2, "is a file that is read")
     assert_one_line(stream(text, "--output", "-"), 2, "name a file")
-    assert_one_line(stream(text, "--output", tmp_path), 1, "cannot be written")
+    assert_one_line(stream(text, "--output", tmp_path), 1, "is a folder")
     assert_one_line(stream(text, "--references"), 1, "none of its")
     empty = tmp_path / "empty.txt"
     empty.write_text("\n", encoding="utf-8")
@@ -226,6 +226,21 @@ def test_an_interrupt_keeps_what_was_confirmed(
     assert Datastore.open(memory_folder).pending == 1
     assert "1 passed over" in stream(text).out
     assert stored(memory_folder) == [("die pumpe prüfen", "check the pump")]
+
+
+def test_a_terminated_session_says_so(
+    stream: Stream, text: Path, memory_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C is a way to quit; SIGTERM is not, though as much is kept."""
+
+    def typed(prompt: str) -> str:
+        signal.raise_signal(signal.SIGTERM)
+        raise AssertionError("not reached")
+
+    monkeypatch.setattr("builtins.input", typed)
+    result = stream(text)
+    assert result.code == 143 and "interrupted; 3 of 3 units left" in result.out
+    assert result.err == "nearmt: error: interrupted; what was confirmed is on disk\n"
 
 
 def test_at_a_real_terminal(text: Path, memory_folder: Path) -> None:

@@ -19,7 +19,6 @@ from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
 from nearmt.datastore import Manifest
 from nearmt.datastore.ledger import Ledger
 from nearmt.datastore.pairs import BLOCK
-from nearmt.errors import NearmtError
 from nearmt.models import ModelConfig
 
 #: Adds a block of pairs and tells how far it is.
@@ -104,7 +103,8 @@ def _add_all(folder: Path, pairs: Iterator[Pair], add: Add, skip: int, total: in
                 begun += len(block)
                 add(block, progress)
                 done = begun
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             goes_on = f"; --skip {skip + begun} goes on behind them" if begun else ""
-            raise NearmtError(f"interrupted: {begun:,} pairs were added to {folder} and are safe{goes_on}") from None
+            error.args = (f"interrupted: {begun:,} pairs were added to {folder} and are safe{goes_on}",)
+            raise
     return done

@@ -9,12 +9,13 @@ import click
 
 from nearmt.bench import Bench, BenchConfig, opened
 from nearmt.bench.tables import caption, share_rows, speed_rows
-from nearmt.cli.console import open_output, progress_bar, warn
+from nearmt.cli.checking import check_output, check_pairs
+from nearmt.cli.console import echo, open_output, progress_bar, warn
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
-from nearmt.corpus import read_pairs
+from nearmt.corpus import Request, read_pairs
 from nearmt.datastore.files import json_text, write_json
-from nearmt.errors import ConfigError, OutputError
+from nearmt.errors import ConfigError
 
 
 @click.command(cls=ManualCommand)
@@ -42,9 +43,8 @@ def command(data: tuple[Path, ...], out: Path | None, as_json: bool, **options: 
     """
     settings = {key.replace("_", "-"): found for key, found in options.items() if found is not None}
     config = pick(BenchConfig, settings)
-    read_pairs(*data)  # a missing file or an unknown format is found before anything is loaded
-    if out is not None and not out.parent.is_dir():
-        raise OutputError(f"{out}: cannot be written (there is no folder {out.parent})")
+    check_pairs(data, Request(), "translate")
+    check_output(out, data, "--out")
     with opened(config) as workbench:
         languages = workbench.model("fp32").language_pair
         pairs = read_pairs(*data, source_lang=languages[0], target_lang=languages[1])
@@ -78,7 +78,7 @@ def _show(report: dict[str, Any], as_json: bool) -> None:
         with open_output(None) as file:
             file.write(json_text(report))
         return
-    click.echo(caption(report))
+    echo(caption(report))
     for rows in (speed_rows(report), share_rows(report)):
         if len(rows) > 1:
             _print_table(rows)
@@ -89,4 +89,4 @@ def _print_table(rows: list[list[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in [[""] * len(widths), *rows]:
         first, *others = zip(row, widths, strict=True)
-        click.echo("  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]).rstrip())
+        echo("  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]).rstrip())

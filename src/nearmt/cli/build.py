@@ -8,13 +8,16 @@ from typing import Any
 
 import click
 
-from nearmt.cli.console import explain_run, progress_bar, waiting, warn
+from nearmt.cli.checking import check_folder
+from nearmt.cli.console import echo, explain_run, progress_bar, waiting, warn
 from nearmt.cli.info import describe, print_info
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
 from nearmt.cli.reading import count_pairs, reading_options, warn_about
 from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
-from nearmt.models import ModelConfig, load_model
+from nearmt.datastore import Manifest
+from nearmt.models import ModelConfig, load_model, resolve_device
+from nearmt.models.directions import known_direction
 from nearmt.store import BuildConfig
 from nearmt.store.build import build, check_free
 
@@ -51,17 +54,26 @@ def command(
     build_config, model_config = pick(BuildConfig, settings), pick(ModelConfig, settings)
     cleaning, limits = pick(CleaningConfig, settings), pick(LimitsConfig, settings)
     check_free(out, overwrite)
-    # Missing files and unknown formats are found before the model is loaded.
-    PairStream(list(files), Request(model_config.source_lang, model_config.target_lang), cleaning)
-    with waiting("loading the model"):
-        model = load_model(model_config)
-    request = Request(*model.language_pair, unconfirmed, limits)
+    check_folder(out)
+    if build_config.reduction_of is not None:
+        Manifest.load(Path(build_config.reduction_of))
+    resolve_device(model_config.device)
+    languages = known_direction(model_config)
 
-    def stream() -> PairStream:
+    def stream(source_lang: str | None, target_lang: str | None) -> PairStream:
+        request = Request(source_lang, target_lang, unconfirmed, limits)
         return PairStream(list(files), request, cleaning, limit=limit, strict=strict)
 
-    total = count_pairs(stream(), "build from") if all(path.is_dir() or path.is_file() for path in files) else 0
-    pairs = stream()
+    # What cannot be read is found before the model is loaded, where its languages are known by then.
+    found, total = stream(*languages), 0
+    can_be_read_twice = all(path.is_dir() or path.is_file() for path in files)
+    if can_be_read_twice and all(languages):
+        total = count_pairs(found, "build from")
+    with waiting("loading the model"):
+        model = load_model(model_config)
+    if can_be_read_twice and not all(languages):
+        total = count_pairs(stream(*model.language_pair), "build from")
+    pairs = stream(*model.language_pair)
     with progress_bar("pairs", total) as progress:
         manifest = build(out, pairs, model, build_config, overwrite=overwrite, progress=progress)
     warn_about(pairs.report)
@@ -70,6 +82,6 @@ def command(
     if too_long:
         warn(f"{too_long} pairs are longer than the model's {model.seq2seq.positions} positions: kept as text only")
     if as_json:
-        click.echo(json.dumps({**describe(out, manifest), "reading": pairs.report.summary()}))
+        echo(json.dumps({**describe(out, manifest), "reading": pairs.report.summary()}))
     else:
         print_info(out, manifest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from nearmt.cli.console import echo
 from nearmt.cli.manual import ManualCommand
 
 
@@ -24,4 +25,4 @@ def command(shell: str) -> None:
 
     maker = get_completion_class(shell)
     assert maker is not None
-    click.echo(maker(cli, {}, "nearmt", COMPLETION_VARIABLE).source())
+    echo(maker(cli, {}, "nearmt", COMPLETION_VARIABLE).source())

@@ -7,8 +7,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO, TypeVar
+from typing import TextIO, TypeVar, cast
 
+import click
+
+from nearmt.cli.terminal import TerminalText, neutral
 from nearmt.contracts import Progress
 from nearmt.corpus.encoding import Encoding
 from nearmt.corpus.output import open_file, text_to
@@ -36,7 +39,6 @@ def progress_bar(label: str, total: int = 0, done: int = 0) -> Iterator[Progress
     if not shows_bars():
         yield None
         return
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -49,14 +51,18 @@ def progress_bar(label: str, total: int = 0, done: int = 0) -> Iterator[Progress
     from rich.progress import Progress as Bars
     from rich.text import Text
 
+    from nearmt.cli.screen import Screen
+
     class RateColumn(ProgressColumn):
         def render(self, task: Task) -> Text:
             return Text(f"{task.speed:.1f}/s" if task.speed else "", style="dim")
 
-    columns: list[ProgressColumn] = [TextColumn(label), BarColumn(), MofNCompleteColumn(), RateColumn()]
+    # The label may be the name of a file: it is neither a format nor markup.
+    name = TextColumn("{task.description}", markup=False)
+    columns: list[ProgressColumn] = [name, BarColumn(), MofNCompleteColumn(), RateColumn()]
     columns += [TimeElapsedColumn(), TimeRemainingColumn()]
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(label, total=total or None, completed=done)
+    with Bars(*columns, console=Screen(stderr=True), transient=True) as bars:
+        task = bars.add_task(neutral(label), total=total or None, completed=done)
         yield lambda count, of: bars.update(task, completed=done + count, total=max(total, done + of) or None)
 
 
@@ -74,9 +80,11 @@ def waiting(label: str) -> Iterator[None]:
     if not shows_bars():
         yield
         return
-    from rich.console import Console
+    from rich.text import Text
 
-    with Console(stderr=True).status(label):
+    from nearmt.cli.screen import Screen
+
+    with Screen(stderr=True).status(Text(neutral(label))):
         yield
 
 
@@ -84,37 +92,46 @@ def shows_bars() -> bool:
     return sys.stderr.isatty() and not verbosity.quiet
 
 
+def echo(text: str, *, err: bool = False) -> None:
+    """Print a line, or several, of which parts may come from files."""
+    click.echo(neutral(text, keep="\n\t"), err=err)
+
+
 def warn(message: str) -> None:
     if not verbosity.quiet:
-        print(f"nearmt: {message}", file=sys.stderr)
+        echo(f"nearmt: {message}", err=True)
 
 
 def explain_run(message: str) -> None:
     """Details that `--verbose` asks for."""
     if verbosity.verbose and not verbosity.quiet:
-        print(f"nearmt: {message}", file=sys.stderr)
+        echo(f"nearmt: {message}", err=True)
 
 
 def print_timings(timings: Timings) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from nearmt.cli.screen import Screen
 
     table = Table(title="where the time went", box=None)
     for heading in ("", "seconds", "calls", "ms a call", "share"):
         table.add_column(heading, justify="right" if heading else "left")
-    named = timings.rows()
+    named, shares = timings.rows(), timings.shares()
     for name, seconds, calls in named:
-        share = seconds / timings.elapsed if timings.elapsed else 0.0
-        table.add_row(name, f"{seconds:.3f}", f"{calls:,}", f"{1000 * seconds / calls:.2f}", f"{share:.1%}")
-    other = timings.elapsed - sum(seconds for _, seconds, _ in named)
-    table.add_row("everything else", f"{max(0.0, other):.3f}", "", "", f"{max(0.0, other) / timings.elapsed:.1%}")
-    table.add_row("all", f"{timings.elapsed:.3f}", "", "", "", style="bold")
-    Console(stderr=True).print(table)
+        each = f"{1000 * seconds / calls:.2f}"
+        table.add_row(name, f"{seconds:.3f}", f"{calls:,}", each, f"{shares[name]:.1%}")
+    other = max(0.0, timings.elapsed - sum(seconds for _, seconds, _ in named))
+    table.add_row("everything else", f"{other:.3f}", "", "", f"{shares['']:.1%}")
+    table.add_row("all, by the clock", f"{timings.elapsed:.3f}", "", "", "", style="bold")
+    Screen(stderr=True).print(table)
 
 
 @contextmanager
 def open_output(path: Path | None, encoding: Encoding | None = None) -> Iterator[TextIO]:
-    """Standard output, or a file that takes its name only when it is complete."""
+    """Standard output, or a file that takes its name only when it is complete.
+
+    Files and pipes get the text exactly; on a terminal control characters are shown as escapes.
+    """
     encoding = encoding or Encoding()
     if path is not None and str(path) != "-":
         with open_file(path, encoding) as out:
@@ -122,7 +139,7 @@ def open_output(path: Path | None, encoding: Encoding | None = None) -> Iterator
         return
     with writing("standard output"):
         if encoding == Encoding():
-            yield sys.stdout
+            yield cast(TextIO, TerminalText(sys.stdout)) if sys.stdout.isatty() else sys.stdout
         else:
             sys.stdout.flush()
             with text_to(sys.stdout.buffer, encoding, "standard output") as out:

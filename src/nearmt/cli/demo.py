@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from nearmt.cli.console import progress_bar
+from nearmt.cli.console import echo, progress_bar
 from nearmt.cli.explain import print_explanation
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
@@ -47,7 +47,7 @@ def command(as_json: bool, **options: Any) -> None:
             after, chunk = evaluate(adapted, test, progress)
         if as_json:
             scores = {"pairs": len(memory), "entries": len(store), "sentences": len(test)}
-            click.echo(json.dumps({**scores, "base_bleu": before.bleu, "adapted_bleu": after.bleu}))
+            echo(json.dumps({**scores, "base_bleu": before.bleu, "adapted_bleu": after.bleu}))
             return
         _show(len(memory), len(store), test, plain, chunk, before, after)
         print_explanation(sys.stdout, adapted.translate(test[_most_changed(plain, chunk)[0]].source, explain=True))
@@ -68,10 +68,11 @@ def _show(
     before: Evaluation,
     after: Evaluation,
 ) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    from nearmt.cli.screen import Screen
+
+    console = Screen()
     console.print(
         f"\nA memory of {pairs} sentence pairs ({entries:,} decoder states). The model's weights stay as they are.\n"
     )

@@ -8,10 +8,10 @@ from dataclasses import replace
 from enum import Enum
 from typing import TextIO
 
-from rich.console import Console
 from rich.text import Text
 
 from nearmt.cli.explain import print_explanation
+from nearmt.cli.screen import Screen
 from nearmt.corpus import FillingOrigin, Unit, clean, plain_text
 from nearmt.documents import FilledUnit
 from nearmt.errors import InputError
@@ -45,7 +45,7 @@ class Desk:
     ) -> None:
         self._session, self._units, self._confirmed = session, units, confirmed
         self._everything, self._explain, self._out = everything, explain, out
-        self._console = Console(file=out, highlight=False, soft_wrap=True)
+        self._console = Screen(file=out, soft_wrap=True)
         self._place = 0
         #: Places that were left out, by people and because the memory knows them.
         self._skipped: set[int] = set()
@@ -116,7 +116,6 @@ class Desk:
         origin = " · word for word in the memory" if filled.filling.origin is FillingOrigin.MEMORY else ""
         where = f"{self._place + 1}/{len(self._units)} · line {unit.line}{origin}"
         self._console.print(Text(where, style="dim"))
-        # Control characters are for nobody's terminal.
         shown = replace(filled.translation, source=clean(filled.translation.source))
         print_explanation(self._out, shown, filled.filling.matches)
         for warning in filled.warnings:
@@ -153,7 +152,7 @@ def _edited(text: str) -> str | None:
         import readline
     except ImportError:
         return _line("> ")
-    readline.set_startup_hook(lambda: readline.insert_text(text))
+    readline.set_startup_hook(lambda: readline.insert_text(clean(text)))
     try:
         return _line("> ")
     finally:
@@ -164,7 +163,7 @@ def _line(prompt: str) -> str | None:
     try:
         return input(prompt)
     except EOFError:
-        print()
+        sys.stdout.write("\n")
         return None
     except UnicodeDecodeError as error:
         raise InputError("standard input is not UTF-8") from error

@@ -11,20 +11,23 @@ from typing import Any
 
 import click
 
+from nearmt.cli.checking import check_output, check_pairs
 from nearmt.cli.console import open_output, progress_bar, waiting, warn
 from nearmt.cli.evaluation_tables import print_rows
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import run_options
 from nearmt.cli.setup import Loader
+from nearmt.cli.stopping import patient
 from nearmt.cli.systems import Wanted, check_baseline, wanted_systems
 from nearmt.contracts import Pair
-from nearmt.corpus import read_pairs
+from nearmt.corpus import Request, read_pairs
 from nearmt.corpus.lines import one_line
 from nearmt.corpus.unpacking import COMPRESSED
-from nearmt.errors import ConfigError, MissingPackageError, NearmtError, OutputError
+from nearmt.errors import ConfigError, MissingPackageError, NearmtError
 from nearmt.evaluation import Comet, System, evaluate, evaluate_file, find_comet, side_by_side
 from nearmt.evaluation.comet import MODEL as COMET_MODEL
 from nearmt.evaluation.report import Row
+from nearmt.models.directions import known_direction
 from nearmt.translator import Translator
 
 #: Names the program of COMET where `--comet` does not.
@@ -98,12 +101,14 @@ def command(
     """
     if as_json and as_markdown:
         raise ConfigError("--json and --markdown cannot both be printed: choose one")
-    read_pairs(*test)  # a missing file or an unknown format is found before the model is loaded
+    read_pairs(*test)  # a missing file or an unknown format comes before what the settings lack
     comet = _find_comet(comet_command, comet_model)
     wanted = wanted_systems(options, method or (), config_file, other_configs, hypotheses)
     baseline = check_baseline(baseline, wanted)
     outputs = _output_paths(output, wanted, [*test, *hypotheses])
     languages = (options.get("source_lang"), options.get("target_lang"))
+    first = next((system.plan.model for system in wanted if system.plan is not None), None)
+    check_pairs(test, Request(*(known_direction(first) if first else languages)), "evaluate on")
     systems, pairs = _measure(wanted, test, limit, languages, outputs)
     failure: NearmtError | KeyboardInterrupt | None = None
     if comet is not None:
@@ -111,18 +116,22 @@ def command(
             systems = _with_comet(comet, systems, pairs)
         except (NearmtError, KeyboardInterrupt) as error:
             failure = error
-    if len(systems) > 1:
-        with waiting("paired bootstrap resampling"):
-            rows = side_by_side(systems, [pair.target for pair in pairs], baseline)
-    else:
-        rows = [Row(systems[0])]
-    print_rows(rows, baseline, as_json, as_markdown)
+    with patient():  # after an interruption too: what was measured is not lost
+        _print(systems, pairs, baseline, as_json, as_markdown)
     if comet is None and not as_json and not as_markdown:
         warn(f"COMET was not run: --comet or the variable {COMET_VARIABLE} give the path of its comet-score")
     if failure is not None:  # after everything else has been printed: it is not lost
         if comet_command or isinstance(failure, KeyboardInterrupt):
             raise failure
         warn(str(failure))
+
+
+def _print(systems: list[System], pairs: list[Pair], baseline: str, as_json: bool, as_markdown: bool) -> None:
+    rows = [Row(systems[0])]
+    if len(systems) > 1:
+        with waiting("paired bootstrap resampling"):
+            rows = side_by_side(systems, [pair.target for pair in pairs], baseline)
+    print_rows(rows, baseline, as_json, as_markdown)
 
 
 def _find_comet(command: str | None, model: str) -> Comet | None:
@@ -151,10 +160,7 @@ def _output_paths(output: Path | None, wanted: Sequence[Wanted], read: Sequence[
         stem = output.name.removesuffix("".join(suffixes))
         paths = {name: output.with_name(f"{stem}.{name}{''.join(suffixes)}") for name in names}
     for path in paths.values():
-        if str(path) != "-" and not path.parent.is_dir():
-            raise OutputError(f"{path}: cannot be written (there is no folder {path.parent})")
-        if path.exists() and any(other.exists() and path.samefile(other) for other in read):
-            raise ConfigError(f"{path}: is a file that is read; name another --output")
+        check_output(path, read)
     return paths
 
 

@@ -6,8 +6,7 @@ import dataclasses
 import json
 from typing import Literal
 
-import click
-
+from nearmt.cli.console import echo
 from nearmt.evaluation.report import Row, markdown, signatures, table
 
 #: Of the table of several systems at least: numbers that are cut off are of no use.
@@ -17,11 +16,11 @@ _WIDTH = 110
 def print_rows(rows: list[Row], baseline: str, as_json: bool, as_markdown: bool) -> None:
     """One system or several, in the form that was asked for."""
     if as_markdown:
-        click.echo(markdown(rows))
+        echo(markdown(rows))
     elif as_json and len(rows) == 1:
-        click.echo(json.dumps(dataclasses.asdict(rows[0].system.result)))
+        echo(json.dumps(dataclasses.asdict(rows[0].system.result)))
     elif as_json:
-        click.echo(json.dumps({"baseline": baseline, "systems": [row.as_dict() for row in rows]}, ensure_ascii=False))
+        echo(json.dumps({"baseline": baseline, "systems": [row.as_dict() for row in rows]}, ensure_ascii=False))
     elif len(rows) == 1:
         _print_one(rows[0])
     else:
@@ -29,32 +28,34 @@ def print_rows(rows: list[Row], baseline: str, as_json: bool, as_markdown: bool)
 
 
 def _print_one(row: Row) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from nearmt.cli.screen import Screen
 
     values = dataclasses.asdict(row.system.result)
     shown = Table(box=None, show_header=False)
-    shown.add_column()
+    shown.add_column(style="bold")
     shown.add_column(overflow="fold")
     # Numbers first: signatures are long.
     for name in sorted(values, key=lambda name: name.endswith("signature")):
-        shown.add_row(f"[bold]{name.replace('_', ' ')}", "none" if values[name] is None else str(values[name]))
-    Console().print(shown)
+        shown.add_row(name.replace("_", " "), "none" if values[name] is None else str(values[name]))
+    Screen().print(shown)
 
 
 def _print_several(rows: list[Row]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
-    console = Console(width=max(Console().width, _WIDTH))
+    from nearmt.cli.screen import Screen
+
+    console = Screen(width=max(Screen().width, _WIDTH))
     headings, *cells = table(rows)
     shown = Table(box=None, padding=(0, 1, 0, 0))
     for heading in headings:
         justify: Literal["left", "right"] = "left" if heading == "system" else "right"
         shown.add_column(heading.replace(" ", "\n"), justify=justify, no_wrap=True)
     for row in cells:
-        shown.add_row(*map(escape, row))
+        shown.add_row(*row)
     console.print(shown)
     for name, signature in signatures(rows).items():
-        console.print(f"[bold]{escape(name)}[/] {escape(signature)}", highlight=False, soft_wrap=True)
+        console.print(Text(name, style="bold"), signature, soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from nearmt.cli.console import progress_bar, warn
+from nearmt.cli.console import echo, progress_bar, warn
 from nearmt.cli.explain import print_explanation
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
@@ -83,12 +83,12 @@ def _say(cell: Cell) -> None:
     found = cell.evaluation
     speed = f"  {found['tokens_per_second']:.0f} tokens/s" if cell.speeds_count and "tokens_per_second" in found else ""
     score = f"  BLEU {found['bleu']:.2f}  chrF {found['chrf']:.2f}" if "bleu" in found else ""
-    click.echo(f"{cell.experiment} {cell.domain} {cell.row}{score}{speed}", err=True)
+    echo(f"{cell.experiment} {cell.domain} {cell.row}{score}{speed}", err=True)
 
 
 def _show(workshop: Workshop, experiment: Experiment, written: Written) -> None:
     if experiment.measure is None:
-        click.echo(markdown(written.report) + "\n")
+        echo(markdown(written.report) + "\n")
     else:
         for cell in workshop.shelf.cells(experiment.name):
             for translation, _ in read_examples(workshop.shelf, cell):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from nearmt.cli.checking import check_output
 from nearmt.cli.console import counted, open_output, progress_bar, warn
 from nearmt.cli.manual import ManualCommand
 from nearmt.corpus.writers import WRITERS
@@ -29,6 +30,7 @@ def command(folder: Path, format_name: str, output: Path | None) -> None:
     nearmt export memory --format jsonl
     """
     manifest = Manifest.load(folder)
+    check_output(output)
     with open_output(output) as out, progress_bar("pairs", manifest.pairs) as progress:
         pairs = counted(stored_pairs(folder, manifest), progress)
         altered = WRITERS[format_name](pairs, out, manifest.source_lang, manifest.target_lang)

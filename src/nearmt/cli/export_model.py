@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from nearmt.cli.console import echo
 from nearmt.cli.manual import ManualCommand
 from nearmt.models.embedded import EMBEDDED, export_embedded
 
@@ -19,4 +20,4 @@ def command(folder: Path, model: str) -> None:
     Other tools can load it, and nearmt too: `--model FOLDER` is the same model as `--model de-en`.
     """
     export_embedded(model, folder)
-    click.echo(f"{model} written to {folder}")
+    echo(f"{model} written to {folder}")

@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from nearmt.cli.console import counted, explain_run, progress_bar, waiting, warn
+from nearmt.cli.checking import check_folder, check_pairs
+from nearmt.cli.console import counted, echo, explain_run, progress_bar, waiting, warn
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
 from nearmt.cli.reading import check_not_empty, reading_options, warn_about
@@ -18,6 +19,7 @@ from nearmt.contracts import Pair
 from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
 from nearmt.errors import ConfigError
 from nearmt.models import ModelConfig, load_trainable
+from nearmt.models.directions import known_direction
 from nearmt.training.finetune import FinetuneResult, check_free, finetune
 from nearmt.training.grid import GridConfig, GridResult, finetune_grid
 from nearmt.training.loop import Epoch, FinetuneConfig
@@ -67,10 +69,11 @@ def command(
     if grid.grid is None and (grid.shard or "select" in settings):
         raise ConfigError("--shard and --select belong to a grid: give --grid paper")
     check_free(out)
+    check_folder(out)
     limits = pick(LimitsConfig, settings)
-    request = Request(model.source_lang, model.target_lang)
-    for paths in (files, dev):  # missing files and unknown formats are found before the model is loaded
-        PairStream(list(paths), request)
+    request = Request(*known_direction(model), limits=limits)
+    PairStream(list(files), request)
+    check_pairs(dev, request, "judge by")
     with waiting("loading the model"):
         trainable = load_trainable(model)
     request = Request(*trainable.translation.language_pair, unconfirmed, limits)
@@ -114,7 +117,7 @@ def _tell_point(result: FinetuneResult) -> None:
 def _print_result(out: Path, result: FinetuneResult, as_json: bool) -> None:
     _warn_of(result)
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(result)))
+        echo(json.dumps(dataclasses.asdict(result)))
         return
     rows = [
         (
@@ -128,14 +131,14 @@ def _print_result(out: Path, result: FinetuneResult, as_json: bool) -> None:
     ]
     _print_table(("epoch", "train loss", "dev loss", "learning rate", "seconds"), rows)
     bleu = f", dev BLEU {result.dev_bleu} on {result.dev_bleu_sentences} sentences" if result.dev_bleu_sentences else ""
-    click.echo(f"epoch {result.best_epoch} written to {out}{bleu}")
+    echo(f"epoch {result.best_epoch} written to {out}{bleu}")
 
 
 def _print_grid(out: Path, results: GridResult, as_json: bool) -> None:
     for result in results.points:
         _warn_of(result)
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(results)))
+        echo(json.dumps(dataclasses.asdict(results)))
         return
     rows = [
         (
@@ -149,11 +152,9 @@ def _print_grid(out: Path, results: GridResult, as_json: bool) -> None:
     ]
     _print_table(("point", "epoch", "dev loss", "dev BLEU", "seconds"), rows)
     if results.best:
-        click.echo(f"{_point(results.best)} written to {out}")
+        echo(f"{_point(results.best)} written to {out}")
     else:
-        click.echo(
-            f"{len(results.points)} of {results.total} points are finished; a call without --shard picks the best"
-        )
+        echo(f"{len(results.points)} of {results.total} points are finished; a call without --shard picks the best")
 
 
 def _warn_of(result: FinetuneResult) -> None:
@@ -176,12 +177,13 @@ def _shown(value: float | None, digits: int = 4) -> str:
 
 
 def _print_table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from nearmt.cli.screen import Screen
 
     table = Table(box=None)
     for place, heading in enumerate(headings):
         table.add_column(heading, justify="right" if place else "left")
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    Screen().print(table)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
-from nearmt.cli.console import waiting
+from nearmt.cli.console import echo, waiting
 from nearmt.cli.manual import ManualCommand
 from nearmt.datastore.content import Content
 from nearmt.datastore.ledger import replayed_content
@@ -29,7 +29,7 @@ def command(folder: Path, verify: bool, as_json: bool) -> None:
     with waiting("checking the files"):
         manifest.check_files(folder, thorough=verify or None)
     if as_json:
-        click.echo(json.dumps(describe(folder, manifest)))
+        echo(json.dumps(describe(folder, manifest)))
     else:
         print_info(folder, manifest)
 
@@ -59,7 +59,7 @@ def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
         "columns": manifest.columns,
         "reduction": manifest.reduction,
         "index": ", ".join(segment.index.get("factory", "exact") for segment in manifest.segments) or "none",
-        "recall": 1.0 if calibration.recall is None else calibration.recall,
+        "recall": 1.0 if calibration.recall is None else round(calibration.recall, 4),
         "likely_weight": calibration.likely_weight,
         "familiar": calibration.familiar,
         "search_scale": round(calibration.search_scale, 3),
@@ -80,16 +80,17 @@ def print_info(folder: Path, manifest: Manifest) -> None:
 
 def print_fields(fields: dict[str, Any]) -> None:
     """A table of names and values for people."""
-    from rich.console import Console
     from rich.table import Table
 
+    from nearmt.cli.screen import Screen
+
     table = Table(box=None, show_header=False)
-    table.add_column()
+    table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in fields.items():
         shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-        table.add_row(f"[bold]{name.replace('_', ' ')}", shown if value is not None else "none")
-    Console().print(table)
+        table.add_row(name.replace("_", " "), shown if value is not None else "none")
+    Screen().print(table)
 
 
 def _deleted(content: Content[Any]) -> tuple[int, int]:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.markup import escape
 
-from nearmt.cli.console import counted, progress_bar
+from nearmt.cli.console import counted, echo, progress_bar
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import pick
 from nearmt.cli.reading import reading_options
+from nearmt.cli.terminal import neutral
 from nearmt.corpus import CleaningConfig, LimitsConfig, Report, Request
 from nearmt.corpus.inspection import Inspection, Lengths, inspect
 from nearmt.corpus.locating import locate
@@ -64,7 +64,7 @@ def command(
         config = pick(CleaningConfig, settings)
         found = inspect(seen, report, source_lang, target_lang, config, examples, files=len(sources))
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(found), ensure_ascii=False))
+        echo(json.dumps(dataclasses.asdict(found), ensure_ascii=False))
     else:
         _print(found, knows_languages=bool(source_lang and target_lang))
     if found.problems and not found.pairs and not found.skipped:
@@ -72,9 +72,11 @@ def command(
 
 
 def _print(found: Inspection, knows_languages: bool) -> None:
-    from rich.console import Console
+    from rich.text import Text
 
-    console = Console(highlight=False)
+    from nearmt.cli.screen import Screen
+
+    console = Screen()
     console.print(_counts(found))
     console.print(_rules(found, knows_languages))
     if found.examples:
@@ -83,7 +85,7 @@ def _print(found: Inspection, knows_languages: bool) -> None:
         if rule.examples:
             console.print(_example_table(f"{rule.setting}: {rule.count:,}", rule.examples))
     for problem in found.problems[:_PROBLEMS_SHOWN]:
-        console.print(f"[red]cannot be read[/] {escape(problem)}")
+        console.print(Text("cannot be read", style="red"), problem)
     if found.problem_count > _PROBLEMS_SHOWN:
         console.print(f"and {found.problem_count - _PROBLEMS_SHOWN:,} more that cannot be read")
 
@@ -92,6 +94,7 @@ def _counts(found: Inspection) -> Table:
     from rich.table import Table
 
     table = Table(box=None, show_header=False)
+    table.add_column(style="bold")
     rows = {
         "files": f"{found.files:,}",
         "units": f"{found.units:,}",
@@ -104,7 +107,7 @@ def _counts(found: Inspection) -> Table:
         "cannot be read": f"{found.problem_count:,}",
     }
     for name, value in rows.items():
-        table.add_row(f"[bold]{name}", escape(value))
+        table.add_row(name, value)
     return table
 
 
@@ -130,12 +133,7 @@ def _rules(found: Inspection, knows_languages: bool) -> Table:
 def _example_table(title: str, examples: list[tuple[str, str]]) -> Table:
     from rich.table import Table
 
-    table = Table(title=escape(title), show_header=False, title_justify="left", expand=False)
+    table = Table(title=title, show_header=False, title_justify="left", expand=False)
     for left, right in examples:
-        table.add_row(_visible(left), _visible(right))
+        table.add_row(neutral(left), neutral(right))  # line ends too
     return table
-
-
-def _visible(text: str) -> str:
-    """Control characters as escapes: a memory must not talk to the terminal."""
-    return escape("".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in text))

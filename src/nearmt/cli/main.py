@@ -15,11 +15,17 @@ from click.shell_completion import shell_complete
 
 from nearmt import __version__
 from nearmt.cli.common import with_common_options
-from nearmt.cli.console import verbosity, warn
+from nearmt.cli.console import echo, verbosity, warn
+from nearmt.cli.shortages import exhausted, hint
+from nearmt.cli.stopping import exit_code, stopping
+from nearmt.cli.terminal import neutral
 from nearmt.errors import NearmtError, NearmtWarning, did_you_mean
 
 #: Set by the shell when it asks for completions.
 COMPLETION_VARIABLE = "_NEARMT_COMPLETE"
+#: Exit codes above this one name the signal that ended a command.
+_BY_SIGNAL = 128
+_INTERRUPTED = "interrupted; finished work is kept where the command can continue"
 # Command -> what it does. Its module is imported when it is called: `nearmt --help` needs no torch.
 COMMANDS = {
     "build": "Turn translation memories into a datastore.",
@@ -85,13 +91,18 @@ def cli() -> None:
     nearmt translate app.po --datastore memory --output app.en.po  # fill in a document
 
     `nearmt COMMAND --help` describes a command. Errors are one line on stderr; the exit code is 0 if all
-    went well, 2 for wrong usage, 1 for everything else.
+    went well, 2 for wrong usage, 130 after Ctrl-C, 143 after SIGTERM, 1 for everything else.
     """
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
-    sys.exit(run(arguments))
+    code = run(arguments)
+    if code > _BY_SIGNAL:  # threads that still compute must not keep the process
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -99,36 +110,43 @@ def run(arguments: list[str] | None = None) -> int:
     verbosity.quiet = verbosity.verbose = False
     if instruction := os.environ.get(COMPLETION_VARIABLE):
         return shell_complete(cli, {}, "nearmt", COMPLETION_VARIABLE, instruction)
-    try:
-        given = list(sys.argv[1:] if arguments is None else arguments)
-        with _warnings_in_one_line(), cli.make_context("nearmt", given) as context:
-            cli.invoke(context)
-        sys.stdout.flush()
-        return 0
-    except click.exceptions.Exit as end:  # after --help and --version
-        return end.exit_code
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
-        return 2
-    except click.UsageError as error:
-        where = error.ctx.command_path if error.ctx else "nearmt"
-        return _fail(f"{_one_line(error.format_message())} (see `{where} --help`)", 2)
-    except (KeyboardInterrupt, click.Abort):
-        return _fail("interrupted; finished work is kept where the command can continue", 1)
-    except NearmtError as error:
-        return _fail(str(error), error.exit_code)
-    except BrokenPipeError:
-        # Whoever read our output has left; tell nobody, and keep Python from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except OSError as error:
+    with stopping():
+        try:
+            given = list(sys.argv[1:] if arguments is None else arguments)
+            with _warnings_in_one_line(), cli.make_context("nearmt", given) as context:
+                cli.invoke(context)
+            sys.stdout.flush()
+            return 0
+        except BaseException as error:
+            return _answer(error)
+
+
+def _answer(error: BaseException) -> int:
+    """Say what went wrong in one line, and return the exit code."""
+    match error:
+        case click.exceptions.Exit():  # after --help and --version
+            return error.exit_code
+        case click.exceptions.NoArgsIsHelpError():
+            click.echo(error.format_message(), err=True)
+            return 2
+        case click.UsageError():
+            where = error.ctx.command_path if error.ctx else "nearmt"
+            return _fail(f"{_one_line(error.format_message())} (see `{where} --help`)", 2)
+        case KeyboardInterrupt():
+            return _fail(str(error) or _INTERRUPTED, exit_code(error))
+        case BrokenPipeError():
+            # Whoever read our output has left; tell nobody, and keep Python from complaining at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        case NearmtError():
+            return _fail(f"{error}{hint(error)}", error.exit_code)
+    if shortage := exhausted(error):
+        return _fail(shortage, 1)
+    if isinstance(error, OSError):
         return _fail(f"{error.filename or 'output'}: {error.strerror or error}", 1)
-    except Exception as error:
-        if os.environ.get("NEARMT_DEBUG"):
-            raise
-        if type(error).__name__ == "OutOfMemoryError":  # torch's; importing it for this would cost seconds
-            return _fail("the GPU has too little memory; give a smaller --batch-size, or --device cpu", 1)
-        return _fail(f"unexpected {type(error).__name__}: {error} (NEARMT_DEBUG=1 shows where)", 1)
+    if os.environ.get("NEARMT_DEBUG") or not isinstance(error, Exception):
+        raise error
+    return _fail(f"unexpected {type(error).__name__}: {error} (NEARMT_DEBUG=1 shows where)", 1)
 
 
 @contextmanager
@@ -141,7 +159,7 @@ def _warnings_in_one_line() -> Iterator[None]:
             if issubclass(category, NearmtWarning):
                 warn(str(message))
             else:
-                usual(message, category, *where)
+                usual(neutral(str(message), keep="\n\t"), category, *where)
 
         warnings.showwarning = show  # type: ignore[assignment]  # it hands on what it does not need
         warnings.simplefilter("always", NearmtWarning)
@@ -149,7 +167,7 @@ def _warnings_in_one_line() -> Iterator[None]:
 
 
 def _fail(message: str, code: int) -> int:
-    click.echo(f"nearmt: error: {_one_line(message)}", err=True)
+    echo(f"nearmt: error: {_one_line(message)}", err=True)
     return code
 
 

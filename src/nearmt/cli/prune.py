@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from nearmt.cli.console import progress_bar, waiting
+from nearmt.cli.console import echo, progress_bar, waiting
 from nearmt.cli.info import describe, print_fields
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
@@ -45,7 +45,7 @@ def command(folder: Path, undo: bool, as_json: bool, **options: Any) -> None:
             manifest = prune(folder, config, progress)
     fields = _summary(folder, manifest)
     if as_json:
-        click.echo(json.dumps(fields))
+        echo(json.dumps(fields))
     else:
         print_fields(fields)
 

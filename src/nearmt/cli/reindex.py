@@ -14,6 +14,7 @@ from nearmt.cli.options import config_options, pick
 from nearmt.cli.setup import model_of
 from nearmt.datastore import Manifest
 from nearmt.models import ModelConfig, load_model
+from nearmt.models.directions import known_direction
 from nearmt.store import BuildConfig, rebuild, reindex
 
 
@@ -43,8 +44,11 @@ def command(folder: Path, factory: str, **options: Any) -> None:
         return
     # The key layer is left open: the pairs are encoded anew.
     known = {name: value for name, value in model_of(folder, manifest, settings).items() if name != "key-layer"}
+    config = pick(ModelConfig, {**known, **settings})
+    known_direction(config)
+    manifest.check_files(folder)
     with waiting("loading the model"):
-        model = load_model(pick(ModelConfig, {**known, **settings}))
+        model = load_model(config)
     with progress_bar("pairs", manifest.pairs) as progress:
         found = rebuild(folder, model, BuildConfig(index=factory), progress)
     print_info(folder, found)

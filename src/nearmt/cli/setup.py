@@ -11,9 +11,10 @@ from nearmt.cli.console import waiting
 from nearmt.cli.options import RunConfig, pick
 from nearmt.datastore import Manifest
 from nearmt.decoding import SearchConfig
-from nearmt.errors import ConfigError
+from nearmt.errors import ConfigError, DatastoreError, InputError
 from nearmt.methods import METHOD_CONFIGS, PRESETS
-from nearmt.models import ModelConfig, TranslationModel, load_model
+from nearmt.models import ModelConfig, TranslationModel, load_model, resolve_device
+from nearmt.models.directions import known_direction
 from nearmt.models.naming import name_from_store
 from nearmt.store import Datastore, FilteredStore, JoinedStore, Memory, StoreConfig
 from nearmt.store.filters import Filter
@@ -44,11 +45,12 @@ class Loader:
         self._datastores: dict[tuple[str, ...], Datastore] = {}
 
     def translator(self, plan: Plan) -> Translator:
+        # A damaged store is found before the model is loaded, which takes longer.
+        memory = self._memory(plan, resolve_device(plan.model.device)) if plan.datastores else None
         if plan.model not in self._models:
             with waiting("loading the model"):
                 self._models[plan.model] = load_model(plan.model)
         model = self._models[plan.model]
-        memory = self._memory(plan, str(model.seq2seq.device)) if plan.datastores else None
         return Translator(model, memory, plan.method, plan.method_settings, plan.search, plan.batch_size)
 
     def _memory(self, plan: Plan, model_device: str) -> Memory:
@@ -77,6 +79,8 @@ def make_plan(settings: Mapping[str, Any], typed: frozenset[str] = frozenset()) 
     stores = weighted_stores(run.datastore or ())
     manifests = [(folder, Manifest.load(Path(folder))) for folder, _ in stores]
     check_alike([(folder, manifest, manifest.entries) for folder, manifest in manifests])
+    for folder, manifest in manifests:
+        _check_languages(folder, manifest, settings)
     filters = tuple(str(Filter.parse(text)) for text in run.filter or ())
     if filters and not stores and "filter" in typed:
         raise ConfigError(f"filter = {filters[0]!r}: there is nothing to filter; give --datastore DIR")
@@ -85,16 +89,29 @@ def make_plan(settings: Mapping[str, Any], typed: frozenset[str] = frozenset()) 
     for config in METHOD_CONFIGS.values():
         pick(config, settings)
     method_settings = _method_settings(name, settings, typed)
+    if (network := method_settings.get("adaptive")) and not Path(network).is_file():
+        raise InputError(f"{network}: cannot be read (no such file; `nearmt train-adaptive` makes one)")
+    model = pick(ModelConfig, {**(model_of(*manifests[0], settings) if manifests else {}), **settings})
+    resolve_device(model.device)
+    known_direction(model)
     return Plan(
         method=name,
         method_settings=method_settings,
-        model=pick(ModelConfig, {**(model_of(*manifests[0], settings) if manifests else {}), **settings}),
+        model=model,
         datastores=stores if name != "plain" else (),
         filters=filters,
         store=pick(StoreConfig, settings),
         search=pick(SearchConfig, settings),
         batch_size=settings.get("batch-size", 8),
     )
+
+
+def _check_languages(folder: str, manifest: Manifest, settings: Mapping[str, Any]) -> None:
+    """Languages that were asked for are those of the store."""
+    mine = manifest.source_lang, manifest.target_lang
+    asked = settings.get("source-lang") or mine[0], settings.get("target-lang") or mine[1]
+    if asked != mine:
+        raise DatastoreError(f"{folder}: translates {mine[0]} to {mine[1]}, not {asked[0]} to {asked[1]}")
 
 
 def weighted_stores(texts: Sequence[str]) -> tuple[tuple[str, float], ...]:

@@ -11,11 +11,13 @@ from typing import Any
 
 import click
 
+from nearmt.cli.checking import check_output
 from nearmt.cli.console import explain_run, open_output, warn
 from nearmt.cli.desk import Desk
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import RunConfig, config_options, gather, pick, run_options
-from nearmt.cli.setup import Loader, make_plan, method_name, weighted_stores
+from nearmt.cli.setup import Loader, make_plan, method_name, model_of, weighted_stores
+from nearmt.cli.stopping import Terminated
 from nearmt.corpus import (
     DOCUMENTS,
     LimitsConfig,
@@ -28,9 +30,11 @@ from nearmt.corpus import (
     open_document,
     plain_text,
 )
+from nearmt.datastore import Manifest
 from nearmt.documents import FillConfig
 from nearmt.errors import ConfigError, InputError
 from nearmt.models import ModelConfig
+from nearmt.models.directions import known_direction
 from nearmt.store import BuildConfig, Datastore
 from nearmt.store.filters import Filter
 from nearmt.stream import ConfirmedFile, Session, serve
@@ -87,12 +91,15 @@ def command(
     if not jsonl:
         format_name = format_name or format_of(file)
         check_document(file, format_name, limits)
+    wanted, units, paragraphs = _wanted(references, everything), list[Unit](), False
+    languages = _languages(settings, create)
+    if not jsonl and all(languages):  # what cannot be read is known before the model is loaded
+        units, paragraphs = _units(Request(*languages, limits=limits), file, format_name, wanted)
     translator = _translator(settings, typed, create)
     explain_run(translator.signature())
-    units: list[Unit] = []
-    paragraphs = False
-    if not jsonl:
-        units, paragraphs = _units(translator, file, format_name, _wanted(references, everything), limits)
+    if not jsonl and not all(languages):
+        request = Request(*translator.model.language_pair, limits=limits)
+        units, paragraphs = _units(request, file, format_name, wanted)
     if filling.split_sentences is None:
         filling = replace(filling, split_sentences=paragraphs)
     origin = labels.pop("origin", "session" if jsonl else file.name)
@@ -121,8 +128,7 @@ def _check(
         raise InputError(f"{file}: no such file")
     if str(output) == "-":
         raise ConfigError("standard output is where units are shown; name a file as --output")
-    if output is not None and output.exists() and output.samefile(file):
-        raise ConfigError(f"{output}: is the file that is read; name another --output")
+    check_output(output, [file])
 
 
 def _translator(settings: dict[str, Any], typed: frozenset[str], create: bool) -> Translator:
@@ -158,16 +164,18 @@ def _wanted(references: bool, everything: bool) -> Callable[[Unit], bool]:
     return wanted
 
 
+def _languages(settings: Mapping[str, Any], create: bool) -> tuple[str | None, str | None]:
+    """Those of the store, or of the model of a store that is to be made, as far as they are known."""
+    folder, _ = weighted_stores(pick(RunConfig, settings).datastore or ())[-1]
+    known = {} if create and not Path(folder).exists() else model_of(folder, Manifest.load(Path(folder)), settings)
+    return known_direction(pick(ModelConfig, {**known, **settings}))
+
+
 def _units(
-    translator: Translator,
-    file: Path,
-    format_name: str | None,
-    wanted: Callable[[Unit], bool],
-    limits: LimitsConfig,
+    request: Request, file: Path, format_name: str | None, wanted: Callable[[Unit], bool]
 ) -> tuple[list[Unit], bool]:
     """All units to work on: what cannot be read is known before the work begins."""
     report = Report()
-    request = Request(*translator.model.language_pair, limits=limits)
     document = open_document(file, request, report, format_name)
     everything = [unit for part in document.parts for unit in part.units]
     for problem in report.problems:
@@ -184,12 +192,15 @@ def _units(
 def _work(
     session: Session, units: list[Unit], output: Path | None, references: bool, everything: bool, explain: bool
 ) -> None:
-    interrupted = False
+    ended: KeyboardInterrupt | None = None
     with nullcontext() if output is None else ConfirmedFile(output) as confirmed:
         desk = Desk(session, units, confirmed, everything=everything, explain=explain, out=sys.stdout)
         try:
             with session:
                 desk.work(ask=not references)
-        except KeyboardInterrupt:
-            interrupted = True
-    desk.summarise(interrupted)
+        except KeyboardInterrupt as error:
+            ended = error
+    desk.summarise(interrupted=ended is not None)
+    if isinstance(ended, Terminated):  # Ctrl-C is one of the ways to quit
+        ended.args = ("interrupted; what was confirmed is on disk",)
+        raise ended

@@ -9,16 +9,18 @@ from typing import Any
 
 import click
 
-from nearmt.cli.console import progress_bar, warn
+from nearmt.cli.checking import check_output, check_pairs
+from nearmt.cli.console import echo, progress_bar, warn
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, gather, pick
 from nearmt.cli.setup import Loader, Plan, make_plan
 from nearmt.config import Config, option
 from nearmt.contracts import Pair
-from nearmt.corpus import read_pairs
-from nearmt.errors import ConfigError, OutputError
+from nearmt.corpus import Request, read_pairs
+from nearmt.errors import OutputError
 from nearmt.methods import PRESETS, ChunkConfig, KnnConfig
 from nearmt.models import ModelConfig
+from nearmt.models.directions import known_direction
 from nearmt.store import Memory, StoreConfig
 from nearmt.training.adaptive import AdaptiveConfig, AdaptiveResult, train_adaptive
 from nearmt.translator import Translator
@@ -116,15 +118,14 @@ def command(
         settings.pop(name, None)
     settings["method"] = pick(NetworkConfig, settings).method
     _check_output(out, overwrite, dev + general)
+    plan = make_plan(settings, frozenset(given) - set(config.public_fields()))
     for paths in (dev, general):
-        if paths:
-            read_pairs(*paths)  # a missing file or an unknown format is found before the model is loaded
+        check_pairs(paths, Request(*known_direction(plan.model)), "train on")
     if not general:
         warn("no --general text: the network will not learn to leave the model alone where the memory says nothing")
-    plan = make_plan(settings, frozenset(given) - set(config.public_fields()))
     result = _train(plan, Texts(dev, dev_limit), Texts(general, general_limit), out, config)
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(result)))
+        echo(json.dumps(dataclasses.asdict(result)))
     else:
         _print(result)
         warn(f"{out}: written; use it with --method {result.method} --adaptive {out}")
@@ -135,12 +136,7 @@ command.params = [parameter for parameter in command.params if parameter.name no
 
 def _check_output(out: Path, overwrite: bool, read: tuple[Path, ...]) -> None:
     """What cannot be written should not become known after minutes."""
-    if out.is_dir():
-        raise OutputError(f"{out}: is a folder; name a file")
-    if not out.parent.is_dir():
-        raise OutputError(f"{out}: cannot be written (there is no folder {out.parent})")
-    if out.exists() and any(other.exists() and out.samefile(other) for other in read):
-        raise ConfigError(f"{out}: is a file that is read; name another --out")
+    check_output(out, read, "--out")
     if out.exists() and not overwrite:
         raise OutputError(f"{out}: exists; give another --out, or --overwrite")
 
@@ -161,8 +157,9 @@ def _train(plan: Plan, dev: Texts, general: Texts, out: Path, config: AdaptiveCo
 
 
 def _print(result: AdaptiveResult) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from nearmt.cli.screen import Screen
 
     table = Table(box=None)
     for heading in ("steps", "tokens", "updates", "model's loss", "loss", "model's weight", "temperature"):
@@ -172,4 +169,4 @@ def _print(result: AdaptiveResult) -> None:
         table.add_row(
             name, f"{head.tokens:,}", f"{head.updates:,}", *losses, f"{head.model_weight:.3f}", f"{head.temperature:g}"
         )
-    Console().print(table)
+    Screen().print(table)

@@ -2,41 +2,52 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import io
 import json
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
 import click
 
+from nearmt.cli.changing import finishing
+from nearmt.cli.checking import check_document, check_output
 from nearmt.cli.console import explain_run, open_output, progress_bar, shows_bars, warn
 from nearmt.cli.explain import print_explanation
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, gather, pick, run_options
-from nearmt.cli.setup import make_translator
+from nearmt.cli.resuming import FinishedWork, digest_of
+from nearmt.cli.setup import Loader, make_plan
 from nearmt.contracts import Progress
 from nearmt.corpus import (
     DOCUMENTS,
+    Document,
     LimitsConfig,
     Part,
     Report,
     Request,
     Unit,
-    check_document,
     format_of,
     open_document,
 )
+from nearmt.corpus import check_document as check_whole
+from nearmt.corpus.encoding import Encoding
+from nearmt.corpus.output import text_to
 from nearmt.documents import FillConfig, FilledUnit, Filler, FillSummary, filled_parts, is_to_fill
 from nearmt.errors import ConfigError, InputError
+from nearmt.models.directions import known_direction
 from nearmt.translator import Translator
 
 # Formats that are read line by line, so that standard input need not end before the first answer.
 _STREAMED = ("text", "tsv", "jsonl")
+_WITHOUT_NOTES = ("text", "tsv")
 _WARNINGS_SHOWN = 10
 
 
@@ -52,6 +63,7 @@ _WARNINGS_SHOWN = 10
     help="show where the words come from; a document with --output names the pairs in its notes",
 )
 @click.option("--strict", is_flag=True, help="stop at the first unit that cannot be read")
+@click.option("--resume", is_flag=True, help="go on behind what an interrupted run to the same --output has finished")
 @config_options(FillConfig, LimitsConfig)
 @run_options
 def command(
@@ -62,6 +74,7 @@ def command(
     as_json: bool,
     explain: bool,
     strict: bool,
+    resume: bool,
     config_file: Path | None,
     **options: Any,
 ) -> None:
@@ -75,6 +88,9 @@ def command(
     translations are marked (PO: fuzzy; XLIFF: state), with their score. Placeholders and inline tags are
     kept; units in which they could not be are named on stderr.
 
+    With --output what is finished is kept in OUTPUT.resume until all is done. After an interruption the same
+    command with --resume goes on behind it; other settings or another input are refused.
+
     \b
     nearmt translate text.txt --datastore memory --output text.en.txt
     nearmt translate app.po --datastore memory --output app.en.po
@@ -85,20 +101,38 @@ def command(
     if str(file) != "-" and not file.is_file():
         raise InputError(f"{file}: no such file")
     format_name = format_name or ("text" if str(file) == "-" else format_of(file))
-    if output is not None and output.exists() and file.exists() and output.samefile(file):
-        raise ConfigError(f"{output}: is the file that is read; name another --output")
+    check_output(output, [file])
     typed = frozenset(name.replace("_", "-") for name, value in options.items() if value is not None)
     settings = gather(options, config_file)
     filling, limits = pick(FillConfig, settings), pick(LimitsConfig, settings)
-    if str(file) != "-":
-        check_document(file, format_name, limits)
-    translator = make_translator(settings, typed)
-    explain_run(translator.signature())
-    with _readable(file, format_name) as path:
+    plan = make_plan(settings, typed)
+    check_document(file, Request(*known_direction(plan.model), limits=limits), strict, format_name)
+    shown = [format_name, everything, as_json, explain, strict, filling.signature()]
+    work = _work(file, output, shown, resume)
+    with _kept(work), _readable(file, format_name) as path:
         if path != file:
-            check_document(path, format_name, limits)
-        writer = _Writer(as_json, explain or (filling.matches and output is None and format_name == "text"))
-        _run(translator, path, format_name, output, everything, strict, filling, explain, writer, limits)
+            check_whole(path, format_name, limits)
+        translator = Loader().translator(plan)
+        explain_run(translator.signature())
+        if work is not None:
+            work.begin(translator.signature())
+        # Of formats with notes a file is the document, whose notes name the pairs.
+        explained = explain and (output is None or format_name in _WITHOUT_NOTES)
+        shows_matches = filling.matches and output is None and format_name == "text"
+        writer = _Writer(as_json, explained or shows_matches, work)
+        _run(translator, path, format_name, output, everything, strict, filling, explain, writer, work, limits)
+
+
+def _work(file: Path, output: Path | None, shown: list[Any], resume: bool) -> FinishedWork | None:
+    """Where finished parts are kept: beside a file that is made of a file."""
+    if output is None or str(output) == "-" or str(file) == "-" or (output.exists() and not output.is_file()):
+        if resume:
+            raise ConfigError("--resume needs a FILE to read and a file as --output; nothing else is kept")
+        return None
+    work = FinishedWork(output, {"input": digest_of(file), "options": shown}, resume)
+    if work.path.exists() and not resume:
+        warn(f"{work.path}: holds what an interrupted run has finished, and will be replaced (--resume goes on there)")
+    return work
 
 
 @contextmanager
@@ -123,6 +157,7 @@ def _run(
     filling: FillConfig,
     explain: bool,
     writer: _Writer,
+    work: FinishedWork | None,
     limits: LimitsConfig,
 ) -> None:
     source_lang, target_lang = translator.model.language_pair
@@ -130,22 +165,67 @@ def _run(
     document = open_document(path, request, report, format_name)
     filler = Filler(translator, filling, paragraphs=document.paragraphs, explain=explain)
     total = _count(path, request, format_name, everything) if shows_bars() else 0
-    done = 0
+    done = _skip(document, everything, 0 if work is None else work.parts)
+
+    encoding = Encoding() if writer.as_json or writer.as_explanation else document.encoding
 
     def fill(units: list[Unit]) -> list[FilledUnit]:
         nonlocal done
+        if work is not None:  # everything before these units is finished
+            with finishing() as interruption:
+                writer.keep(work, encoding)
+                interruption.check()
         # The bar is gone before results are printed, which may be on the same terminal.
         with progress_bar("units", total, done) as bar:
             found = filler.fill(units, _in_units(bar, len(units)))
         done += len(units)
         return found
 
-    plain = writer.as_json or writer.as_explanation
-    with open_output(output, None if plain else document.encoding) as out:
+    with _opened(output, encoding, work) as out:
         for part, found in filled_parts(document, filler, fill, everything=everything):
             writer.write(out, part, found)
-            out.flush()
     writer.summarise(report, document.paragraphs)
+
+
+def _skip(document: Document, everything: bool, parts: int) -> int:
+    """Pass over finished parts; how many units of them were filled in."""
+    finished = islice(document.parts, parts)
+    return sum(is_to_fill(unit, everything) for part in finished for unit in part.units)
+
+
+@contextmanager
+def _opened(output: Path | None, encoding: Encoding, work: FinishedWork | None) -> Iterator[TextIO]:
+    """Standard output; or a text that goes to a file when it is complete, behind what was finished before."""
+    if work is None:
+        with open_output(output, encoding) as out:
+            yield out
+        return
+    rest = io.StringIO(newline="")
+    yield rest
+    with open_output(output, encoding) as out:
+        for text in work.texts():
+            out.write(text)
+        out.write(rest.getvalue())
+    work.remove()
+
+
+@contextmanager
+def _kept(work: FinishedWork | None) -> Iterator[None]:
+    """When the block fails, say what is left of its work."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        told = "what is not printed is not kept (--output FILE keeps it)" if work is None else work.told
+        error.args = (f"interrupted; {told}",)
+        raise
+    except ConfigError:
+        raise
+    except Exception as error:
+        if work is not None and isinstance(error, InputError) and not isinstance(error.__cause__, OSError):
+            work.remove()  # the file will be another one before it can be read
+        elif work is not None and work.parts:
+            warn(work.told)
+        raise
 
 
 def _count(path: Path, request: Request, format_name: str, everything: bool) -> int:
@@ -164,11 +244,15 @@ def _in_units(bar: Progress | None, units: int) -> Progress | None:
 class _Writer:
     """Writes parts as the document, as JSON or as explanations, and remembers what to tell at the end."""
 
-    def __init__(self, as_json: bool, as_explanation: bool) -> None:
+    def __init__(self, as_json: bool, as_explanation: bool, work: FinishedWork | None = None) -> None:
         self.as_json, self.as_explanation = as_json, as_explanation
-        self._summary = FillSummary()
+        self._summary = FillSummary() if work is None else copy.deepcopy(work.summary)
+        self._out: TextIO | None = None
+        self._parts = 0  # since the last time that finished ones were kept
 
     def write(self, out: TextIO, part: Part, found: list[FilledUnit | None]) -> None:
+        self._out = out
+        self._parts += 1
         for unit, filled in zip(part.units, found, strict=True):
             self._summary.add(unit, filled)
             if self.as_json:
@@ -177,6 +261,17 @@ class _Writer:
                 print_explanation(out, filled.translation, filled.filling.matches)
         if not self.as_json and not self.as_explanation:
             out.write(part.filled([None if filled is None else filled.filling for filled in found]))
+        out.flush()
+
+    def keep(self, work: FinishedWork, encoding: Encoding) -> None:
+        """Hand over the text of finished parts."""
+        if isinstance(self._out, io.StringIO):
+            with text_to(io.BytesIO(), encoding, work.output) as trial:  # what cannot be written is known here
+                trial.write(self._out.getvalue())
+            work.keep(self._out.getvalue(), self._parts, self._summary)
+            self._out.seek(0)
+            self._out.truncate()
+            self._parts = 0
 
     def summarise(self, report: Report, document: bool) -> None:
         """What people should know after the run, on stderr."""

@@ -10,15 +10,17 @@ from typing import Any
 
 import click
 
-from nearmt.cli.console import progress_bar, warn
+from nearmt.cli.checking import check_output, check_pairs
+from nearmt.cli.console import echo, progress_bar, warn
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, gather, pick, run_options
-from nearmt.cli.setup import make_translator
+from nearmt.cli.setup import Loader, make_plan
 from nearmt.contracts import Pair
-from nearmt.corpus import read_pairs
+from nearmt.corpus import Request, read_pairs
 from nearmt.decoding import SearchConfig
 from nearmt.errors import ConfigError, OutputError
 from nearmt.methods import METHOD_CONFIGS, PRESETS
+from nearmt.models.directions import known_direction
 from nearmt.translator import Translator
 from nearmt.tuning import TuneConfig, Tuned, tune, write_config
 
@@ -76,9 +78,9 @@ def command(
         raise ConfigError("method 'plain' has nothing to tune; use knn, efficient or chunk")
     record = out.with_name(out.name + ".trials.jsonl")
     _check_output(out, record, overwrite)
-    if dev:
-        read_pairs(*dev)  # a missing file or an unknown format is found before the model is loaded
-    translator = make_translator(settings, frozenset(given) - set(config.public_fields()))
+    plan = make_plan(settings, frozenset(given) - set(config.public_fields()))
+    check_pairs(dev, Request(*known_direction(plan.model)), "tune on")
+    translator = Loader().translator(plan)
     assert translator.datastore is not None
     name = settings.get("method") or "chunk"
     with progress_bar("sentences") as progress:
@@ -97,7 +99,7 @@ def command(
         )
     write_config(out, tuned, {n: v for n, v in settings.items() if n in SearchConfig.public_fields()})
     if as_json:
-        click.echo(json.dumps({"out": str(out), "method": tuned.method, "settings": tuned.settings, **tuned.facts()}))
+        echo(json.dumps({"out": str(out), "method": tuned.method, "settings": tuned.settings, **tuned.facts()}))
     else:
         _print(tuned)
         warn(f"{out}: written; use it with --config {out}")
@@ -109,8 +111,7 @@ command.params = [parameter for parameter in command.params if parameter.name !=
 
 def _check_output(out: Path, record: Path, overwrite: bool) -> None:
     """What cannot be written should not become known after hours."""
-    if out.is_dir():
-        raise OutputError(f"{out}: is a folder; name a file")
+    check_output(out, option="--out")
     if out.exists() and not record.exists() and not overwrite:
         raise OutputError(f"{out}: exists, and not from an unfinished run; give another --out, or --overwrite")
 
@@ -129,8 +130,9 @@ def _fixed(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _print(tuned: Tuned) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from nearmt.cli.screen import Screen
 
     names = list(tuned.trials[0].settings)
     table = Table(box=None)
@@ -147,4 +149,4 @@ def _print(tuned: Tuned) -> None:
     table.add_row(*(str(defaults[name]) for name in names), f"{tuned.default_score:.2f}", "defaults")
     if tuned.base_score is not None:
         table.add_row(*("" for _ in names), f"{tuned.base_score:.2f}", "the model alone")
-    Console().print(table)
+    Screen().print(table)

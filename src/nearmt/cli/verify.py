@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from nearmt.cli.console import progress_bar, waiting
+from nearmt.cli.console import echo, progress_bar, waiting
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
 from nearmt.datastore.verify import Finding, verify
@@ -49,9 +49,9 @@ def command(folder: Path, mend: bool, as_json: bool, **options: Any) -> None:
     if mend and damaged:
         fields |= _mended(folder, found, settings, as_json)
     if mend and not damaged and not as_json:
-        click.echo(f"{folder}: is whole; there is nothing to repair")
+        echo(f"{folder}: is whole; there is nothing to repair")
     if as_json:
-        click.echo(json.dumps(fields, ensure_ascii=False))
+        echo(json.dumps(fields, ensure_ascii=False))
     if damaged and not mend:
         names = ", ".join(finding.file for finding in damaged[:3]) + (" and more" if len(damaged) > 3 else "")
         raise DatastoreError(f"{folder}: damaged: {names}; `nearmt verify {folder} --repair` salvages what is left")
@@ -74,19 +74,21 @@ def _mended(folder: Path, found: Sequence[Finding], settings: Mapping[str, Any],
         done = repair(folder, found, load, progress)
     if not as_json:
         for line in done.report:
-            click.echo(line)
-        click.echo(f"{folder}: {done.pairs:,} pairs salvaged; the damaged store is {done.kept_as}")
+            echo(line)
+        echo(f"{folder}: {done.pairs:,} pairs salvaged; the damaged store is {done.kept_as}")
     return {"report": done.report, "lost": done.lost, "pairs": done.pairs, "kept_as": str(done.kept_as)}
 
 
 def _print_table(found: Sequence[Finding]) -> None:
-    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
+
+    from nearmt.cli.screen import Screen
 
     table = Table(box=None, show_header=False)
     for column in (dict[str, Any](overflow="fold"), {}, {"overflow": "fold"}):
         table.add_column(**column)
     for finding in found:
         style = {"sound": "green", "damaged": "bold red"}.get(finding.verdict, "yellow")
-        table.add_row(finding.file, f"[{style}]{finding.verdict}", finding.detail)
-    Console().print(table)
+        table.add_row(finding.file, Text(finding.verdict, style=style), finding.detail)
+    Screen().print(table)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import lzma
+import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +15,21 @@ from typing import IO, TextIO, cast
 
 from nearmt.corpus.encoding import Encoding
 from nearmt.errors import OutputError, writing
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a file that cannot be written, before hours are spent on its content; leaves nothing behind."""
+    if path.is_dir():
+        raise OutputError(f"{path}: is a folder; name a file")
+    if not path.parent.is_dir():
+        raise OutputError(f"{path}: cannot be written (there is no folder {path.parent})")
+    with writing(path):
+        if path.exists() and not path.is_file():  # a pipe or a device: opening it may wait for its reader
+            if not os.access(path, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return
+        with tempfile.TemporaryFile(dir=path.parent):  # never has a name where the system can do that
+            pass
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from nearmt.decoding.hypothesis import Candidate, Hypothesis, SentenceBeam, Step
 from nearmt.decoding.state import Array, Chosen, SearchState
 from nearmt.models import Seq2SeqModel
 from nearmt.recording import Recorder, current
+from nearmt.threads import check_wanted
 from nearmt.timing import timed
 
 #: So many sentences, at least, that are to follow others take their first step together: to a GPU many are hardly
@@ -139,6 +140,7 @@ class _Search:
 
     def _step(self, state: SearchState, others_follow: bool) -> None:
         """All rows go on by a token. Places of sentences that are done fall to others, or are given up."""
+        check_wanted()
         logits_BV, hidden_BH = self.model.step(state.decoder, state.newest_BT)
         before = Scores.of(logits_BV.clone()) if self.trace else None
         total_B = self._total(logits_BV)

@@ -9,8 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from nearmt.errors import ModelError
-from nearmt.languages import base_language
-from nearmt.models.languages import UNDETERMINED, english_name, find_tag, language_tags
+from nearmt.models.languages import UNDETERMINED, check_direction, english_name, find_tag, language_tags
 
 _BYTE = re.compile(r"<0x([0-7][0-9A-F])>")
 #: What SentencePiece falls back to where a character is not in its vocabulary.
@@ -59,12 +58,7 @@ class TextCodec:
         if tags and asked[1]:
             self._prefix = find_tag(asked[1], tags, model_name) + " "
             known_target = asked[1]
-        for wanted, known in zip(asked, (known_source, known_target), strict=True):
-            if wanted and known and base_language(wanted) != base_language(known):
-                raise ModelError(
-                    f"{model_name} translates {known_source} to {known_target}, "
-                    f"not {asked[0] or known_source} to {asked[1] or known_target}"
-                )
+        check_direction(model_name, asked, (known_source, known_target))
         self.source_lang = asked[0] or known_source or UNDETERMINED
         self.target_lang = asked[1] or known_target or UNDETERMINED
 

@@ -29,6 +29,15 @@ def language_tags(tokens: Iterable[str]) -> dict[str, str]:
     return tags
 
 
+def check_direction(model: str, asked: tuple[str | None, str | None], known: tuple[str | None, str | None]) -> None:
+    """Refuse a direction that a model does not have; what is not asked for, or not known, fits."""
+    for wanted, language in zip(asked, known, strict=True):
+        if wanted and language and base_language(wanted) != base_language(language):
+            raise ModelError(
+                f"{model} translates {known[0]} to {known[1]}, not {asked[0] or known[0]} to {asked[1] or known[1]}"
+            )
+
+
 def find_tag(language: str, tags: dict[str, str], model: str) -> str:
     """The model's tag for a language that users name by any usual code."""
     base = base_language(language)
