@@ -18,6 +18,7 @@ from nearmt.models.decoder import JoinedLinears, StepDecoder
 from nearmt.models.decoder_state import DecoderState
 from nearmt.models.families import family_of
 from nearmt.models.graphs import GraphedDecoder, GraphedState
+from nearmt.models.kernel_encoder import KernelEncoder
 from nearmt.models.precision import apply_precision
 from nearmt.models.probe import KeyProbe
 from nearmt.recording import Pool, Recorder
@@ -48,7 +49,7 @@ class Seq2SeqModel:
         for part in (model, joined):
             apply_precision(part, precision, self.device)
         self._model = model.to(self.device)  # type: ignore[arg-type]
-        self._set_decoder(joined.to(self.device))
+        self._set_parts(joined.to(self.device))
         self._read_generation_config(model)
         at_output = key_layer == "output"
         locate = self.family.output_projection if at_output else self.family.last_feed_forward
@@ -57,12 +58,15 @@ class Seq2SeqModel:
     def follow_weights(self) -> None:
         """Take over weights that were trained since: some are held joined, as copies."""
         assert self.precision != "int8"  # nobody trains those
-        self._set_decoder(JoinedLinears(self.family.decoder(self._model).layers))
+        self._set_parts(JoinedLinears(self.family.decoder(self._model).layers))
 
-    def _set_decoder(self, joined: JoinedLinears) -> None:
+    def _set_parts(self, joined: JoinedLinears) -> None:
         self._decoder = StepDecoder(self.family.decoder(self._model), joined, self.key_layer)
         # A CPU is not kept waiting by launches, and looks at no more slots than are in use.
         self._graphed = GraphedDecoder(self._decoder) if self.device.type == "cuda" else None
+        parts_of = self.family.encoder
+        #: None where transformers encodes.
+        self._encoder = None if parts_of is None else KernelEncoder.of(parts_of(self._model))
 
     def _read_generation_config(self, model: PreTrainedModel) -> None:
         config, settings = model.config, model.generation_config
@@ -88,9 +92,12 @@ class Seq2SeqModel:
         """Encode sentences; one row each."""
         with timed("model/encode"):
             token_BS, mask_BS = self.padded(sources)
+            lengths = [len(source) for source in sources]
+            if self._encoder is not None:
+                return DecoderState(self._encoder.run(token_BS, mask_BS, lengths), mask_BS, lengths)
             encoded = self._model.get_encoder()(input_ids=token_BS, attention_mask=mask_BS)
             state = DecoderState if self._graphed is None else GraphedState
-            return state(encoded.last_hidden_state, mask_BS, [len(source) for source in sources])
+            return state(encoded.last_hidden_state, mask_BS, lengths)
 
     @torch.inference_mode()
     def step(self, state: DecoderState, token_BT: Tensor) -> tuple[Tensor, Tensor]:
