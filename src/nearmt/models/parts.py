@@ -93,7 +93,8 @@ def marian_encoder(model: Any) -> EncoderParts:
 
     def embed(token_SF: Tensor) -> Tensor:
         hidden_SFH: Tensor = encoder.embed_tokens(token_SF) * encoder.embed_scale
-        return hidden_SFH + encoder.embed_positions(token_SF.shape)
+        place_SFH: Tensor = encoder.embed_positions(token_SF.shape)
+        return hidden_SFH + place_SFH
 
     return EncoderParts(embed, _encoder_layers(encoder), False, _nothing)
 
@@ -139,7 +140,8 @@ def m2m_100_encoder(model: Any) -> EncoderParts:
 
     def embed(token_SF: Tensor) -> Tensor:
         hidden_SFH: Tensor = encoder.embed_tokens(token_SF)
-        return hidden_SFH + encoder.embed_positions(token_SF, hidden_SFH)
+        place_SFH: Tensor = encoder.embed_positions(token_SF, hidden_SFH)
+        return hidden_SFH + place_SFH
 
     return EncoderParts(embed, _encoder_layers(encoder), True, encoder.layer_norm)
 
@@ -160,7 +162,8 @@ def fsmt_encoder(model: Any) -> EncoderParts:
 
     def embed(token_SF: Tensor) -> Tensor:
         hidden_SFH: Tensor = encoder.embed_tokens(token_SF) * encoder.embed_scale
-        return hidden_SFH + encoder.embed_positions(token_SF)
+        place_SFH: Tensor = encoder.embed_positions(token_SF)
+        return hidden_SFH + place_SFH
 
     return EncoderParts(embed, _encoder_layers(encoder), False, _nothing)
 

@@ -68,7 +68,7 @@ class KernelLinear(nn.Linear):
     _packed: tuple[tuple[int, int], PackedLinear] | None = None
 
     def forward(self, input: Tensor) -> Tensor:
-        if input.dtype != torch.float32 or torch.is_grad_enabled():
+        if input.dtype != torch.float32 or input.device.type != "cpu" or torch.is_grad_enabled():
             return nn.functional.linear(input, self.weight, self.bias)
         output_RO: Tensor = self.packed()(input.reshape(-1, self.in_features))
         return output_RO.view(*input.shape[:-1], self.out_features)
