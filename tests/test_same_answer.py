@@ -1,4 +1,4 @@
-"""On a CPU with kernels a translation does not depend on its batch: not on its size, order or threads, to the last bit."""
+"""On a CPU with kernels a translation is the same in every batch, order and number of threads, to the last bit."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 
 from nearmt.contracts import Translation
 from nearmt.decoding import SearchConfig
+from nearmt.methods.adaptive import Head, HeadShape, save_adaptive
 from nearmt.models import ModelConfig, TranslationModel, load_model
 from nearmt.store import Datastore
 from nearmt.translator import Translator
@@ -95,12 +96,22 @@ def check(
 def test_translations_do_not_depend_on_the_batch(
     name: str, precision: str, models: dict[str, TranslationModel], store: Datastore
 ) -> None:
-    check(models[precision], store, METHODS[name], sentences(72), tokens=16)
+    check(models[precision], store, METHODS[name], sentences(68), tokens=14)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_nor_does_any_other_way_of_retrieving(name: str, models: dict[str, TranslationModel], store: Datastore) -> None:
     check(models["fp32"], store, VARIANTS[name], sentences(24), tokens=10, ways=WAYS[:3])
+
+
+def test_nor_does_a_network_that_weighs_neighbours(
+    models: dict[str, TranslationModel], store: Datastore, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    heads = {name: Head(HeadShape(8, confidence=True, scale=store.search_scale), 10.0) for name in ("search", "cache")}
+    save_adaptive(tmp_path / "network", heads, {"model": models["fp32"].fingerprint})
+    settings = {"adaptive": str(tmp_path / "network"), "k": 8, "cache-k": 8, "guard": False}
+    check(models["fp32"], store, ("chunk", settings), sentences(24), tokens=10, ways=WAYS[:3])
 
 
 @pytest.mark.embedded
