@@ -14,7 +14,7 @@ from nearmt.contracts import Translation
 from nearmt.decoding import SearchConfig
 from nearmt.methods.adaptive import Head, HeadShape, save_adaptive
 from nearmt.models import ModelConfig, TranslationModel, load_model
-from nearmt.store import Datastore
+from nearmt.store import BuildConfig, Datastore, JoinedStore, Memory
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.kernels import needs_kernels
@@ -77,7 +77,7 @@ def translated(translator: Translator, texts: list[str], threads: int, shuffled:
 
 
 def check(
-    model: TranslationModel, datastore: Datastore | None, method: tuple[str, dict[str, Any]], texts: list[str],
+    model: TranslationModel, datastore: Memory, method: tuple[str, dict[str, Any]], texts: list[str],
     tokens: int, ways: Sequence[tuple[int, int, bool]] = WAYS,
 ) -> None:  # fmt: skip
     """Texts, scores, steps and searches: all of a translation is equal, scores to the last bit."""
@@ -102,6 +102,25 @@ def test_translations_do_not_depend_on_the_batch(
 @pytest.mark.parametrize("name", VARIANTS)
 def test_nor_does_any_other_way_of_retrieving(name: str, models: dict[str, TranslationModel], store: Datastore) -> None:
     check(models["fp32"], store, VARIANTS[name], sentences(24), tokens=10, ways=WAYS[:3])
+
+
+def test_nor_do_stores_with_weights(models: dict[str, TranslationModel], store: Datastore, tmp_path: Path) -> None:
+    config = BuildConfig(reduction_of=str(store.path))
+    other = Datastore.build(tmp_path / "other", make_pairs(30, seed=8), models["fp32"], config)
+    joined = JoinedStore([(store, 0.5), (other, 1.0)])
+    check(models["fp32"], joined, METHODS["chunk"], sentences(24), tokens=10, ways=WAYS[:3])
+
+
+def test_nor_does_an_explanation(models: dict[str, TranslationModel], store: Datastore) -> None:
+    """Which pairs spoke for each token, and how much."""
+    texts = sentences(12)
+    found = [
+        Translator(models["int8"], store, "chunk", {}, SearchConfig(beams=3, max_new_tokens=8), size).translate(
+            texts, explain=True
+        )
+        for size in (12, 1, 5)
+    ]
+    assert found[0] == found[1] == found[2]
 
 
 def test_nor_does_a_network_that_weighs_neighbours(
