@@ -91,13 +91,16 @@ class Seq2SeqModel:
     def encode(self, sources: Sequence[Sequence[int]]) -> DecoderState:
         """Encode sentences; one row each."""
         with timed("model/encode"):
-            token_BS, mask_BS = self.padded(sources)
-            lengths = [len(source) for source in sources]
-            if self._encoder is not None:
-                return DecoderState(self._encoder.run(token_BS, mask_BS, lengths), mask_BS, lengths)
-            encoded = self._model.get_encoder()(input_ids=token_BS, attention_mask=mask_BS)
-            state = DecoderState if self._graphed is None else GraphedState
-            return state(encoded.last_hidden_state, mask_BS, lengths)
+            return self._encoded(sources)
+
+    def _encoded(self, sources: Sequence[Sequence[int]]) -> DecoderState:
+        token_BS, mask_BS = self.padded(sources)
+        lengths = [len(source) for source in sources]
+        if self._encoder is not None:
+            return DecoderState(self._encoder.run(token_BS, mask_BS, lengths), mask_BS, lengths)
+        encoded = self._model.get_encoder()(input_ids=token_BS, attention_mask=mask_BS)
+        state = DecoderState if self._graphed is None else GraphedState
+        return state(encoded.last_hidden_state, mask_BS, lengths)
 
     @torch.inference_mode()
     def step(self, state: DecoderState, token_BT: Tensor) -> tuple[Tensor, Tensor]:
@@ -120,21 +123,38 @@ class Seq2SeqModel:
         Positions of the prompt (forced language tags) are fed, but yield no key.
         """
         with timed("model/force_decode"):
-            inputs = self._forced_inputs(sources, targets)
-            key_BTH = self._probe.run_for_key(lambda: self._model(**inputs)).float()
+            if self._forces:
+                key_BTH = self._forced(sources, targets)[1]
+            else:
+                inputs = self._forced_inputs(sources, targets)
+                key_BTH = self._probe.run_for_key(lambda: self._model(**inputs)).float()
             first = len(self.prompt) - 1
             return [key_BTH[b, first : first + len(target)] for b, target in enumerate(targets)]
+
+    @property
+    def _forces(self) -> bool:
+        """Whether kernels feed whole targets: then keys are what steps give, and do not depend on the batch."""
+        return self._encoder is not None and self._decoder.can_force
+
+    def _forced(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """What is projected as logits, and the key, at every position, the prompt's included; each [B, T, H]."""
+        return self._decoder.force(self._encoded(sources), self._fed(targets))
 
     @torch.inference_mode()
     def teach(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[tuple[Tensor, Tensor]]:
         """Keys [T, H] as `force_decode` gives them, and the log-probabilities of all tokens there [T, V], a pair."""
         with timed("model/teach"):
-            inputs = self._forced_inputs(sources, targets)
-            output, key_BTH = self._probe.run(lambda: self._model(**inputs))
+            if self._forces:
+                hidden_BTH, key_BTH = self._forced(sources, targets)
+                logits_BTV = self._decoder.logits(hidden_BTH)
+            else:
+                inputs = self._forced_inputs(sources, targets)
+                output, key_BTH = self._probe.run(lambda: self._model(**inputs))
+                logits_BTV = output.logits
             first = len(self.prompt) - 1
             spans = [slice(first, first + len(target)) for target in targets]
             return [
-                (key_BTH[b, span].float(), output.logits[b, span].float().log_softmax(dim=-1))
+                (key_BTH[b, span].float(), logits_BTV[b, span].float().log_softmax(dim=-1))
                 for b, span in enumerate(spans)
             ]
 
@@ -169,13 +189,16 @@ class Seq2SeqModel:
     def _forced_inputs(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> dict[str, Any]:
         """A forward pass over whole targets. The last target token is predicted, never fed."""
         source_BS, mask_BS = self.padded(sources)
-        decoder_BT, _ = self.padded([self.prompt + list(target[:-1]) for target in targets])
         return {
             "input_ids": source_BS,
             "attention_mask": mask_BS,
-            "decoder_input_ids": decoder_BT,
+            "decoder_input_ids": self._fed(targets),
             "use_cache": False,
         }
+
+    def _fed(self, targets: Sequence[Sequence[int]]) -> Tensor:
+        """What the decoder is fed to predict whole targets, [B, T]."""
+        return self.padded([self.prompt + list(target[:-1]) for target in targets])[0]
 
     def padded(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Token ids padded on the right and their mask, [B, longest]."""
