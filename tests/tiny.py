@@ -183,7 +183,7 @@ def sentencepiece_model(folder: Path, seed: int = 0) -> tuple[Path, list[tuple[s
     return folder / "spm.model", pieces
 
 
-def tiny_marian_folder(folder: Path, seed: int = 0) -> Path:
+def tiny_marian_folder(folder: Path, seed: int = 0, **changes: Any) -> Path:
     """A Marian folder with a real (tiny) SentencePiece tokenizer, as users have them on disk."""
     pieces = [piece for piece, _ in sentencepiece_model(folder, seed)[1]]
     ordered = ["</s>", "<unk>", *[piece for piece in pieces if piece not in ("<s>", "</s>", "<unk>")], "<pad>"]
@@ -202,6 +202,7 @@ def tiny_marian_folder(folder: Path, seed: int = 0) -> Path:
         pad_token_id=size - 1,
         decoder_start_token_id=size - 1,
         bad_words_ids=[[size - 1]],
+        **changes,
     ).save_pretrained(folder)
     for name in ("spm.model", "spm.vocab", "text.txt"):
         (folder / name).unlink()

@@ -20,6 +20,7 @@ from nearmt.index import ExactIndex, SubsetIndex, TorchIndex
 from nearmt.index.faiss import SMALL, FaissIndex, _inner, default_factory
 from nearmt.store.entries import Entries
 from nearmt.store.search import Searcher
+from tests.kernels import needs_kernels
 
 COLUMNS = 16
 ENTRIES = 640
@@ -201,6 +202,28 @@ def test_a_batch_nominates_as_its_rows_alone(build: Callable[[np.ndarray], Index
     alone = [as_sets(index.nominate(row[None], 8, None))[0] for row in query]
     # FAISS switches algorithms with the size of the batch; at the edge of k' one nominee may differ.
     assert all(len(a & b) >= 0.9 * len(a) for a, b in zip(together, alone, strict=True))
+
+
+def equally_far(count: int) -> tuple[np.ndarray, Tensor]:
+    """Keys that have all the same distance from queries: rounding alone tells them apart."""
+    generator = np.random.default_rng(0)
+    key = generator.permuted(np.tile(generator.normal(size=COLUMNS), (count, 1)), axis=1).astype(np.float16)
+    return key, torch.linspace(-2, 2, 20)[:, None].expand(-1, COLUMNS).contiguous() / 3
+
+
+@needs_kernels
+@pytest.mark.parametrize("small", [10, 16_384])
+def test_with_kernels_torch_rounds_a_query_alike_in_every_batch(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few keys, which are held as the kernel reads them, and many, in blocks."""
+    monkeypatch.setattr("nearmt.index.torch._SMALL", small)
+    monkeypatch.setattr("nearmt.index.torch.BLOCK", {"cpu": 300})
+    key, query = equally_far(1000)
+    index = TorchIndex(torch.from_numpy(key))
+    together = index.nominate(query, 8, None)
+    for count in (1, 3, 7):
+        for start in range(0, 20 - count, 3):
+            rows = slice(start, start + count)
+            assert torch.equal(index.nominate(query[rows], 8, None), together[rows])
 
 
 @pytest.mark.parametrize("factory", ["Flat", "IVF16,SQ8", WHOLE, "IVF16,PQ8np", "HNSW32"])

@@ -23,6 +23,7 @@ from tests.index.test_contract import (
     made_queries,
     some_mask,
 )
+from tests.kernels import needs_kernels
 
 ENTRIES = 1600
 CUTS = [0, 300, 301, 301, 1100, ENTRIES]
@@ -247,3 +248,16 @@ def test_keys_beyond_the_numbers_are_cut_off() -> None:
     query = torch.from_numpy(key[[3, 7]])
     found = index.nominate(query, 8, None)
     assert 3 in found[0].tolist() and 7 in found[1].tolist()
+
+
+@needs_kernels
+@pytest.mark.parametrize("factory", ["IVF16,SQ8", "IVF16,SQ8_direct_signed"])
+def test_with_kernels_a_query_has_the_same_cells_in_every_batch(factory: str) -> None:
+    """Distances to centres are the same to the last bit, whether these are floats or whole numbers."""
+    quantiser, query = quantiser_of(factory), made_queries(40).numpy()
+    together = quantiser.assign(query, 8)
+    for count in (1, 3, 9):
+        rows = slice(5, 5 + count)
+        alone = quantiser.assign(query[rows], 8)
+        assert np.array_equal(alone.distance_BP, together.distance_BP[rows])
+        assert np.array_equal(alone.cell_BP, together.cell_BP[rows])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from nearmt.models.decoder import TorchLayers
 from nearmt.models.kernel_layers import KernelLayers
 from tests.kernels import needs_kernels
 from tests.models.test_decoder import Run, steps_of, with_others_following
-from tests.tiny import FAMILIES, random_sources, tiny_model
+from tests.tiny import FAMILIES, VOCABULARY, random_sources, tiny_model
 
 pytestmark = needs_kernels
 
@@ -181,3 +182,50 @@ def test_slots_of_rounded_weights_are_halves() -> None:
         run.step()
         for slots in (run.state.own, run.state.source):
             assert slots is not None and slots.key.dtype == slots.value_LGXD.dtype == dtype
+
+
+# The same in every batch.
+
+
+def go_on(state: decoder_state.DecoderState, choosers: list[random.Random], each: int) -> Tensor:
+    """Let each sentence continue some of its rows as its chooser says; returned are their tokens."""
+    rows = state.rows_each
+    parents = [place * rows + own.randrange(rows) for place, own in enumerate(choosers) for _ in range(each)]
+    state.reorder(torch.tensor(parents))
+    return torch.tensor([[own.randrange(4, VOCABULARY)] for own in choosers for _ in range(each)])
+
+
+def steps_among(model: Seq2SeqModel, beside: list[list[int]], before: int, each: int = 3) -> Tensor:
+    """Logits and keys of one sentence at every step, among others that have taken so many steps before it came."""
+    mine, theirs = random.Random(1), random.Random(2)
+    state = model.encode([[*range(7, 26), 2]])
+    found = [torch.cat(model.step(state, torch.tensor([model.prompt])), dim=1)]
+    newest_BT, place = go_on(state, [mine], each), 0
+    if beside:
+        batch, place = model.encode(beside), 1
+        model.step(batch, torch.tensor([model.prompt] * len(beside)))
+        token_BT = go_on(batch, [theirs] * len(beside), each)
+        for _ in range(before):
+            model.step(batch, token_BT)
+            token_BT = go_on(batch, [theirs] * len(beside), each)
+        with torch.inference_mode():
+            batch.replace([place], state, [0])
+        token_BT[place * each : (place + 1) * each] = newest_BT
+        state, newest_BT = batch, token_BT
+    choosers = [mine if number == place else theirs for number in range(state.sentences)]
+    for _ in range(14):
+        all_BX = torch.cat(model.step(state, newest_BT), dim=1)
+        found.append(all_BX[place * each : (place + 1) * each])
+        newest_BT = go_on(state, choosers, each)
+    return torch.cat(found)
+
+
+@every_known_family
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_rows_are_the_same_in_every_batch(family: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last bit, although slots lie elsewhere when others were there before; also among hundreds of rows."""
+    monkeypatch.setattr(decoder_state, "_ROOM", 24)
+    model = by_kernel(tiny_model(family, 3, d_model=48), precision=precision)
+    alone = steps_among(model, [], 0)
+    for count, before in ((2, 0), (2, 1), (3, 5), (4, 9), (60, 2)):
+        assert torch.equal(steps_among(model, random_sources(count, count=count, longest=30), before), alone)

@@ -14,6 +14,7 @@ from nearmt.models import ModelConfig, Seq2SeqModel, TranslationModel
 from nearmt.models.families import FAMILIES as SUPPORTED
 from nearmt.models.families import KEY_LAYERS, family_of
 from nearmt.models.precision import Int8Linear
+from tests.kernels import needs_kernels
 from tests.tiny import FAMILIES, VOCABULARY, random_sources, tiny_model
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
@@ -49,6 +50,22 @@ def test_forced_keys_are_those_of_the_steps(family: str, layer: str) -> None:
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
     # Keys of different prefixes differ: the comparison above says something.
     assert float((forced[0][0] - forced[0][1]).abs().max()) > 1e-2
+
+
+@needs_kernels
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "t5"])
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@every_layer
+def test_with_kernels_forced_keys_are_those_of_the_steps_to_the_last_bit(
+    family: str, precision: str, layer: str
+) -> None:
+    """In every batch: what is stored for a prefix is what a translation asks for that begins with it."""
+    model = Seq2SeqModel(tiny_model(family, 1, d_model=48), key_layer=layer, precision=precision)
+    sources, targets = random_sources(1, longest=30), random_sources(11, longest=40)
+    together = model.force_decode(sources, targets)
+    for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
+        assert torch.equal(model.force_decode([source], [target])[0], together[number])
+        assert torch.equal(stepped(model, source, target)[0], together[number])
 
 
 @every_family

@@ -87,7 +87,9 @@ def test_addresses() -> None:
 STRUCTURES: dict[str, tuple[type[ctypes.Structure], ...]] = {
     "linear.h": (library.Linear,),
     "attention.h": (library.Slots,),
-    "decoder.c": (library.Norm, library.Layer, library.Decoder),
+    "blocks.h": (library.Norm,),
+    "decoder.c": (library.Layer, library.Decoder),
+    "encoder.c": (library.EncoderLayer, library.Encoder),
     "nearest.c": (library.Keys,),
     "cells.c": (library.Cells,),
     "mixture.c": (library.Mixing,),

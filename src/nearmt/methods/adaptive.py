@@ -23,6 +23,7 @@ from nearmt.contracts import Evidence, Origin, Scores
 from nearmt.errors import ConfigError, InputError, writing
 from nearmt.methods.mixing import multiplicity
 from nearmt.models import TranslationModel
+from nearmt.models.precision import apply_precision
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.source import EntrySource
 
@@ -245,4 +246,5 @@ def _read(path: Path) -> tuple[dict[str, Head], str]:
     for name, head in heads.items():
         head.load_state_dict({key.partition(".")[2]: t for key, t in tensors.items() if key.startswith(f"{name}.")})
         head.eval().requires_grad_(False)
+        apply_precision(head, "fp32", torch.device("cpu"))
     return heads, about["model"]

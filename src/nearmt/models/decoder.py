@@ -55,6 +55,21 @@ class StepDecoder:
         hidden_BH = self._parts.finish(hidden_BH)
         return hidden_BH, hidden_BH if self._key_layer == "output" else thinking_BH
 
+    @property
+    def can_force(self) -> bool:
+        """Whether whole targets can be fed at once."""
+        return isinstance(self._layers, KernelLayers)
+
+    def force(self, state: DecoderState, token_ST: Tensor) -> tuple[Tensor, Tensor]:
+        """What `step` gives at every position of whole targets, to the last bit, each [S, T, H]."""
+        count, length = token_ST.shape
+        state.unfold(length)
+        state.begin(self._look_at_source(state.encoded_SFH))
+        position_B = torch.arange(length, device=token_ST.device).repeat(count)
+        hidden_BH, thinking_BH = self._layers.run(state, self._parts.embed(token_ST.flatten(), position_B))
+        hidden_STH = self._parts.finish(hidden_BH).view(count, length, -1)
+        return hidden_STH, hidden_STH if self._key_layer == "output" else thinking_BH.view(count, length, -1)
+
     def logits(self, hidden_BH: Tensor) -> Tensor:
         return self._parts.project(hidden_BH)
 

@@ -150,6 +150,13 @@ class DecoderState:
         self.source = source
         self.own = Slots.blank(self.ancestor_SRX.shape[2], source.groups, source)
 
+    def unfold(self, length: int) -> None:
+        """Let the rows of a sentence be the positions of a whole target, each of which looks at those up to itself."""
+        assert self.own is None
+        self.rows_each = self.used = length
+        before_TT = torch.ones(length, length, dtype=torch.bool, device=self.mask_SF.device).tril()
+        self.ancestor_SRX = before_TT.expand(self.sentences, -1, -1).contiguous()
+
     def begin_step(self) -> None:
         """A slot for the next token of each row, which is its own ancestor."""
         rows = self.rows_each

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from nearmt.errors import ModelError
-from nearmt.models.parts import DecoderParts, fsmt_parts, m2m_100_parts, marian_parts, mbart_parts, t5_parts
+from nearmt.models import parts
+from nearmt.models.parts import DecoderParts, EncoderParts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -26,33 +27,36 @@ class Family:
     last_feed_forward: Callable[[Any], nn.Module]
     positions: Callable[[Any], int]
     decoder: Callable[[Any], DecoderParts]
+    #: None where transformers has to run it.
+    encoder: Callable[[Any], EncoderParts] | None = None
     #: The layers of the decoder see [T, B, H] instead of [B, T, H].
     time_first: bool = False
 
 
-def _standard(decoder: Callable[[Any], DecoderParts], time_first: bool = False, **changes: Any) -> Family:
-    parts: dict[str, Any] = {
+def _standard(decoder: Callable[[Any], DecoderParts], **changes: Any) -> Family:
+    usual: dict[str, Any] = {
         "output_projection": lambda model: model.get_output_embeddings(),
         "last_feed_forward": lambda model: model.get_decoder().layers[-1].fc1,
         "positions": lambda config: config.max_position_embeddings,
     }
-    return Family(**{**parts, **changes}, decoder=decoder, time_first=time_first)
+    return Family(**{**usual, **changes}, decoder=decoder)
 
 
 _T5 = _standard(
-    t5_parts,
+    parts.t5_parts,
     last_feed_forward=lambda model: model.get_decoder().block[-1].layer[-1].DenseReluDense,
     # Relative positions have no hard bound; this is the length that T5 was trained on.
     positions=lambda config: getattr(config, "n_positions", 512) or 512,
 )
 
 FAMILIES = {
-    "marian": _standard(marian_parts),
-    "mbart": _standard(mbart_parts),
-    "m2m_100": _standard(m2m_100_parts),
+    "marian": _standard(parts.marian_parts, encoder=parts.marian_encoder),
+    "mbart": _standard(parts.mbart_parts, encoder=parts.mbart_encoder),
+    "m2m_100": _standard(parts.m2m_100_parts, encoder=parts.m2m_100_encoder),
     "t5": _T5,
     "fsmt": _standard(
-        fsmt_parts,
+        parts.fsmt_parts,
+        encoder=parts.fsmt_encoder,
         time_first=True,
         output_projection=lambda model: model.model.decoder.output_projection,
         last_feed_forward=lambda model: model.model.decoder.layers[-1].fc1,

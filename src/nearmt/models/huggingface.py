@@ -19,6 +19,7 @@ from nearmt.models.decoder_state import DecoderState
 from nearmt.models.families import family_of
 from nearmt.models.generation import check_generation, special_tokens
 from nearmt.models.graphs import GraphedDecoder, GraphedState
+from nearmt.models.kernel_encoder import KernelEncoder
 from nearmt.models.precision import apply_precision
 from nearmt.models.probe import KeyProbe
 from nearmt.recording import Pool, Recorder
@@ -50,7 +51,7 @@ class Seq2SeqModel:
         for part in (model, joined):
             apply_precision(part, precision, self.device)
         self._model = model.to(self.device)  # type: ignore[arg-type]
-        self._set_decoder(joined.to(self.device))
+        self._set_parts(joined.to(self.device))
         at_output = key_layer == "output"
         locate = self.family.output_projection if at_output else self.family.last_feed_forward
         self._probe = KeyProbe(locate(model), time_first=self.family.time_first and not at_output)
@@ -58,12 +59,15 @@ class Seq2SeqModel:
     def follow_weights(self) -> None:
         """Take over weights that were trained since: some are held joined, as copies."""
         assert self.precision != "int8"  # nobody trains those
-        self._set_decoder(JoinedLinears(self.family.decoder(self._model).layers))
+        self._set_parts(JoinedLinears(self.family.decoder(self._model).layers))
 
-    def _set_decoder(self, joined: JoinedLinears) -> None:
+    def _set_parts(self, joined: JoinedLinears) -> None:
         self._decoder = StepDecoder(self.family.decoder(self._model), joined, self.key_layer)
         # A CPU is not kept waiting by launches, and looks at no more slots than are in use.
         self._graphed = GraphedDecoder(self._decoder) if self.device.type == "cuda" else None
+        parts_of = self.family.encoder
+        #: None where transformers encodes.
+        self._encoder = None if parts_of is None else KernelEncoder.of(parts_of(self._model))
 
     def _read_generation_config(self, model: PreTrainedModel) -> None:
         config, settings = model.config, model.generation_config
@@ -89,10 +93,16 @@ class Seq2SeqModel:
     def encode(self, sources: Sequence[Sequence[int]]) -> DecoderState:
         """Encode sentences; one row each."""
         with timed("model/encode"):
-            token_BS, mask_BS = self.padded(sources)
-            encoded = self._model.get_encoder()(input_ids=token_BS, attention_mask=mask_BS)
-            state = DecoderState if self._graphed is None else GraphedState
-            return state(encoded.last_hidden_state, mask_BS, [len(source) for source in sources])
+            return self._encoded(sources)
+
+    def _encoded(self, sources: Sequence[Sequence[int]]) -> DecoderState:
+        token_BS, mask_BS = self.padded(sources)
+        lengths = [len(source) for source in sources]
+        if self._encoder is not None:
+            return DecoderState(self._encoder.run(token_BS, mask_BS, lengths), mask_BS, lengths)
+        encoded = self._model.get_encoder()(input_ids=token_BS, attention_mask=mask_BS)
+        state = DecoderState if self._graphed is None else GraphedState
+        return state(encoded.last_hidden_state, mask_BS, lengths)
 
     @torch.inference_mode()
     def step(self, state: DecoderState, token_BT: Tensor) -> tuple[Tensor, Tensor]:
@@ -115,21 +125,38 @@ class Seq2SeqModel:
         Positions of the prompt (forced language tags) are fed, but yield no key.
         """
         with timed("model/force_decode"):
-            inputs = self._forced_inputs(sources, targets)
-            key_BTH = self._probe.run_for_key(lambda: self._model(**inputs)).float()
+            if self._forces:
+                key_BTH = self._forced(sources, targets)[1]
+            else:
+                inputs = self._forced_inputs(sources, targets)
+                key_BTH = self._probe.run_for_key(lambda: self._model(**inputs)).float()
             first = len(self.prompt) - 1
             return [key_BTH[b, first : first + len(target)] for b, target in enumerate(targets)]
+
+    @property
+    def _forces(self) -> bool:
+        """Whether kernels feed whole targets: then keys are what steps give, and do not depend on the batch."""
+        return self._encoder is not None and self._decoder.can_force
+
+    def _forced(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """What is projected as logits, and the key, at every position, the prompt's included; each [B, T, H]."""
+        return self._decoder.force(self._encoded(sources), self._fed(targets))
 
     @torch.inference_mode()
     def teach(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[tuple[Tensor, Tensor]]:
         """Keys [T, H] as `force_decode` gives them, and the log-probabilities of all tokens there [T, V], a pair."""
         with timed("model/teach"):
-            inputs = self._forced_inputs(sources, targets)
-            output, key_BTH = self._probe.run(lambda: self._model(**inputs))
+            if self._forces:
+                hidden_BTH, key_BTH = self._forced(sources, targets)
+                logits_BTV = self._decoder.logits(hidden_BTH)
+            else:
+                inputs = self._forced_inputs(sources, targets)
+                output, key_BTH = self._probe.run(lambda: self._model(**inputs))
+                logits_BTV = output.logits
             first = len(self.prompt) - 1
             spans = [slice(first, first + len(target)) for target in targets]
             return [
-                (key_BTH[b, span].float(), output.logits[b, span].float().log_softmax(dim=-1))
+                (key_BTH[b, span].float(), logits_BTV[b, span].float().log_softmax(dim=-1))
                 for b, span in enumerate(spans)
             ]
 
@@ -164,13 +191,16 @@ class Seq2SeqModel:
     def _forced_inputs(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> dict[str, Any]:
         """A forward pass over whole targets. The last target token is predicted, never fed."""
         source_BS, mask_BS = self.padded(sources)
-        decoder_BT, _ = self.padded([self.prompt + list(target[:-1]) for target in targets])
         return {
             "input_ids": source_BS,
             "attention_mask": mask_BS,
-            "decoder_input_ids": decoder_BT,
+            "decoder_input_ids": self._fed(targets),
             "use_cache": False,
         }
+
+    def _fed(self, targets: Sequence[Sequence[int]]) -> Tensor:
+        """What the decoder is fed to predict whole targets, [B, T]."""
+        return self.padded([self.prompt + list(target[:-1]) for target in targets])[0]
 
     def padded(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Token ids padded on the right and their mask, [B, longest]."""

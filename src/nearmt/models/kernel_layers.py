@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from ctypes import byref
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
+from nearmt.models import kernel_parts
 from nearmt.models.decoder_state import DecoderState, Slots
-from nearmt.models.parts import AttentionParts, DecoderParts, LayerParts
+from nearmt.models.kernel_parts import feed_forward
+from nearmt.models.parts import DecoderParts, LayerParts
 from nearmt.models.precision import Int8Linear
-from nearmt.native import PackedLinear, kernels
+from nearmt.native import kernels
 from nearmt.native import library as native
 from nearmt.native.library import address
 
 if TYPE_CHECKING:
     from nearmt.models.graphs import Stage
-
-# In the order of decoder.c.
-_ACTIVATIONS: tuple[Callable[[Tensor], Tensor], ...] = (functional.relu, functional.silu, functional.gelu)
 
 
 class KernelLayers:
@@ -38,7 +36,7 @@ class KernelLayers:
     @classmethod
     def of(cls, parts: DecoderParts, own: nn.ModuleList) -> KernelLayers | None:
         """None where there is no kernel, or the decoder is another one than it knows."""
-        activation = _activation(parts)
+        activation = kernel_parts.activation_of(parts.layers[0])
         if kernels() is None or parts.position_bias is not None or activation is None:
             return None
         if not all(_is_known(layer, linear) for layer, linear in zip(parts.layers, own, strict=True)):
@@ -75,60 +73,17 @@ class KernelLayers:
         )  # fmt: skip
 
     def _layer(self, parts: LayerParts, own: nn.Module) -> native.Layer:
-        first, _, second = _feed_forward(parts)
-        linears = own, parts.own.output, parts.cross.query, parts.cross.output, first, second
+        linears = own, parts.own.output, parts.cross.query, parts.cross.output, *feed_forward(parts)
         norms = parts.own.norm, parts.cross.norm, parts.feed_forward_norm
-        packed = [_packed(linear) for linear in linears]
+        packed = [kernel_parts.packed(linear) for linear in linears]
         self._weights += [packed, norms]
-        return native.Layer(*(each.layout for each in packed), *map(_norm, norms), parts.own.scale, parts.cross.scale)
-
-
-def _packed(linear: nn.Module) -> PackedLinear:
-    if isinstance(linear, Int8Linear):
-        assert isinstance(linear.product, PackedLinear)
-        return linear.product
-    assert isinstance(linear, nn.Linear)
-    return PackedLinear(linear.weight, None, linear.bias)
-
-
-def _norm(norm: nn.Module) -> native.Norm:
-    assert isinstance(norm, nn.LayerNorm)
-    return native.Norm(address(norm.weight), address(norm.bias), norm.eps)
-
-
-def _feed_forward(parts: LayerParts) -> tuple[nn.Module, Callable[[Tensor], Tensor], nn.Module]:
-    assert isinstance(parts.feed_forward, nn.Sequential)
-    first, activation, second = parts.feed_forward
-    return first, activation, second
-
-
-def _activation(parts: DecoderParts) -> int | None:
-    """The number of the function between the two halves of the feed-forward blocks; None for one that is unknown."""
-    if not isinstance(parts.layers[0].feed_forward, nn.Sequential):
-        return None
-    tried_X = torch.linspace(-20, 20, 256)
-    found_X = _feed_forward(parts.layers[0])[1](tried_X)
-    return next((n for n, known in enumerate(_ACTIVATIONS) if torch.equal(known(tried_X), found_X)), None)
+        layouts = *(each.layout for each in packed), *map(kernel_parts.norm_layout, norms)
+        return native.Layer(*layouts, parts.own.scale, parts.cross.scale)
 
 
 def _is_known(parts: LayerParts, own: nn.Module) -> bool:
     """Whether a layer is made of what the kernel knows, in numbers that it can read."""
-
-    def linear_is_known(linear: nn.Module) -> bool:
-        if isinstance(linear, Int8Linear):
-            return isinstance(linear.product, PackedLinear)
-        return isinstance(linear, nn.Linear) and _is_float(linear.weight)
-
-    def attention_is_known(attention: AttentionParts, linear: nn.Module) -> bool:
-        return linear_is_known(linear) and linear_is_known(attention.output) and norm_is_known(attention.norm)
-
-    def norm_is_known(norm: nn.Module) -> bool:
-        return isinstance(norm, nn.LayerNorm) and norm.bias is not None and _is_float(norm.weight)
-
-    first, _, second = _feed_forward(parts)
-    attentions = attention_is_known(parts.own, own), attention_is_known(parts.cross, parts.cross.query)
-    return all((*attentions, linear_is_known(first), linear_is_known(second), norm_is_known(parts.feed_forward_norm)))
-
-
-def _is_float(weight: Tensor) -> bool:
-    return weight.device.type == "cpu" and weight.dtype == torch.float32
+    return kernel_parts.is_known(
+        linears=(own, parts.own.output, parts.cross.query, parts.cross.output, *feed_forward(parts)),
+        norms=(parts.own.norm, parts.cross.norm, parts.feed_forward_norm),
+    )

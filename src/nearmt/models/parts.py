@@ -1,4 +1,4 @@
-"""What the decoder of a family is made of, read from its modules."""
+"""What encoder and decoder of a family are made of, read from their modules."""
 
 from __future__ import annotations
 
@@ -31,13 +31,32 @@ class AttentionParts:
 
 
 @dataclass(frozen=True)
-class LayerParts:
-    """A layer of a decoder: it looks at its own past, at the source, and thinks."""
+class EncoderLayerParts:
+    """A layer of an encoder: attention to its own sentence, and a feed-forward block."""
 
     own: AttentionParts
-    cross: AttentionParts
     feed_forward: nn.Module
     feed_forward_norm: nn.Module
+
+
+@dataclass(frozen=True)
+class LayerParts(EncoderLayerParts):
+    """A layer of a decoder: it looks at its own past, at the source, and thinks."""
+
+    cross: AttentionParts
+
+
+@dataclass(frozen=True)
+class EncoderParts:
+    """An encoder from tokens to what a decoder reads."""
+
+    #: Tokens [S, F], padded on the right, as inputs of the first layer [S, F, H].
+    embed: Callable[[Tensor], Tensor]
+    layers: list[EncoderLayerParts]
+    #: Norms stand before the blocks, not behind them.
+    norm_first: bool
+    #: From the last layer to what is read.
+    finish: Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -69,6 +88,17 @@ def marian_parts(model: Any) -> DecoderParts:
     return DecoderParts(embed, _layers(decoder), False, _nothing, _with_bias(model.lm_head, model.final_logits_bias))
 
 
+def marian_encoder(model: Any) -> EncoderParts:
+    encoder = model.get_encoder()
+
+    def embed(token_SF: Tensor) -> Tensor:
+        hidden_SFH: Tensor = encoder.embed_tokens(token_SF) * encoder.embed_scale
+        place_SFH: Tensor = encoder.embed_positions(token_SF.shape)
+        return hidden_SFH + place_SFH
+
+    return EncoderParts(embed, _encoder_layers(encoder), False, _nothing)
+
+
 def mbart_parts(model: Any) -> DecoderParts:
     decoder = model.get_decoder()
 
@@ -83,6 +113,17 @@ def mbart_parts(model: Any) -> DecoderParts:
     return DecoderParts(embed, _layers(decoder), True, decoder.layer_norm, project)
 
 
+def mbart_encoder(model: Any) -> EncoderParts:
+    encoder = model.get_encoder()
+
+    def embed(token_SF: Tensor) -> Tensor:
+        hidden_SFH: Tensor = encoder.embed_tokens(token_SF) + encoder.embed_positions(token_SF)
+        normed_SFH: Tensor = encoder.layernorm_embedding(hidden_SFH)
+        return normed_SFH
+
+    return EncoderParts(embed, _encoder_layers(encoder), True, encoder.layer_norm)
+
+
 def m2m_100_parts(model: Any) -> DecoderParts:
     decoder = model.get_decoder()
 
@@ -94,6 +135,17 @@ def m2m_100_parts(model: Any) -> DecoderParts:
     return DecoderParts(embed, _layers(decoder), True, decoder.layer_norm, model.lm_head)
 
 
+def m2m_100_encoder(model: Any) -> EncoderParts:
+    encoder = model.get_encoder()
+
+    def embed(token_SF: Tensor) -> Tensor:
+        hidden_SFH: Tensor = encoder.embed_tokens(token_SF)
+        place_SFH: Tensor = encoder.embed_positions(token_SF, hidden_SFH)
+        return hidden_SFH + place_SFH
+
+    return EncoderParts(embed, _encoder_layers(encoder), True, encoder.layer_norm)
+
+
 def fsmt_parts(model: Any) -> DecoderParts:
     decoder = model.model.decoder
 
@@ -103,6 +155,17 @@ def fsmt_parts(model: Any) -> DecoderParts:
         return hidden_BH
 
     return DecoderParts(embed, _layers(decoder), False, _nothing, decoder.output_projection)
+
+
+def fsmt_encoder(model: Any) -> EncoderParts:
+    encoder = model.get_encoder()
+
+    def embed(token_SF: Tensor) -> Tensor:
+        hidden_SFH: Tensor = encoder.embed_tokens(token_SF) * encoder.embed_scale
+        place_SFH: Tensor = encoder.embed_positions(token_SF)
+        return hidden_SFH + place_SFH
+
+    return EncoderParts(embed, _encoder_layers(encoder), False, _nothing)
 
 
 def t5_parts(model: Any) -> DecoderParts:
@@ -140,17 +203,28 @@ def _layers(decoder: Any) -> list[LayerParts]:
     return [_layer(layer) for layer in decoder.layers]
 
 
-def _layer(layer: Any) -> LayerParts:
-    def attention(found: Any, norm: nn.Module) -> AttentionParts:
-        parts = found.q_proj, found.k_proj, found.v_proj, found.out_proj
-        return AttentionParts(*parts, norm, found.num_heads, found.scaling)
+def _encoder_layers(encoder: Any) -> list[EncoderLayerParts]:
+    return [
+        EncoderLayerParts(_attention(layer.self_attn, layer.self_attn_layer_norm), *_feed_forward(layer))
+        for layer in encoder.layers
+    ]
 
+
+def _layer(layer: Any) -> LayerParts:
     return LayerParts(
-        own=attention(layer.self_attn, layer.self_attn_layer_norm),
-        cross=attention(layer.encoder_attn, layer.encoder_attn_layer_norm),
-        feed_forward=nn.Sequential(layer.fc1, layer.activation_fn, layer.fc2),
-        feed_forward_norm=layer.final_layer_norm,
+        _attention(layer.self_attn, layer.self_attn_layer_norm),
+        *_feed_forward(layer),
+        cross=_attention(layer.encoder_attn, layer.encoder_attn_layer_norm),
     )
+
+
+def _attention(found: Any, norm: nn.Module) -> AttentionParts:
+    parts = found.q_proj, found.k_proj, found.v_proj, found.out_proj
+    return AttentionParts(*parts, norm, found.num_heads, found.scaling)
+
+
+def _feed_forward(layer: Any) -> tuple[nn.Module, nn.Module]:
+    return nn.Sequential(layer.fc1, layer.activation_fn, layer.fc2), layer.final_layer_norm
 
 
 def _t5_layer(block: Any) -> LayerParts:

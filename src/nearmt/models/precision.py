@@ -13,9 +13,6 @@ from nearmt.native import PackedLinear, kernels
 
 PRECISIONS = ("fp32", "bf16", "int8")
 
-#: More rows than a step of a decoder has.
-_MANY_ROWS = 128
-
 
 class Int8Linear(nn.Module):
     """A linear layer with int8 weights (one scale per output) and 8-bit activations (one scale per row).
@@ -63,19 +60,22 @@ class FewRowsLinear(nn.Linear):
 
 
 class KernelLinear(nn.Linear):
-    """The same with nearmt's own kernel for few rows. Its weights are packed when they are needed first."""
+    """The same with nearmt's own kernel, which treats each row alike, however many there are.
+
+    Its weights are packed when they are needed first.
+    """
 
     _packed: tuple[tuple[int, int], PackedLinear] | None = None
 
     def forward(self, input: Tensor) -> Tensor:
-        rows = input.numel() // self.in_features
-        if rows > _MANY_ROWS or input.dtype != torch.float32 or torch.is_grad_enabled():
+        if input.dtype != torch.float32 or input.device.type != "cpu" or torch.is_grad_enabled():
             return nn.functional.linear(input, self.weight, self.bias)
-        output_RO: Tensor = self._packed_now()(input.reshape(-1, self.in_features))
+        output_RO: Tensor = self.packed()(input.reshape(-1, self.in_features))
         return output_RO.view(*input.shape[:-1], self.out_features)
 
-    def _packed_now(self) -> PackedLinear:
-        # Weights may be trained, or copied, in between.
+    def packed(self) -> PackedLinear:
+        """The weights as the kernel reads them."""
+        # They may be trained, or copied, in between.
         latest = self.weight.data_ptr(), 0 if self.weight.is_inference() else self.weight._version
         if self._packed is None or self._packed[0] != latest:
             self._packed = latest, PackedLinear(self.weight, None, self.bias)

@@ -86,28 +86,40 @@ INLINED void compare(const Slots *slots, const char *key, const int rows, const 
     }
 }
 
-/* From scores to weights that add up to 1. */
+/* From scores to weights that add up to 1.
+
+   Which slots a row looks at is its own history, but where they lie depends on other sentences of the batch. So the scores
+   are moved together before they are added up: the order of the sum is that of the positions. */
 LOCAL void normalise(int rows, Desk *desk)
 {
     for (int r = 0; r < rows; r++) {
         float *weight = desk->weight + r * desk->blocks * LANES;
         const __mmask16 *seen = desk->seen + r * desk->blocks;
         __m512 top = _mm512_set1_ps(-INFINITY), sum = _mm512_setzero_ps();
-        for (long block = 0; block < desk->blocks; block++)
-            top = _mm512_mask_max_ps(top, seen[block], top, _mm512_loadu_ps(weight + block * LANES));
-        top = _mm512_set1_ps(_mm512_reduce_max_ps(top));
+        long count = 0;
         for (long block = 0; block < desk->blocks; block++) {
-            if (!desk->any[block])
+            if (!seen[block])
                 continue;
-            const __m512 score = _mm512_sub_ps(_mm512_loadu_ps(weight + block * LANES), top);
-            const __m512 part = _mm512_maskz_mov_ps(seen[block], exponential(score));
+            const __m512 score = _mm512_loadu_ps(weight + block * LANES);
+            top = _mm512_mask_max_ps(top, seen[block], top, score);
+            _mm512_storeu_ps(weight + count, _mm512_maskz_compress_ps(seen[block], score));
+            count += __builtin_popcount(seen[block]);
+        }
+        top = _mm512_set1_ps(_mm512_reduce_max_ps(top));
+        for (long i = 0; i < count; i += LANES) {
+            const __m512 score = _mm512_sub_ps(_mm512_loadu_ps(weight + i), top);
+            const __m512 part = _mm512_maskz_mov_ps(first_lanes(count - i), exponential(score));
             sum = _mm512_add_ps(sum, part);
-            _mm512_storeu_ps(weight + block * LANES, part);
+            _mm512_storeu_ps(weight + i, part);
         }
         const __m512 share = _mm512_set1_ps(1.0f / _mm512_reduce_add_ps(sum));
-        for (long block = 0; block < desk->blocks; block++)
-            if (desk->any[block])
-                _mm512_storeu_ps(weight + block * LANES, _mm512_mul_ps(_mm512_loadu_ps(weight + block * LANES), share));
+        for (long block = desk->blocks - 1; block >= 0; block--) { /* back to their slots, the last ones first */
+            if (!desk->any[block])
+                continue;
+            count -= __builtin_popcount(seen[block]);
+            const __m512 part = _mm512_maskz_expand_ps(seen[block], _mm512_loadu_ps(weight + count));
+            _mm512_storeu_ps(weight + block * LANES, _mm512_mul_ps(part, share));
+        }
     }
 }
 

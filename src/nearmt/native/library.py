@@ -28,7 +28,7 @@ class Linear(Structure):
 
 
 class Norm(Structure):
-    """`Norm` of decoder.c."""
+    """`Norm` of blocks.h."""
 
     _fields_ = (("gain", c_void_p), ("shift", c_void_p), ("epsilon", c_double))
 
@@ -52,6 +52,26 @@ class Decoder(Structure):
         ("norm_first", c_int64),
         ("activation", c_int64),
         ("layer", POINTER(Layer)),
+    )
+
+
+class EncoderLayer(Structure):
+    """`EncoderLayer` of encoder.c."""
+
+    _fields_ = (
+        *((name, Linear) for name in ("query", "key", "value", "output", "first", "second")),
+        ("own_norm", Norm),
+        ("last_norm", Norm),
+        ("scale", c_double),
+    )
+
+
+class Encoder(Structure):
+    """`Encoder` of encoder.c."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("layers", "heads", "norm_first", "activation")),
+        ("layer", POINTER(EncoderLayer)),
     )
 
 
@@ -138,6 +158,8 @@ _FUNCTIONS = {
     "mix": (None, (_P, _I, _I, _I, _P, _P, _I, _P, _P)),
     "mix_neighbours": (None, (POINTER(Mixing), _P, _I, _I, _I, _P, _P, _I, _P, _P, _P, _P, _P)),
     "best": (None, (_P, _I, _I, _I, _I, _P, _I, _P)),
+    "encoder_room": (c_int64, (POINTER(Encoder), c_int64)),
+    "encode": (None, (POINTER(Encoder), _P, c_int64, c_int64, _P, _P)),
     "decoder_room": (c_int64, (POINTER(Decoder), POINTER(Slots), POINTER(Slots))),
     "decoder_step": (None, (POINTER(Decoder), POINTER(Slots), c_int64, c_int64, POINTER(Slots), c_int64, _P, _P, _P)),
 }

@@ -15,13 +15,16 @@ _PANEL, _QUAD = 64, 4
 
 
 class PackedLinear(nn.Module):
-    """Rows [R, I] to [R, O]: weights are floats or, with scales [O], 8-bit numbers; inputs are then rounded, too."""
+    """Rows [R, I] to [R, O]: weights are floats or, with scales [O], 8-bit numbers; inputs are then rounded, too.
+
+    Every row is summed up in the same order, however many there are: it does not depend on those beside it.
+    """
 
     def __init__(self, weight_OI: Tensor, scale_O: Tensor | None, bias_O: Tensor | None) -> None:
         super().__init__()
         outputs, inputs = weight_OI.shape
         self.outputs = outputs
-        self._panels = _panels(weight_OI.detach().float()) if scale_O is None else _panels_of_bytes(weight_OI.detach())
+        self._panels = _panels(weight_OI.detach()) if scale_O is None else _panels_of_bytes(weight_OI.detach())
         self._scale_O, self._bias_O = _whole(scale_O), _whole(bias_O)
         self.layout = Linear(inputs, outputs, *(address(part) for part in (self._panels, self._scale_O, self._bias_O)))
 
@@ -42,7 +45,8 @@ def _panels(weight_OI: Tensor) -> Tensor:
     """[P, I, 64]."""
     outputs, inputs = weight_OI.shape
     whole_OI = pad(weight_OI, (0, 0, 0, -outputs % _PANEL))
-    return whole_OI.view(-1, _PANEL, inputs).transpose(1, 2).contiguous()
+    # In this order: halves are less to move than floats.
+    return whole_OI.view(-1, _PANEL, inputs).transpose(1, 2).contiguous().float()
 
 
 def _panels_of_bytes(weight_OI: Tensor) -> Tensor:

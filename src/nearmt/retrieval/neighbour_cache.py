@@ -20,6 +20,7 @@ from torch import Tensor
 
 from nearmt.contracts import Neighbours
 from nearmt.index.distances import first_of, squared_l2
+from nearmt.native import kernels
 from nearmt.retrieval.held_keys import HeldKeys, KernelHeldKeys, held_keys
 from nearmt.retrieval.marks import Marks
 from nearmt.retrieval.rows import on_device, ranks_of
@@ -56,6 +57,8 @@ class NeighbourCache:
         self._keys = held_keys(holders, config.columns, device)
         #: What kernels read of entries, where they fill the cache, and how they tell what is there already.
         self._rows = store.rows if isinstance(self._keys, KernelHeldKeys) else None
+        #: A kernel measures keys of few columns faster than they are nominated, and each row by itself.
+        self._compares_all = device.type == "cpu" and kernels() is not None and store.rows is not None
         self._marks = Marks(holders) if self._rows is not None and config.duplicates == "remove" else None
         #: How many entries each holder has, and how many of them for good.
         self._count, self._seeds = [0] * holders, [0] * holders
@@ -94,6 +97,9 @@ class NeighbourCache:
         """The k nearest cached entries of each of these rows, with their L2 distances (not squared)."""
         holders, entry_UM, width, keys = self._caches(rows, sources)
         query_GRE = query_XE.view(len(holders), -1, query_XE.shape[1])
+        if keys.whole and self._compares_all:
+            found = self._store.nearest(query_XE, _of_each_row(entry_UM[holders, :width], len(query_XE)), k)
+            return Neighbours(found.entry_BK, found.distance_BK.sqrt_())
         # Nominate by the expanded square, then measure by differences, which is exact also where a distance is small.
         query_GRN = query_GRE[:, :, : keys.columns]
         if isinstance(keys, KernelHeldKeys):
@@ -238,6 +244,11 @@ class NeighbourCache:
         more = self._keys.room - self._held_UM.shape[1]
         if more > 0:
             self._held_UM = torch.nn.functional.pad(self._held_UM, (0, more), value=-1)
+
+
+def _of_each_row(entry_GM: Tensor, rows: int) -> Tensor:
+    """What the cache of each row holds, [rows, M]; the rows of a cache stand together."""
+    return entry_GM.repeat_interleave(rows // len(entry_GM), dim=0)
 
 
 def _by_holder(holder_of_row: list[int], entry_RX: Tensor) -> tuple[list[int], Tensor]:
