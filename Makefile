@@ -5,13 +5,18 @@ BIN := $(VENV)/bin
 # The exact version has a CPU build; a range would fetch gigabytes of CUDA packages.
 TORCH := torch==2.13.0
 
-.PHONY: demo test check docs bench clean
+.PHONY: demo test torture check docs bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/nearmt demo
 
 test: $(VENV)/.installed-dev check
 	$(BIN)/pytest -n 2
+
+# Kills, damage, altered stores and races with a fresh seed, about 30 minutes; NEARMT_SEED repeats a run.
+torture: export NEARMT_SEED ?= $(shell date +%s)
+torture: $(VENV)/.installed-dev
+	timeout 3600 $(BIN)/pytest -m slow -n 2 -v
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

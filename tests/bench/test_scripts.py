@@ -62,6 +62,17 @@ def test_precision(
     assert 0 <= cell["p_value"] <= 1 and "| int8 | 3 |" in capsys.readouterr().out
 
 
+def test_same_answer(
+    monkeypatch: pytest.MonkeyPatch, data: Path, tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, model = tmp_path / "same.json", ("--model", tiny_folder, "--device", "cpu")
+    run(monkeypatch, "same_answer.py", "--data", data, "--memory", data, "--out", out, "--precisions", "fp32", *model)
+    cells = report_of(out)["cells"]
+    ways = ["again", "batch 1", "batch 3", "batch 64", "another order", "fewer others", "2 threads"]
+    assert [cell["way"] for cell in cells if cell["method"] == "plain"] == ways
+    assert {cell["other_texts"] for cell in cells} == {0} and "| fp32 | chunk | 0 (" in capsys.readouterr().out
+
+
 def test_growth(
     monkeypatch: pytest.MonkeyPatch, data: Path, tiny_store: Datastore, tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

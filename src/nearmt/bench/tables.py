@@ -1,4 +1,4 @@
-"""Tables of benchmarks, from their reports alone: speed, building, growth, precision."""
+"""Tables of benchmarks, from their reports alone: speed, building, growth, precision, the same answer."""
 
 from __future__ import annotations
 
@@ -100,12 +100,26 @@ def precision_rows(report: dict[str, Any]) -> list[list[str]]:
     return _without_empty(rows)
 
 
+def same_answer_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Headings, then a row for every system; for each way to translate how many texts (and scores) are others."""
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for cell in report["cells"]:
+        system = cell["precision"], cell["method"]
+        row = rows.setdefault(system, dict(zip(("precision", "method"), system, strict=True)))
+        row[cell["way"]] = f"{cell['other_texts']} ({cell['other_scores']}) of {cell['lines']}"
+    for system, row in rows.items():
+        mine = [cell for cell in report["cells"] if (cell["precision"], cell["method"]) == system]
+        row["largest difference of scores"] = f"{max(cell['largest'] for cell in mine):.1e}"
+    return _without_empty(list(rows.values()))
+
+
 #: By what a report says it is: caption of the table, and how its rows are made.
 TABLES = {
     "speed": {"Speed": speed_rows, "Where the time goes, in percent": share_rows},
     "building": {"Building": building_rows},
     "growth": {"Growth": growth_rows},
     "precision": {"Precision": precision_rows},
+    "same-answer": {"Texts (scores) that are others than in batches of 8": same_answer_rows},
 }
 
 
