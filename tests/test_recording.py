@@ -6,9 +6,12 @@ import gc
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
+import pytest
 import torch
 from torch import Tensor
 
+from nearmt import recording
+from nearmt.errors import NearmtWarning
 from nearmt.recording import Pool, Recorder, recorded_size
 
 
@@ -86,3 +89,34 @@ def test_on_a_cpu_functions_are_called() -> None:
 def test_recordings_come_in_few_sizes() -> None:
     expected = [1, 4, 6, 8, 48, 64, 64, 128, 128, 192]
     assert [recorded_size(count) for count in (1, 4, 5, 7, 48, 49, 64, 65, 128, 129)] == expected
+
+
+def test_a_capture_that_fails_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where another thread or the garbage collector freed what a capture must not see freed."""
+
+    class Broken:
+        def __init__(self, *_: object) -> None:
+            raise RuntimeError("CUDA error: operation failed due to a previous error during capture\nmore")
+
+    monkeypatch.setattr(recording, "Recording", Broken)
+    monkeypatch.setattr("torch.cuda.synchronize", lambda: None)
+    monkeypatch.setattr("torch.cuda.graph_pool_handle", lambda: None)
+    record = Recorder(torch.device("cpu"))
+    record._device = torch.device("cuda")
+    real_zeros = torch.zeros
+    monkeypatch.setattr("torch.zeros", lambda shape, dtype, device: real_zeros(shape, dtype=dtype))
+    calls: list[int] = []
+
+    def double(part: Tensor) -> tuple[Tensor, ...]:
+        calls.append(1)
+        return (2 * part,)
+
+    with pytest.warns(NearmtWarning, match="a CUDA graph could not be captured") as told:
+        found = [record("double", double, torch.tensor([value]))[0].item() for value in range(4)]
+    assert found == [0, 2, 4, 6] and len(calls) == 4 and len(told) == 1 and "\n" not in str(told[0].message)
+
+
+def test_a_capture_keeps_the_collector_away() -> None:
+    with recording._without_collection():
+        assert not gc.isenabled()
+    assert gc.isenabled()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -12,6 +14,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
+from nearmt.errors import NearmtWarning
 from nearmt.timing import unheard
 
 Function = Callable[..., tuple[Tensor, ...]]
@@ -41,13 +44,40 @@ class Recording:
         """
         self._outputs = tuple(torch.empty_like(part) for part in like)
         self._graph: Any = torch.cuda.CUDAGraph()
-        with unheard(), torch.cuda.graph(self._graph, pool=memory, capture_error_mode="thread_local"):
+        capture = torch.cuda.graph(self._graph, pool=memory, capture_error_mode="thread_local")
+        with unheard(), _without_collection(), capture:
             for mine, found in zip(self._outputs, function(), strict=True):
                 mine.copy_(found)
 
     def replay(self) -> tuple[Tensor, ...]:
         self._graph.replay()
         return self._outputs
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Keep the garbage collector from freeing CUDA graphs and events of others, which would end a capture."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def recording_of(function: Function, like: tuple[Tensor, ...], memory: Any) -> Recording | None:
+    """A recording, or None where the capture fails: then the function is called every time, which is slower."""
+    try:
+        return Recording(function, like, memory)
+    except RuntimeError as error:  # CUDA's errors are
+        torch.cuda.synchronize()  # raises if more than the capture is broken
+        warnings.warn(f"a CUDA graph could not be captured ({_first_line(error)})", NearmtWarning, stacklevel=3)
+        return None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
 
 
 @dataclass
@@ -58,6 +88,8 @@ class _Known:
     called: bool = False
     outputs: tuple[Tensor, ...] = ()
     recording: Recording | None = None
+    #: Whether a capture failed.
+    unrecordable: bool = False
 
 
 class Recorder:
@@ -101,14 +133,17 @@ class Recorder:
         return found if whole else tuple(part[: _resized(part.shape, many, sentences)[0]] for part in found)
 
     def _done(self, known: _Known, function: Function) -> tuple[Tensor, ...]:
-        if not known.called:
+        if not known.called or known.unrecordable:
             known.outputs, known.called = function(*known.inputs), True
             return known.outputs
         if known.recording is None:
             if self._memory is None:
                 self._memory = torch.cuda.graph_pool_handle()
-            known.recording = Recording(lambda: function(*known.inputs), known.outputs, self._memory)
+            known.recording = recording_of(lambda: function(*known.inputs), known.outputs, self._memory)
             self._retired = []  # to record is to wait for all that was asked before
+            if known.recording is None:
+                known.unrecordable = True
+                return self._done(known, function)
         return known.recording.replay()
 
     def forget(self) -> None:

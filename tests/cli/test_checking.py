@@ -27,7 +27,7 @@ def unloaded(nearmt: Nearmt, monkeypatch: pytest.MonkeyPatch) -> Nearmt:
     def load(name: str) -> Any:
         raise AssertionError(f"{name} was loaded")
 
-    monkeypatch.setattr("nearmt.models._load", load)
+    monkeypatch.setattr("nearmt.models.load_pretrained", load)
     return nearmt
 
 

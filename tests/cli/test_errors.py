@@ -26,7 +26,7 @@ def test_missing_file(nearmt: Nearmt, tmp_path: Path, memory: Path) -> None:
     assert_one_line(nearmt("build", tmp_path / "memori.tsv", "--out", tmp_path / "s"), 1, "memori.tsv", "memory.tsv")
     assert_one_line(nearmt("translate", tmp_path / "none.txt"), 1, "none.txt: no such file")
     assert_one_line(nearmt("evaluate", "--test", tmp_path / "none.tsv"), 1, "none.tsv: no such file")
-    assert_one_line(nearmt("info", tmp_path / "s"), 1, "an unfinished build")
+    assert not (tmp_path / "s").exists()
 
 
 def test_not_utf8(nearmt: Nearmt, tmp_path: Path, tiny_folder: Path) -> None:
@@ -35,7 +35,7 @@ def test_not_utf8(nearmt: Nearmt, tmp_path: Path, tiny_folder: Path) -> None:
     result = nearmt("build", path, "--out", tmp_path / "s", "--model", tiny_folder, "--strict")
     assert_one_line(result, 1, "latin.tsv, line 2: not UTF-8")
     assert_one_line(nearmt("translate", path, "--model", tiny_folder), 1, "latin.tsv, line 2: not UTF-8")
-    assert_one_line(nearmt("info", tmp_path / "s"), 1, "an unfinished build")
+    assert not (tmp_path / "s").exists()
 
 
 def test_a_line_without_a_tab(nearmt: Nearmt, tmp_path: Path, tiny_folder: Path) -> None:

@@ -152,13 +152,13 @@ def test_build_goes_on(nearmt: Nearmt, tmp_path: Path, tiny_folder: Path) -> Non
     memory.write_text("".join(f"{p.source}\t{p.target}\n" for p in make_pairs(8_000)), encoding="utf-8")
     build = ("build", memory, "--out", tmp_path / "s", "--model", tiny_folder)
     with started("-m", "nearmt", *build) as process:
-        until(lambda: _size(tmp_path / "s.building") > 0, process)
+        until(lambda: _size(tmp_path / "s" / "building") > 0, process)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=SOON)
     assert process.returncode == 130 and out == ""
     assert err == "nearmt: error: interrupted; finished work is kept where the command can continue\n"
-    assert not (tmp_path / "s").exists() and (tmp_path / "s.building").is_dir()
-    with writer_lock(tmp_path / "s.building"):
+    assert not (tmp_path / "s" / "manifest.json").exists() and (tmp_path / "s" / "building").is_dir()
+    with writer_lock(tmp_path / "s"):
         pass
     memory.write_text("".join(f"{p.source}\t{p.target}\n" for p in make_pairs(100)), encoding="utf-8")
     assert nearmt(*build).code == 0

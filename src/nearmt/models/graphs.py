@@ -23,7 +23,7 @@ from torch import Tensor
 
 from nearmt.models.decoder import StepDecoder
 from nearmt.models.decoder_state import DecoderState, Place, Slots, replace_sentences
-from nearmt.recording import Recording, recorded_size
+from nearmt.recording import recorded_size, recording_of
 
 #: Slots of a sentence, and its source positions, come in multiples of these.
 _SLOTS, _POSITIONS = 128, 16
@@ -258,7 +258,9 @@ class GraphedDecoder:
             for _ in range(_WARM_UP):
                 like = _as_floats(self._step(stage))
         torch.cuda.current_stream().wait_stream(side)
-        recording = Recording(lambda: self._step(stage), like, self._memory)
+        recording = recording_of(lambda: self._step(stage), like, self._memory)
+        if recording is None:
+            return lambda: _as_floats(self._step(stage))
 
         def replay() -> Output:
             logits_BV, key_BH = recording.replay()
