@@ -1,4 +1,4 @@
-"""The tables and plots of results in README.md, docs/experiments.md and docs/speed.md, from benchmarks/results.
+"""The tables and plots of results in README.md and docs (experiments, speed, concepts), from benchmarks/results.
 
 python tools/results_table.py             prints the tables
 python tools/results_table.py --write     puts them between their markers, and draws docs/plots
@@ -7,7 +7,7 @@ python tools/results_table.py --take OUT  does so after taking over the reports 
 A file is the report of an experiment (`nearmt experiment NAME` writes OUT/NAME.json); its name may say more than the
 experiment's. Between `<!-- results NAME: begin -->` and `end` stand the tables of all reports of that experiment.
 Between `<!-- results bench-NAME: begin -->` and `end` stand those of a benchmark: speed (`nearmt bench`), building,
-growth or precision (scripts in benchmarks).
+growth, precision or same-answer (scripts in benchmarks).
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PLOTS = ROOT / "docs" / "plots"
 #: Page -> whether it shows the short form: BLEU only.
-PAGES = {ROOT / "README.md": True, ROOT / "docs" / "experiments.md": False, ROOT / "docs" / "speed.md": False}
+PAGES = {ROOT / "README.md": True} | {
+    ROOT / "docs" / f"{name}.md": False for name in ("experiments", "speed", "concepts")
+}
 _MARKED = re.compile(r"(<!-- results(?: ([a-z-]+))?: begin -->\n).*?(<!-- results(?: [a-z-]+)?: end -->)", re.DOTALL)
 
 
