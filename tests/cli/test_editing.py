@@ -111,7 +111,7 @@ class TestInterrupted:
 
     @pytest.fixture
     def many(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        monkeypatch.setattr("nearmt.cli.add.BLOCK", 4)
+        monkeypatch.setattr("nearmt.datastore.pairs.BLOCK", 4)
         path = tmp_path / "many.tsv"
         path.write_text("".join(f"{p.source}\t{p.target}\n" for p in make_pairs(14, seed=9)), encoding="utf-8")
         return path

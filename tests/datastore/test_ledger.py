@@ -10,6 +10,7 @@ import pytest
 from nearmt.contracts import Pair
 from nearmt.datastore import Manifest, stored_pairs
 from nearmt.datastore.ledger import Ledger
+from nearmt.datastore.pairs import blocks_of
 from nearmt.errors import DatastoreError, InputError
 from nearmt.models import TranslationModel
 from nearmt.store import Datastore
@@ -100,3 +101,9 @@ def test_an_open_store_sees_what_was_logged(path: Path, tiny: TranslationModel) 
     assert store.refresh() and store.pending == 1 and len(list(store.pairs())) == 5
     store.catch_up(tiny)
     assert [pair.id for pair in store.pairs()][-1] == "x"
+
+
+def test_blocks_of_large_pairs_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nearmt.datastore.pairs._CHARACTERS", 10)
+    pairs = [Pair("a" * size, "b", str(size)) for size in (3, 4, 9, 20, 1, 2)]
+    assert [[pair.id for pair in block] for block in blocks_of(pairs)] == [["3", "4", "9"], ["20"], ["1", "2"]]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from nearmt.errors import NearmtWarning
 from nearmt.native import kernels, library
 from nearmt.native.library import address
 from tests.kernels import needs_kernels
@@ -61,9 +62,11 @@ def test_there_are_none_where_the_file_is_something_else(monkeypatch: pytest.Mon
 
 @needs_kernels
 @pytest.mark.usefixtures("anew")
-def test_there_are_none_where_the_library_is_of_other_sources(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(library._FUNCTIONS, "unheard_of", (None, ()))
-    assert kernels() is None
+def test_kernels_of_another_version_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after an update of a checkout that was not installed again."""
+    monkeypatch.setitem(library._FUNCTIONS, "of_a_later_version", (None, []))
+    with pytest.warns(NearmtWarning, match=r"kernels of another version of nearmt.*install nearmt again"):
+        assert kernels() is None
 
 
 @needs_kernels

@@ -18,7 +18,7 @@ from nearmt.contracts import Pair, Progress
 from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
 from nearmt.datastore import Manifest
 from nearmt.datastore.ledger import Ledger
-from nearmt.datastore.pairs import BLOCK
+from nearmt.datastore.pairs import blocks_of
 from nearmt.models import ModelConfig
 
 #: Adds a block of pairs and tells how far it is.
@@ -98,7 +98,7 @@ def _add_all(folder: Path, pairs: Iterator[Pair], add: Add, skip: int, total: in
             interruption.check()  # a block is in the log before any of it is counted
 
         try:
-            while block := list(islice(pairs, BLOCK)):
+            for block in blocks_of(pairs):
                 interruption.check()
                 begun += len(block)
                 add(block, progress)

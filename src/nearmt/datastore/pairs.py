@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Any
 
 from nearmt.contracts import Pair
 
-#: Pairs that are acknowledged, encoded or copied between two writes.
+#: Pairs that are acknowledged, encoded or copied between two writes, and characters after which there are no more.
 BLOCK = 2048
+_CHARACTERS = 1 << 25
 
 
 def blocks_of(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    iterator = iter(pairs)
-    while block := list(islice(iterator, BLOCK)):
+    block: list[Pair] = []
+    characters = 0
+    for pair in pairs:
+        block.append(pair)
+        characters += len(pair.source) + len(pair.target)
+        if len(block) >= BLOCK or characters > _CHARACTERS:
+            yield block
+            block, characters = [], 0
+    if block:
         yield block
 
 

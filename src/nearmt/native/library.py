@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import os
+import warnings
 from ctypes import POINTER, Structure, c_double, c_float, c_int64, c_void_p
 from functools import cache
 from importlib.util import find_spec
 
 import numpy as np
 from torch import Tensor
+
+from nearmt.errors import NearmtWarning
 
 #: Set to anything but 0, it is as if there were no kernels.
 _OFF = "NEARMT_NO_KERNELS"
@@ -180,7 +183,11 @@ def kernels() -> ctypes.CDLL | None:
             function = getattr(held if name.endswith("_room") else library, name)
             function.restype, function.argtypes = result, arguments
             setattr(library, name, function)
-    except (OSError, AttributeError):  # built for something else, or from other sources
+    except OSError:  # built for something else
+        return None
+    except AttributeError:
+        told = f"{spec.origin}: kernels of another version of nearmt, which are not used; install nearmt again"
+        warnings.warn(told, NearmtWarning, stacklevel=2)
         return None
     return library
 
