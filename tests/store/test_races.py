@@ -24,7 +24,8 @@ from nearmt.store.reindex import rebuild
 from tests.conftest import make_pairs
 
 BASE = make_pairs(4, seed=41)
-Work = Callable[[Path, TranslationModel, Random, Callable[..., None]], None]
+#: Whether something was done.
+Work = Callable[[Path, TranslationModel, Random, Callable[..., None]], bool]
 
 
 def generation(name: str) -> list[Pair]:
@@ -43,14 +44,16 @@ def done(change: Callable[[], object]) -> bool:
     return True
 
 
-def build_over(path: Path, model: TranslationModel, random: Random, say: Callable[..., None]) -> None:
+def build_over(path: Path, model: TranslationModel, random: Random, say: Callable[..., None]) -> bool:
     name = f"g{os.getpid()}-{random.randrange(10**9)}"
     start = time.monotonic()
-    if done(lambda: Datastore.build(path, generation(name), model, overwrite=True)):
+    built = done(lambda: Datastore.build(path, generation(name), model, overwrite=True))
+    if built:
         say(built=name, start=start, end=time.monotonic())
+    return built
 
 
-def add(path: Path, model: TranslationModel, random: Random, say: Callable[..., None]) -> None:
+def add(path: Path, model: TranslationModel, random: Random, say: Callable[..., None]) -> bool:
     pair = Pair("eine welle", "a shaft", f"a{os.getpid()}-{random.randrange(10**9)}")
     start = time.monotonic()
 
@@ -61,25 +64,28 @@ def add(path: Path, model: TranslationModel, random: Random, say: Callable[..., 
             with Ledger.changing(path) as ledger:
                 ledger.add([pair])
 
-    if done(change):
+    added = done(change)
+    if added:
         say(added=pair.id, start=start, end=time.monotonic())
+    return added
 
 
-def upkeep(path: Path, model: TranslationModel, random: Random, say: Callable[..., None]) -> None:
+def upkeep(path: Path, model: TranslationModel, random: Random, say: Callable[..., None]) -> bool:
     changes = [lambda: Datastore.open(path).compact(model), lambda: rebuild(path, model, BuildConfig())]
-    done(random.choice(changes))
+    return done(random.choice(changes))
 
 
-def read(path: Path, model: TranslationModel, random: Random, say: Callable[..., None]) -> None:
+def read(path: Path, model: TranslationModel, random: Random, say: Callable[..., None]) -> bool:
     """One generation, whole, whenever somebody looks."""
     store = Datastore.open(path)
     ids = [pair.id for pair in store.pairs() if "/" in pair.id]
     assert ids == [pair.id for pair in generation(ids[0].split("/")[0])], ids
     assert not any(finding.damaged for finding in verify(path))
+    return True
 
 
 def run(work: Work, path: Path, model: TranslationModel, seed: int, until: float, journal: Path) -> int:
-    """Do something over and over in a process of its own; its number."""
+    """Do something over and over, a few times at least, in a process of its own; its number."""
     child = os.fork()
     if child:
         return child
@@ -88,8 +94,9 @@ def run(work: Work, path: Path, model: TranslationModel, seed: int, until: float
         random = Random(seed)
         warnings.simplefilter("ignore")
         with journal.open("w", encoding="utf-8") as file:
-            while time.monotonic() < until:
-                work(path, model, random, lambda **what: print(json.dumps(what), file=file))
+            count = 0
+            while time.monotonic() < until or count < 3:
+                count += work(path, model, random, lambda **what: print(json.dumps(what), file=file))
         code = 0
     finally:
         if code:
