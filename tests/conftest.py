@@ -34,6 +34,12 @@ if threading.current_thread() is threading.main_thread():
 torch.set_num_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """Whatever an earlier test has set; a process that a test forks could not use more, and would wait for them."""
+    torch.set_num_threads(1)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what takes minutes, unless it is asked for."""
     if "slow" not in config.getoption("markexpr"):

@@ -382,7 +382,10 @@ def test_tables_of_other_benchmarks() -> None:
     precision |= {"p_value": 0.05, "fp32_log_likelihood": -2.0, "log_likelihood": -2.5}
     text = markdown({"benchmark": "precision", **common, "cells": [precision]})
     assert "| a/test.tsv | int8 | 1,000 | 32.00 | 31.50 | 0.050 | 25.00 |" in text
-    assert set(TABLES) == {"speed", "building", "growth", "precision"}
+    same = {"precision": "int8", "method": "knn", "way": "again", "lines": 9, "other_texts": 1, "other_scores": 2}
+    text = markdown({"benchmark": "same-answer", **common, "cells": [{**same, "largest": 0.5}]})
+    assert "| int8 | knn | 1 (2) of 9 | 5.0e-01 |" in text
+    assert set(TABLES) == {"speed", "building", "growth", "precision", "same-answer"}
 
 
 def test_pages_show_benchmarks_apart_from_experiments(tmp_path: Path) -> None:
