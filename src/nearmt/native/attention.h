@@ -1,18 +1,7 @@
 #ifndef NEARMT_ATTENTION_H
 #define NEARMT_ATTENTION_H
 
-#include "simd.h"
-
-/* Keys and values of one layer, and who looks at which of them. Rows of a sentence are neighbours. */
-typedef struct {
-    int64_t sentences, rows, heads, size; /* S, R of each sentence, A, D */
-    int64_t used, room;                   /* slots that may be looked at, and how many there is room for */
-    int64_t halves;                       /* whether keys and values are fp16, not fp32 */
-    char *key, *value;                    /* [S, A, room, D] */
-    const uint8_t *seen;                  /* which slots each row looks at, [S, R, seen_room]; NULL: the first ones */
-    int64_t seen_room;
-    const int64_t *length;                /* where all rows look at the first slots: how many, [S] */
-} Slots;
+#include "kernels.h"
 
 #if NEARMT_KERNELS
 /* Bytes that `attend` needs meanwhile. */

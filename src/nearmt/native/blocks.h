@@ -1,16 +1,10 @@
 #ifndef NEARMT_BLOCKS_H
 #define NEARMT_BLOCKS_H
 
-#include "simd.h"
+#include "kernels.h"
 
 /* What layers of an encoder and of a decoder are made of beside products and attention. Every function treats each row by
    itself and in the same order, so that a row does not depend on those beside it. */
-
-/* (x - mean) / deviation * gain + shift. */
-typedef struct {
-    const float *gain, *shift;
-    double epsilon;
-} Norm;
 
 enum { RELU, SILU, GELU };
 

@@ -4,15 +4,6 @@
 
 #include <string.h>
 
-/* The entries of each cell: their codes, halves of the squared lengths of these, and their numbers. */
-typedef struct {
-    int64_t cells, columns;
-    const int64_t *size;
-    const uint8_t *const *code; /* [size, columns] of each cell */
-    const int64_t *const *entry;
-    int32_t *const *half;
-} Cells;
-
 #if NEARMT_KERNELS
 
 /* Codes that are compared together. */

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import byref, c_int64, c_void_p
+from ctypes import Array, byref, c_void_p
 
 import numpy as np
 import torch
@@ -48,10 +48,12 @@ class CellCodes:
         """Of each cell: codes as bytes in a row, and entries."""
         library = loaded()
         half = [np.empty(len(entry), dtype=np.int32) for entry in entries]
-        self._kept = codes, entries, half  # they have to live as long
-        tables = [(c_void_p * len(part))(*(each.ctypes.data for each in part)) for part in self._kept]
-        sizes = (c_int64 * len(entries))(*map(len, entries))
-        self._layout = Cells(len(entries), columns, sizes, *tables)
+        size_C = np.array([len(entry) for entry in entries], dtype=np.int64)
+        self._kept = codes, entries, half, size_C  # they have to live as long
+        self._layout = Cells(
+            cells=len(entries), columns=columns, size=size_C.ctypes.data,
+            code=_table(codes), entry=_table(entries), half=_table(half),
+        )  # fmt: skip
         library.measure_cells(byref(self._layout))
 
     def nearest(self, number_BD: Tensor, cell_BP: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -86,3 +88,8 @@ class CellCodes:
             entry_BX.shape[1], address(entry_BX), address(distance_BX), address(room),
         )  # fmt: skip
         return fewer
+
+
+def _table(arrays: Sequence[np.ndarray]) -> Array[c_void_p]:
+    """Where each array begins."""
+    return (c_void_p * len(arrays))(*(each.ctypes.data for each in arrays))

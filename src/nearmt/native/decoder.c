@@ -2,18 +2,6 @@
 
 #include "attention.h"
 #include "blocks.h"
-#include "linear.h"
-
-typedef struct {
-    Linear own, own_output, cross, cross_output, first, second;
-    Norm own_norm, cross_norm, last_norm;
-    double own_scale, cross_scale;
-} Layer;
-
-typedef struct {
-    int64_t layers, norm_first, activation;
-    const Layer *layer;
-} Decoder;
 
 #if NEARMT_KERNELS
 

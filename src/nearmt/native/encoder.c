@@ -2,18 +2,6 @@
 
 #include "attention.h"
 #include "blocks.h"
-#include "linear.h"
-
-typedef struct {
-    Linear query, key, value, output, first, second;
-    Norm own_norm, last_norm;
-    double scale;
-} EncoderLayer;
-
-typedef struct {
-    int64_t layers, heads, norm_first, activation;
-    const EncoderLayer *layer;
-} Encoder;
 
 #if NEARMT_KERNELS
 

@@ -1,8 +1,11 @@
 /* Products of few rows with many weights, which are read once. */
 
-#include "linear.h"
+#include "kernels.h"
 
 #if NEARMT_KERNELS
+
+/* Outputs that are computed together: four vectors of them. Weights lie in panels of so many outputs. */
+#define PANEL 64
 
 /* Rows whose sums are held in registers, 4 vectors each, beside 4 vectors of weights. With more of them compilers begin
    to put some aside, and 4 keep the multipliers busy. */
@@ -29,6 +32,7 @@ LOCAL Rounded rounded_in(char *room, long inputs, long rows)
     return rounded;
 }
 
+/* Bytes that `linear` needs meanwhile. */
 EXPORTED int64_t linear_room(const Linear *layer, int64_t rows)
 {
     return layer->scale ? smaller(rows, MANY_ROWS) * (padded(layer->inputs) + 8) : 0;
@@ -163,6 +167,7 @@ LOCAL void some_rows(const Linear *layer, const float *input, long rows, float *
     }
 }
 
+/* Rows [B, I] to [B, O]. */
 EXPORTED void linear(const Linear *layer, const float *input, int64_t rows, float *output, char *room)
 {
     for (long first = 0; first < rows; first += MANY_ROWS)

@@ -10,7 +10,7 @@ from torch.nn.functional import pad
 
 from nearmt.native.library import Linear, address, loaded
 
-# As in linear.h.
+# As in linear.c.
 _PANEL, _QUAD = 64, 4
 
 
@@ -26,7 +26,10 @@ class PackedLinear(nn.Module):
         self.outputs = outputs
         self._panels = _panels(weight_OI.detach()) if scale_O is None else _panels_of_bytes(weight_OI.detach())
         self._scale_O, self._bias_O = _whole(scale_O), _whole(bias_O)
-        self.layout = Linear(inputs, outputs, *(address(part) for part in (self._panels, self._scale_O, self._bias_O)))
+        self.layout = Linear(
+            inputs=inputs, outputs=outputs, panels=address(self._panels), scale=address(self._scale_O),
+            bias=address(self._bias_O),
+        )  # fmt: skip
 
     def __deepcopy__(self, memo: dict[int, object]) -> PackedLinear:
         """Weights never change: copies of a model share them."""

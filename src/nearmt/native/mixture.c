@@ -1,6 +1,6 @@
 /* From logits to candidates: what a row adds up to, what neighbours add, and the best continuations. */
 
-#include "simd.h"
+#include "kernels.h"
 
 #if NEARMT_KERNELS
 
@@ -60,15 +60,6 @@ EXPORTED void mix(float *logits, int64_t stride, int64_t rows, int64_t vocabular
         }
     }
 }
-
-/* How neighbours count: lambda and temperature of those that a search found, and of those that a cache recalled. */
-typedef struct {
-    double weight, temperature, cache_weight, cache_temperature;
-    int64_t search; /* what says that a row has searched */
-    int64_t end;    /* the token that ends a sentence, of which only near neighbours speak; -1 if all do */
-    double near, cache_near; /* how far these may be */
-    double likely;           /* all speak where the model gives the end this probability */
-} Mixing;
 
 /* Shares of p_kNN, equation 2: exp(-d / T), which add up to 1; 0 for those that are not there. Returns whether any is. */
 LOCAL int weigh(const float *distance, long k, float temperature, float *weight)

@@ -1,16 +1,17 @@
-/* Whether this processor can run the kernels. Compiled for any processor, unlike what it speaks of. */
+/* What is called before any kernel: whether they may be called. Compiled for any processor, unlike kernels. These two
+   functions never change, so that every version of nearmt can ask the kernels of every other. */
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#define KERNELS 1
-#else
-#define KERNELS 0
-#endif
+#include "kernels.h"
 
-__attribute__((visibility("default"))) int supported(void);
+#define ASKED __attribute__((visibility("default")))
 
+ASKED int supported(void);
+ASKED const char *declarations(void);
+
+/* Whether this processor can run the kernels. */
 int supported(void)
 {
-#if KERNELS
+#if NEARMT_KERNELS
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("fma");
@@ -18,3 +19,6 @@ int supported(void)
     return 0;
 #endif
 }
+
+/* What kernels.h declared when they were compiled. */
+const char *declarations(void) { return declared; }

@@ -221,17 +221,6 @@ EXPORTED int64_t mark_chunks(int32_t *table, int64_t size, const int64_t *entry,
     return found;
 }
 
-/* What all holders of a cache have: tables of hashes [U, places], entries [U, room], their keys as whole numbers
-   [U, room / 16, N / 4, 16, 4] and halves of the squared lengths of these [U, room]. */
-typedef struct {
-    int32_t *table;
-    int64_t places;
-    int64_t *entry;
-    uint8_t *key;
-    int32_t *half;
-    int64_t room, columns;
-} Held;
-
 /* The chunks that begin with these entries [S, X] (-1: none): what a sentence's holder does not have yet is put behind what
    it has. Of each sentence: its holder, how many entries that has, what its numbers count; written is how many are new.
    Where keys have larger numbers than a holder can tell (127 times what they count), the largest is written, and the new

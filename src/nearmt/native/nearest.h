@@ -2,15 +2,9 @@
 #define NEARMT_NEAREST_H
 
 #include "best.h"
+#include "kernels.h"
 
 #if NEARMT_KERNELS
-
-/* Keys of all entries, in segments that begin at these numbers. */
-typedef struct {
-    int64_t segments, columns;
-    const uint16_t *const *key; /* fp16 [., columns] of each segment */
-    const int64_t *start;       /* one more than there are segments */
-} Keys;
 
 /* Keys as whole numbers plus 128, [M / 16, N / 4, 16, 4], and halves of their squared lengths, [M]. */
 typedef struct {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from ctypes import byref, c_int64, c_void_p
+from ctypes import byref, c_void_p
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,9 +18,10 @@ class KeyRows:
     """The keys of all entries, in segments, where they are."""
 
     def __init__(self, keys: Sequence[Tensor], starts: Sequence[int]) -> None:
-        self._keys = keys  # they have to live as long
+        self._keys, self._start = keys, np.array(starts, dtype=np.int64)  # they have to live as long
         pointers = (c_void_p * len(keys))(*(key_ND.data_ptr() for key_ND in keys))
-        self.layout = Keys(len(keys), keys[0].shape[1], pointers, (c_int64 * len(starts))(*starts))
+        columns = keys[0].shape[1]
+        self.layout = Keys(segments=len(keys), columns=columns, key=pointers, start=self._start.ctypes.data)
 
     @classmethod
     def of(cls, keys: Sequence[Tensor], starts: Sequence[int]) -> KeyRows | None:

@@ -22,19 +22,19 @@ def serves(logits_BV: Tensor) -> bool:
 
 def log_of_sum(logits_BV: Tensor) -> Tensor:
     """log sum exp of each row, [B]."""
-    library = loaded()
-    sum_B = torch.empty(len(logits_BV))
-    library.log_of_sum(logits_BV.data_ptr(), logits_BV.stride(0), *logits_BV.shape, address(sum_B))
+    library, (rows, vocabulary) = loaded(), logits_BV.shape
+    sum_B = torch.empty(rows)
+    library.log_of_sum(logits_BV.data_ptr(), logits_BV.stride(0), rows, vocabulary, address(sum_B))
     return sum_B
 
 
 def mix(logits_BV: Tensor, offset_B: Tensor, token_BK: Tensor, weight_BK: Tensor, share_B: Tensor) -> Tensor:
     """Equation 3: the logits change in place; what is to be added to each row is returned."""
-    library = loaded()
+    library, (rows, vocabulary) = loaded(), logits_BV.shape
     offset_B, share_B = offset_B.clone(), share_B.float().contiguous()
     token_BK, weight_BK = token_BK.contiguous(), weight_BK.contiguous()
     library.mix(
-        logits_BV.data_ptr(), logits_BV.stride(0), *logits_BV.shape, address(token_BK), address(weight_BK),
+        logits_BV.data_ptr(), logits_BV.stride(0), rows, vocabulary, address(token_BK), address(weight_BK),
         token_BK.shape[1], address(share_B), address(offset_B),
     )  # fmt: skip
     return offset_B
@@ -46,12 +46,12 @@ def mix_neighbours(
 ) -> Tensor:  # fmt: skip
     """Equations 2 and 3 for neighbours as they were retrieved: the logits change in place; what is to be added to each
     row is returned."""
-    library = loaded()
-    k, offset_B = entry_BK.shape[1], torch.empty(len(logits_BV))
+    library, (rows, vocabulary) = loaded(), logits_BV.shape
+    k, offset_B = entry_BK.shape[1], torch.empty(rows)
     room = torch.empty(12 * k, dtype=torch.uint8)
     entry_BK, distance_BK, asked_B = entry_BK.contiguous(), distance_BK.contiguous(), asked_B.contiguous()
     library.mix_neighbours(
-        byref(mixing), logits_BV.data_ptr(), logits_BV.stride(0), *logits_BV.shape, address(entry_BK),
+        byref(mixing), logits_BV.data_ptr(), logits_BV.stride(0), rows, vocabulary, address(entry_BK),
         address(distance_BK), k, address(asked_B), address(token_N), address(trust_B), address(offset_B), address(room),
     )  # fmt: skip
     return offset_B

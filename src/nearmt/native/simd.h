@@ -63,5 +63,9 @@ INLINED __m512 exponential(__m512 x)
     return _mm512_scalef_ps(sum, n);
 }
 
+#else
+
+#define EXPORTED
+
 #endif
 #endif

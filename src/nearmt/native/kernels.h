@@ -1,0 +1,169 @@
+/* Every function that Python calls and every struct that it passes, declared only here.
+
+   Files in C include this one, so the compiler checks their definitions against it. header.py reads it and derives the
+   signatures of ctypes from it. The compiled library carries the text of its declarations, which library.py compares with
+   this file: kernels that were compiled from other declarations are not called.
+
+   header.py reads no more of C than what is used here: structs of numbers, of pointers and of structs declared above, and
+   functions of numbers (int64_t, float, double) and pointers. No directives inside of DECLARED. */
+
+#ifndef NEARMT_KERNELS_H
+#define NEARMT_KERNELS_H
+
+#include "simd.h"
+
+#define DECLARED(...) \
+    __VA_ARGS__       \
+    __attribute__((unused)) static const char declared[] = #__VA_ARGS__;
+
+DECLARED(
+
+/* output = input . weight^T + bias. Scales and biases are filled up to whole panels.
+
+   Floats:  panels [P, I, 64].
+   8 bits:  panels [P, I / 4, 64, 4], each number plus 128; inputs are filled up to a multiple of 4. */
+typedef struct {
+    int64_t inputs, outputs;
+    const void *panels;
+    const float *scale; /* of each output; NULL where weights are floats */
+    const float *bias;  /* NULL for none */
+} Linear;
+
+/* (x - mean) / deviation * gain + shift. */
+typedef struct {
+    const float *gain, *shift;
+    double epsilon;
+} Norm;
+
+/* A layer of a decoder. */
+typedef struct {
+    Linear own, own_output, cross, cross_output, first, second;
+    Norm own_norm, cross_norm, last_norm;
+    double own_scale, cross_scale;
+} Layer;
+
+typedef struct {
+    int64_t layers, norm_first, activation;
+    const Layer *layer;
+} Decoder;
+
+typedef struct {
+    Linear query, key, value, output, first, second;
+    Norm own_norm, last_norm;
+    double scale;
+} EncoderLayer;
+
+typedef struct {
+    int64_t layers, heads, norm_first, activation;
+    const EncoderLayer *layer;
+} Encoder;
+
+/* Keys and values of one layer, and who looks at which of them. Rows of a sentence are neighbours. */
+typedef struct {
+    int64_t sentences, rows, heads, size; /* S, R of each sentence, A, D */
+    int64_t used, room;                   /* slots that may be looked at, and how many there is room for */
+    int64_t halves;                       /* whether keys and values are fp16, not fp32 */
+    char *key, *value;                    /* [S, A, room, D] */
+    const uint8_t *seen;                  /* which slots each row looks at, [S, R, seen_room]; NULL: the first ones */
+    int64_t seen_room;
+    const int64_t *length;                /* where all rows look at the first slots: how many, [S] */
+} Slots;
+
+/* Keys of all entries, in segments that begin at these numbers. */
+typedef struct {
+    int64_t segments, columns;
+    const uint16_t *const *key; /* fp16 [., columns] of each segment */
+    const int64_t *start;       /* one more than there are segments */
+} Keys;
+
+/* What all holders of a cache have: tables of hashes [U, places], entries [U, room], their keys as whole numbers
+   [U, room / 16, N / 4, 16, 4] and halves of the squared lengths of these [U, room]. */
+typedef struct {
+    int32_t *table;
+    int64_t places;
+    int64_t *entry;
+    uint8_t *key;
+    int32_t *half;
+    int64_t room, columns;
+} Held;
+
+/* The entries of each cell: their codes, halves of the squared lengths of these, and their numbers. */
+typedef struct {
+    int64_t cells, columns;
+    const int64_t *size;
+    const uint8_t *const *code; /* [size, columns] of each cell */
+    const int64_t *const *entry;
+    int32_t *const *half;
+} Cells;
+
+/* How neighbours count: lambda and temperature of those that a search found, and of those that a cache recalled. */
+typedef struct {
+    double weight, temperature, cache_weight, cache_temperature;
+    int64_t search; /* what says that a row has searched */
+    int64_t end;    /* the token that ends a sentence, of which only near neighbours speak; -1 if all do */
+    double near, cache_near; /* how far these may be */
+    double likely;           /* all speak where the model gives the end this probability */
+} Mixing;
+
+/* linear.c */
+EXPORTED int64_t linear_room(const Linear *layer, int64_t rows);
+EXPORTED void linear(const Linear *layer, const float *input, int64_t rows, float *output, char *room);
+
+/* encoder.c */
+EXPORTED int64_t encoder_room(const Encoder *encoder, int64_t longest);
+EXPORTED void encode(const Encoder *encoder, const int64_t *length, int64_t sentences, int64_t longest, float *hidden,
+                     char *room);
+
+/* decoder.c */
+EXPORTED int64_t decoder_room(const Decoder *decoder, const Slots *own, const Slots *source);
+EXPORTED void decoder_step(const Decoder *decoder, const Slots *own, int64_t own_apart, int64_t place,
+                           const Slots *source, int64_t source_apart, float *hidden, float *thinking, char *room);
+
+/* mixture.c */
+EXPORTED void log_of_sum(const float *logits, int64_t stride, int64_t rows, int64_t vocabulary, float *sum_B);
+EXPORTED void mix(float *logits, int64_t stride, int64_t rows, int64_t vocabulary, const int64_t *token,
+                  const float *weight, int64_t k, const float *share, float *offset);
+EXPORTED void mix_neighbours(const Mixing *mixing, float *logits, int64_t stride, int64_t rows, int64_t vocabulary,
+                             const int64_t *entry, const float *distance, int64_t k, const int64_t *asked,
+                             const int32_t *token_of, const float *trust, float *offset, char *room);
+EXPORTED void best(const float *logits, int64_t stride, int64_t sentences, int64_t each, int64_t vocabulary,
+                   const float *base, int64_t count, double *found);
+
+/* nearest.c */
+EXPORTED int64_t nominate_room(int64_t columns, int64_t count);
+EXPORTED void nominate(const uint8_t *key, const int32_t *half, int64_t room, int64_t columns, const int64_t *holder,
+                       const float *unit, const int64_t *end, int64_t holders, int64_t rows, const float *query,
+                       int64_t stride, int64_t count, const int64_t *name, int64_t *found, int32_t *scores,
+                       char *meanwhile);
+EXPORTED void hold(uint8_t *key, int32_t *half, int64_t columns, int64_t start, const float *given, int64_t count,
+                   float unit);
+EXPORTED void hold_entries(uint8_t *key, int32_t *half, int64_t columns, int64_t start, const Keys *keys,
+                           int64_t key_columns, const int64_t *entry, int64_t count, float unit);
+EXPORTED float largest_of(const Keys *keys, int64_t columns, const int64_t *entry, int64_t count);
+EXPORTED int64_t mark(int32_t *table, int64_t size, const int64_t *entry, int64_t count, int64_t *fresh);
+EXPORTED int64_t mark_chunks(int32_t *table, int64_t size, const int64_t *entry, int64_t count, int64_t chunk,
+                             const int64_t *end, int64_t pairs, int64_t *fresh);
+EXPORTED void keep_chunks(const Keys *keys, const Held *held, int64_t key_columns, const int64_t *holder,
+                          const int64_t *start, const double *unit, int64_t sentences, const int64_t *entry, int64_t count,
+                          int64_t chunk, const int64_t *end, int64_t pairs, int64_t *fresh, double *larger);
+EXPORTED void nearest(const Keys *keys, const float *query, int64_t stride, int64_t columns, int64_t rows,
+                      const int64_t *candidate, int64_t candidates, int64_t k, int64_t *entry, float *distance);
+EXPORTED void recall(const Keys *keys, const uint8_t *key, const int32_t *half, const int64_t *name, int64_t room,
+                     int64_t held_columns, const int64_t *holder, const float *unit, const int64_t *end,
+                     const int64_t *place, int64_t holders, int64_t rows, const float *query, int64_t stride,
+                     int64_t columns, int64_t count, int64_t k, int64_t *entry, float *distance, char *meanwhile);
+
+/* cells.c */
+EXPORTED void measure_cells(const Cells *cells);
+EXPORTED int64_t scan_room(const Cells *cells, int64_t rows, int64_t probes, int64_t count);
+EXPORTED void scan_cells(const Cells *cells, const int8_t *query, int64_t rows, const int64_t *cell, int64_t probes,
+                         int64_t count, int64_t *entry, float *distance, char *room);
+EXPORTED int64_t search_room(const Cells *cells, int64_t rows, int64_t probes, int64_t wanted);
+EXPORTED int64_t search_cells(const Cells *cells, const Keys *keys, const uint8_t *centre, const int32_t *half, float unit,
+                              int64_t probes, float reach, int64_t wanted, const float *query, int64_t stride,
+                              const int64_t *row_of, int64_t rows, int64_t k, int64_t width, int64_t *entry,
+                              float *distance, char *room);
+
+)
+
+#endif
