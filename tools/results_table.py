@@ -19,9 +19,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from nearmt.bench.config import PEERS
 from nearmt.bench.tables import markdown as bench_tables
-from nearmt.bench.tables import typical_cells
 from nearmt.experiments.on_the_fly_plots import has_streams
 from nearmt.experiments.plots import drawable, plot
 from nearmt.experiments.tables import METRICS, difference_table, metric_table
@@ -54,8 +52,8 @@ def tables(experiment: str, short: bool, folder: Path = RESULTS) -> str:
     parts = []
     if experiment.startswith("bench-"):
         for path, report in reports(experiment.removeprefix("bench-"), folder, "benchmark"):
-            # In short: what is compared with other programs, and that only at the usual sizes.
-            if short and not (typical_cells(report) and str(report.get("reference", "")).startswith(PEERS)):
+            # In short: the report of that name alone, and that only at the usual sizes.
+            if short and path.stem != experiment:
                 continue
             parts.append(f"{bench_tables(report, short)}\n\n{_file(path, short)}")
     for path, report in reports(experiment, folder):
@@ -64,7 +62,7 @@ def tables(experiment: str, short: bool, folder: Path = RESULTS) -> str:
             table = metric_table(report, metric) if metric == "bleu" or not short else None
             if table:
                 parts += [table] if short else [f"{METRICS[metric][0]}:", table]
-            if table and metric == "bleu":
+            if table and metric == "bleu" and not short:
                 parts += [found] if (found := difference_table(report)) else []
         if not short and drawable(report):
             parts.append(f"![{report['title']}](plots/{path.stem}.svg)")
