@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nearmt.config import Config, option, read_toml
+from nearmt.config import REMOVED, Config, option, read_toml
 from nearmt.errors import ConfigError, InputError
 from nearmt.methods import ChunkConfig, KnnConfig
 
@@ -46,6 +46,13 @@ def test_public_names_and_signature() -> None:
     assert sample.signature() == "lambda:1|count:None|kind:a|deep-water:True"
     with pytest.raises(ConfigError, match="unknown setting 'lamda'; did you mean 'lambda'"):
         Sample.from_mapping({"lamda": 1})
+
+
+@pytest.mark.parametrize("name", REMOVED)
+def test_removed_settings(name: str) -> None:
+    assert name not in ChunkConfig.public_fields()
+    with pytest.raises(ConfigError, match=rf"setting '{name}' was removed \(.*\); leave it out"):
+        ChunkConfig.from_mapping({name: 1})
 
 
 def test_chunk_settings_extend_those_of_knn() -> None:

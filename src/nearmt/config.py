@@ -7,11 +7,17 @@ import functools
 import tomllib
 import types
 import typing
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from nearmt.errors import ConfigError, InputError, did_you_mean
+
+#: Settings of earlier versions, and why they were removed.
+REMOVED = {
+    "gather": "more chunks of a search did not help",
+    "search-beyond": "searches besides those of the schedule did not help",
+}
 
 
 def option(
@@ -61,7 +67,7 @@ class Config:
         known = cls.public_fields()
         for name in values:
             if name not in known:
-                raise ConfigError(f"unknown setting '{name}'{did_you_mean(name, known)}")
+                raise ConfigError(unknown_setting(name, known))
         several = {name for name, field in known.items() if cls.value_type(field) is tuple}
         return cls(**{known[n].name: as_texts(value) if n in several else value for n, value in values.items()})
 
@@ -72,6 +78,13 @@ class Config:
     def signature(self) -> str:
         """All settings in a fixed order, `name:value` joined by `|`."""
         return "|".join(f"{name}:{_show(value)}" for name, value in self.public_values().items())
+
+
+def unknown_setting(name: str, known: Iterable[str]) -> str:
+    """What to say of a name that is not a setting: it was removed, or it may be misspelt."""
+    if name in REMOVED:
+        return f"setting '{name}' was removed ({REMOVED[name]}); leave it out"
+    return f"unknown setting '{name}'{did_you_mean(name, known)}"
 
 
 @functools.cache

@@ -157,7 +157,9 @@ def test_evaluate_scores_like_sacrebleu(
     import sacrebleu
 
     out = tmp_path / "hyp.txt"
-    result = nearmt("evaluate", "--test", memory, "--limit", 10, "--datastore", store, "--json", "--output", out, *FAST)
+    result = nearmt(
+        "evaluate", "--test", memory, "--limit", 10, "--datastore", store, "--ter", "--json", "--output", out, *FAST
+    )
     assert result.code == 0, result.err
     found = json.loads(result.out)
     references = [row.split("\t")[1] for row in memory.read_text(encoding="utf-8").splitlines()[:10]]
@@ -169,7 +171,8 @@ def test_evaluate_scores_like_sacrebleu(
     assert found["average_interval"] >= round(found["tokens"] / (found["searches_per_sentence"] * 10), 2)
     for part in ("method:chunk", f"datastore:{tiny_store.identity}", tiny.fingerprint, "lambda:", "beams:2", "batch:8"):
         assert part in found["signature"]
-    assert "bleu" in nearmt("evaluate", "--test", memory, "--limit", 2, "--datastore", store, *FAST).out
+    printed = nearmt("evaluate", "--test", memory, "--limit", 2, "--datastore", store, *FAST).out
+    assert "bleu signature" in printed and "ter signature" not in printed
 
 
 def test_reindex(nearmt: Nearmt, memory: Path, tmp_path: Path, tiny_folder: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from nearmt.config import REMOVED
 from nearmt.datastore import Manifest
 from nearmt.store import Datastore
 from tests.cli.conftest import Nearmt, Result
@@ -157,11 +158,19 @@ def test_unknown_command(nearmt: Nearmt) -> None:
     assert_one_line(nearmt("translat"), 2, "no command 'translat'; did you mean 'translate'?")
 
 
+@pytest.mark.parametrize("given", [("--gather", "8"), ("--gather=8",), ("--search-beyond", "0.8")])
+def test_removed_options(nearmt: Nearmt, text: Path, store: Path, given: tuple[str, ...]) -> None:
+    name = given[0].partition("=")[0].strip("-")
+    result = nearmt("translate", text, "--datastore", store, *given)
+    assert_one_line(result, 2, f"setting '{name}' was removed ({REMOVED[name]}); leave it out")
+
+
 @pytest.mark.parametrize(
     ("content", "code", "part"),
     [
         ("lambda = 2.0\n", 2, "lambda = 2.0"),
         ("lamda = 0.5\n", 2, "unknown setting 'lamda'; did you mean 'lambda'?"),
+        ("search-beyond = 0.8\n", 2, "c.toml: setting 'search-beyond' was removed"),
         ("k = 2.5\n", 2, "k = 2.5: must be a whole number"),
         ('beams = "five"\n', 2, "beams = 'five': must be a whole number"),
         ("lambda =\n", 1, "not valid TOML"),

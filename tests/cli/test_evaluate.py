@@ -76,7 +76,7 @@ def test_methods_side_by_side(
     systems = by_name(result.out)
     assert list(systems) == ["knn", "plain", "chunk"] and json.loads(result.out)["baseline"] == "knn"
     for method, found in systems.items():
-        same = ("bleu", "chrf", "ter", "tokens", "searches_per_sentence", "average_interval", "signature")
+        same = ("bleu", "chrf", "tokens", "searches_per_sentence", "average_interval", "signature")
         assert {name: found[name] for name in same} == {name: alone[method][name] for name in same}
         written = (tmp_path / f"out.{method}.txt").read_text(encoding="utf-8")
         assert written == (tmp_path / f"{method}.alone").read_text(encoding="utf-8")
@@ -90,7 +90,7 @@ def test_scores_and_p_values_are_those_of_sacrebleus_command_line(
     nearmt: Nearmt, test_set: Path, references: Path, other: Path, store: Path, tmp_path: Path
 ) -> None:
     run = ("evaluate", "--test", test_set, "--datastore", store, "--method", "chunk", "--hypotheses", other)
-    result = nearmt(*run, "--baseline", "other", "--json", "--output", tmp_path / "out", *FAST)
+    result = nearmt(*run, "--baseline", "other", "--ter", "--json", "--output", tmp_path / "out", *FAST)
     assert result.code == 0, result.err
     chunk, found = by_name(result.out)["chunk"], by_name(result.out)["other"]
     for system, path in ((chunk, tmp_path / "out.chunk"), (found, other)):
@@ -139,11 +139,13 @@ def test_files_alone_need_no_model(
     result = nearmt("evaluate", "--test", test_set, "--hypotheses", other, "--json")
     assert result.code == 0, result.err
     found = json.loads(result.out)
+    assert found["ter"] is None and found["ter_signature"] is None
     assert found["sentences"] == 12 and 0 < found["bleu"] < 100 and "systems" not in found
     again = write_lines(tmp_path / "again.txt", other.read_text(encoding="utf-8").split("\n")[:-1])
     several = nearmt(
         "evaluate", "--test", test_set, "--hypotheses", other, "--hypotheses", again, "--limit", 5, "--json"
     )
+    assert list(by_name(several.out)["again"]["comparison"]) == ["bleu", "chrf"]
     comparison = by_name(several.out)["again"]["comparison"]["bleu"]
     assert (comparison["difference"], comparison["p_value"]) == (0.0, 1.0)
     assert by_name(several.out)["other"]["sentences"] == 5

@@ -139,7 +139,7 @@ def test_there_is_one_way_to_say_a_thing() -> None:
     names = [name for parameter in command.params for name in parameter.opts]
     gone = ("--lambda", "--temperature", "--cache-lambda", "--adaptive", "--adaptive-boost", "--datastore", "--beams")
     assert len(names) == len(set(names)) and not set(gone) & set(names)
-    assert {"--k", "--schedule", "--search-beyond", "--learning-rate", "--model", "--search"} <= set(names)
+    assert {"--k", "--schedule", "--search-beams", "--learning-rate", "--model", "--search"} <= set(names)
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from nearmt.errors import ConfigError, InputError
-from nearmt.evaluation import evaluate_file, find_comet, score
+from nearmt.evaluation import evaluate_file, find_comet, metrics, score
 from tests.evaluation.outputs import fake_comet, made_references, sacrebleu_command, worsened, write_lines
 
 
@@ -18,18 +19,26 @@ def test_scores_and_signatures_are_sacrebleus(tmp_path: Path) -> None:
     outputs[3] = ""
     files = (write_lines(tmp_path / "ref.txt", references), "-i", write_lines(tmp_path / "out.txt", outputs))
     printed = json.loads(sacrebleu_command(*files, "-m", "bleu", "chrf", "ter", "-w", 2))
-    found = score(outputs, references)
+    found = score(outputs, references, ter=True)
     assert [found.bleu, found.chrf, found.ter] == [metric["score"] for metric in printed]
     signatures = [found.bleu_signature, found.chrf_signature, found.ter_signature]
     assert signatures == [metric["signature"] for metric in printed]
     assert found.comet is None and found.comet_model is None
 
 
+def test_ter_is_computed_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    references = made_references(5)
+    with_ter = score(references, references, ter=True)
+    monkeypatch.setitem(metrics.METRICS, "ter", "a metric that is not there")
+    found = score(references, references)
+    assert found == replace(with_ter, ter=None, ter_signature=None)
+
+
 def test_perfect_and_empty_translations() -> None:
     references = made_references(5)
-    best = score(references, references)
+    best = score(references, references, ter=True)
     assert (best.bleu, best.chrf, best.ter) == (100.0, 100.0, 0.0)
-    worst = score([""] * 5, references)
+    worst = score([""] * 5, references, ter=True)
     assert (worst.bleu, worst.chrf, worst.ter) == (0.0, 0.0, 100.0)
 
 

@@ -63,8 +63,9 @@ def test_steps_of_pieces_are_added(tiny: TranslationModel) -> None:
 def test_a_perfect_translation_scores_100(tiny: TranslationModel, tiny_pairs: list[Pair]) -> None:
     translator = Translator(tiny, search=SearchConfig(beams=1, max_new_tokens=12))
     echoed = [Pair(p.source, translator.translate(p.source).text) for p in tiny_pairs[:3]]
-    result, _ = evaluate(translator, echoed)
+    result, _ = evaluate(translator, echoed, ter=True)
     assert result.bleu == result.chrf == 100.0 and result.ter == 0
+    assert evaluate(translator, echoed)[0].ter is None
     assert result.average_interval is None and result.searches_per_sentence == 0
 
 

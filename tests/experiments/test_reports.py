@@ -14,6 +14,7 @@ from nearmt.cli.main import run
 from nearmt.errors import MissingPackageError
 from nearmt.experiments import EXPERIMENTS, Setup, Workshop, run_tasks, tasks_of, write_report
 from nearmt.experiments.plots import plot
+from nearmt.experiments.tables import METRICS, markdown
 from nearmt.models import ModelConfig
 from tests.experiments.conftest import Laboratory, write_folder
 from tests.models.tokenizers import tokenizer_folder
@@ -96,6 +97,13 @@ def test_comet_is_added_to_what_has_been_translated(finished: Laboratory, tmp_pa
 def page_of(laboratory: Laboratory) -> str:
     laboratory.report("main")
     return (laboratory.out / "main.md").read_text(encoding="utf-8")
+
+
+def test_reports_of_earlier_versions_show_ter(finished: Laboratory) -> None:
+    published = Path(__file__).parents[2] / "benchmarks" / "results" / "main.json"
+    heading = f"## {METRICS['ter'][0]}\n"
+    assert heading in markdown(json.loads(published.read_text(encoding="utf-8")))
+    assert heading not in page_of(finished)
 
 
 def test_without_matplotlib_all_but_the_plot_is_written(finished: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,9 +140,7 @@ class Settings:
     scope: str = "source"
     retention: str = "all"
     duplicates: str = "remove"
-    gather: int | None = None  # chunks that a search brings, if these are not k
     search_beams: int = 100  # rows of a sentence, best first, that search when it is due
-    search_beyond: float | None = None  # a distance: who finds nothing nearer in the cache searches
     ends: tuple[int, ...] = ()  # tokens that end a sentence, of which only near neighbours speak
     near: float = math.inf  # how far these may be, in squared distances
     cache_near: float = math.inf  # and in those of the cache
@@ -212,11 +210,10 @@ class ReferenceChunk:
         ]
         # Rows that do not search recall what earlier steps brought ...
         rest = [row for row in range(len(sources)) if row not in searching]
-        far = [row for row in rest if self._is_far(row, sources[row], query_BD[row])]
         for row in rest:
             result[row] = self._recall(row, sources[row], time, logits_BV[row], query_BD[row])
-        # ... and those that are due, or found nothing near, search.
-        for row in (*searching, *far):
+        # ... and those that are due search.
+        for row in searching:
             result[row] = self._search(row, sources[row], time, logits_BV[row], query_BD[row])
         return np.array(result)
 
@@ -231,9 +228,7 @@ class ReferenceChunk:
         settings = self.settings
         neighbours = self.corpus.search(query_D, settings.k)
         size = self.due[source][time] if settings.varying_chunk else settings.chunk
-        # Chunks that are read in order are those of the neighbours; a cache may be given others.
-        gather = settings.k if settings.recall == "in-order" or settings.gather is None else settings.gather
-        chunks = [self.corpus.chunk(entry, size) for _, entry in self.corpus.search(query_D, gather)]
+        chunks = [self.corpus.chunk(entry, size) for _, entry in neighbours]
         retrieval = Retrieval(time, source, neighbours, chunks)
         self.rows[row].retrievals.append(retrieval)
         self.log.append(retrieval)
@@ -252,12 +247,6 @@ class ReferenceChunk:
     def _nearest_cached(self, row: int, source: int, query_D: np.ndarray) -> list[Neighbour]:
         distances = self.corpus.cache_distances(query_D, self.settings.cache_columns)
         return sorted((distances[entry], entry) for entry in self.cached_entries(row, source))
-
-    def _is_far(self, row: int, source: int, query_D: np.ndarray) -> bool:
-        if self.settings.search_beyond is None:
-            return False
-        cached = self._nearest_cached(row, source, query_D)
-        return (cached[0][0] if cached else math.inf) > self.settings.search_beyond
 
     def _read_in_order(self, row: int, time: int) -> list[Neighbour]:
         """The j-th token of each chunk of the row's last search, at that search's distances."""

@@ -82,26 +82,12 @@ SEEDED: dict[str, dict[str, Any]] = {
     "more seeds than sentences": {"seeds": 50},
     "seeds and no chunks in order": {"seeds": 2, "recall": "in-order"},
     "seeds, one search": {"seeds": 1, "schedule": "every:20", "retention": "last"},
-    "seeds, many chunks": {"seeds": 2, "gather": 9},
-    "seeds, searching where they are far": {"seeds": 2, "search-beyond": 0.5},
-    "seeds for each hypothesis, searching where they are far": {
-        **{"seeds": 1, "search-beyond": 0.4, "scope": "hypothesis", "retention": "last"}
-    },
-}
-GATHERING: dict[str, dict[str, Any]] = {
-    "gather more": {"gather": 9},
-    "gather more than there are": {"gather": 300},
-    "gather fewer": {"gather": 1},
-    "gather, in order": {"gather": 9, "recall": "in-order"},
-    "gather, varying chunk": {"gather": 9, "varying-chunk": True},
-    **{f"gather, {name}": {**settings, "gather": 7} for name, settings in STRATEGIES.items() if "/all/" in name},
 }
 #: Hypotheses that search, and what else is done.
 SEARCHERS: dict[str, dict[str, Any]] = {
     "one searches": {"search-beams": 1, "seeds": 0},
     "two search": {"search-beams": 2, "seeds": 0},
     "two search, with seeds": {"search-beams": 2, "seeds": 2},
-    "two search, and others that are far": {"search-beams": 2, "seeds": 0, "search-beyond": 0.4},
     "all search": {"search-beams": 100, "seeds": 0},
 }
 SEARCHING: dict[str, dict[str, Any]] = {
@@ -109,18 +95,6 @@ SEARCHING: dict[str, dict[str, Any]] = {
     for name, settings in STRATEGIES.items()
     if name.startswith(("source/", "batch/"))
     for what, more in SEARCHERS.items()
-}
-#: In typical distances; of the steps in between, 0.1 makes all search, 0.4 and 0.5 some, 9 none.
-BEYOND: dict[str, dict[str, Any]] = {
-    **{
-        f"beyond {beyond}, {name}": {**settings, "search-beyond": beyond, "gather": 2}
-        for name, settings in STRATEGIES.items()
-        if "/" in name
-        for beyond in (0.4, 0.5)
-    },
-    "beyond 0": {"search-beyond": 0},
-    "beyond 9": {"search-beyond": 9.0},
-    "beyond infinity": {"search-beyond": float("inf")},
 }
 
 #: Tokens that end a sentence, and what else is done. One alone leaves many steps as they are; of many, sometimes all
@@ -134,7 +108,6 @@ ENDING: dict[str, dict[str, Any]] = {
     "neighbours alone": VARIATIONS["neighbours alone"],
     "more neighbours than entries": VARIATIONS["more neighbours than entries"],
     "seeds, two search": {"seeds": 2, "search-beams": 2},
-    "beyond": BEYOND["beyond 0.4, source/all/remove"],
 }
 
 
@@ -185,7 +158,7 @@ def corpus_of(store: MemoryStore) -> Corpus:
 
 
 def reference_settings(config: ChunkConfig, scale: float = 1.0, ends: Sequence[int] = ()) -> Settings:
-    """`scale` is the store's typical distance, the unit of `search-beyond` and of neighbours near the `ends`."""
+    """`scale` is the store's typical distance, the unit of neighbours near the `ends`."""
     assert config.temperature is not None and config.weight is not None
     assert config.cache_temperature is not None and config.cache_weight is not None
     assert config.cache_columns is not None
@@ -204,9 +177,7 @@ def reference_settings(config: ChunkConfig, scale: float = 1.0, ends: Sequence[i
         scope=config.scope,
         retention=config.retention,
         duplicates=config.duplicates,
-        gather=config.gather,
         search_beams=config.search_beams or (3 if config.shares_chunks else 100),
-        search_beyond=None if config.search_beyond is None else config.search_beyond * scale,
         ends=tuple(ends) if config.ends == "near" else (),
         near=(0.5 * scale) ** 2,
         cache_near=0.5 * scale,
@@ -309,41 +280,12 @@ def test_seeds(seed: int, name: str) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS[:2])
-@pytest.mark.parametrize("name", GATHERING)
-def test_gathering(seed: int, name: str) -> None:
-    check_chunk(large_store(seed), make_moments(seed), GATHERING[name])
-
-
-@pytest.mark.parametrize("seed", SEEDS[:2])
 @pytest.mark.parametrize("name", SEARCHING)
 def test_few_hypotheses_search_for_all(seed: int, name: str) -> None:
     settings = SEARCHING[name]
     _, reference = check_chunk(large_store(seed), make_moments(seed), settings, SOURCES)
     together = Counter((retrieval.source, retrieval.time) for retrieval in reference.log)
-    if "search-beyond" not in settings:
-        assert {count for (_, time), count in together.items() if time > 1} == {min(settings["search-beams"], BEAMS)}
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", BEYOND)
-def test_searching_beyond(seed: int, name: str) -> None:
-    """Also where only some hypotheses of a sentence search."""
-    state, reference = check_chunk(large_store(seed), make_moments(seed), BEYOND[name])
-    assert state.searches == [reference.searches(source) for source in range(len(LENGTHS))]
-    scheduled = sum(time <= LAST_STEP[source] for source, steps in enumerate(reference.due) for time in steps)
-    if name == "beyond 0":
-        assert state.searches == [LAST_STEP[source] for source in range(len(LENGTHS))]
-    elif name in ("beyond 9", "beyond infinity"):
-        assert sum(state.searches) == scheduled
-    else:
-        assert scheduled < sum(state.searches)
-
-
-def test_some_hypotheses_of_a_sentence_search_and_others_do_not() -> None:
-    """Else the tests above would know nothing of it."""
-    _, reference = check_chunk(large_store(0), make_moments(0), BEYOND["beyond 0.4, source/all/remove"])
-    together = Counter((retrieval.source, retrieval.time) for retrieval in reference.log)
-    assert {1, 2} <= {count for (_, time), count in together.items() if time > 1}
+    assert {count for (_, time), count in together.items() if time > 1} == {min(settings["search-beams"], BEAMS)}
 
 
 @pytest.mark.parametrize("name", ["in-order", "single-chunk", "sentence", "default"])
@@ -352,9 +294,7 @@ def test_small_stores_hold_fewer_entries_than_neighbours_are_asked_for(name: str
     store = random_store(3, sentences, COLUMNS, VOCABULARY, STATES, longest=3)
     assert len(store) < 8
     check_chunk(store, make_moments(3), {"k": 8, **STRATEGIES[name]})
-    check_chunk(store, make_moments(3), {"k": 8, "gather": 20, **STRATEGIES[name], "seeds": 3}, SOURCES)
-    if name != "in-order":
-        check_chunk(store, make_moments(3), {"k": 8, **STRATEGIES[name], "search-beyond": 0.3})
+    check_chunk(store, make_moments(3), {"k": 8, **STRATEGIES[name], "seeds": 3}, SOURCES)
 
 
 def test_knn_with_an_empty_store_is_the_model_alone() -> None:
@@ -458,9 +398,6 @@ def test_strategies_differ_on_these_steps() -> None:
     for first in names:
         for second in names[names.index(first) + 1 :]:
             assert (found[first] - found[second]).abs().max() > 1e-3, (first, second)
-    for name in ("gather more", "gather fewer", "beyond 0.4, source/all/remove", "beyond 0"):
-        other = log_probs_of(store, moments, {**GATHERING, **BEYOND}[name]).exp()
-        assert (found["source/all/remove"] - other).abs().max() > 1e-3, name
     seeded = log_probs_of(store, moments, {"seeds": 2}, SOURCES).exp()
     assert (found["source/all/remove"] - seeded).abs().max() > 1e-3
 

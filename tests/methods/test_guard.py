@@ -28,7 +28,6 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "chunk": ("chunk", {"k": 4, "chunk": 6, "schedule": "geometric:2:8", "seeds": 3}),
     "hypotheses": ("chunk", {"k": 4, "chunk": 6, "schedule": "every:3", "scope": "hypothesis", "retention": "last"}),
     "in order": ("chunk", {"k": 4, "chunk": 6, "schedule": "every:3", "recall": "in-order"}),
-    "beyond": ("chunk", {"k": 4, "chunk": 6, "seeds": 2, "search-beyond": 0.4}),
 }
 
 

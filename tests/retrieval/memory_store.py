@@ -147,10 +147,8 @@ def usual_plan(columns: int) -> ChunkPlan:
         schedule=GeometricSchedule(2, 4),
         chunk=3,
         varying_chunk=False,
-        gather=2,
         seeds=2,
         search_beams=100,
-        search_beyond=None,
         in_order=False,
         cache=CacheConfig("source", "all", "remove", columns),
     )

@@ -12,11 +12,10 @@ import torch
 
 from nearmt.contracts import Origin
 from nearmt.errors import ConfigError
-from nearmt.methods import ChunkConfig, ChunkMethod
-from nearmt.recording import Pool
+from nearmt.methods import ChunkConfig
 from nearmt.retrieval.chunked import Chunked, ChunkPlan
 from nearmt.retrieval.neighbour_cache import DUPLICATES, RETENTIONS, SCOPES, CacheConfig
-from nearmt.retrieval.retriever import EveryStep, Retrieved
+from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.schedule import EverySchedule
 from tests.retrieval.memory_store import MemoryStore, random_store
 
@@ -36,17 +35,15 @@ def line() -> MemoryStore:
 def plan(
     scope: str = "source", retention: str = "all", duplicates: str = "remove", steps: int = 3, columns: int = 1
 ) -> ChunkPlan:
-    """All of a cache is shown; a search finds two neighbours and brings a chunk of up to two tokens."""
+    """All of a cache is shown; a search finds one neighbour and brings its chunk of up to two tokens."""
     return ChunkPlan(
-        k=2,
+        k=1,
         cache_k=2 * ENTRIES,
         schedule=EverySchedule(steps),
         chunk=2,
         varying_chunk=False,
-        gather=1,
         seeds=1,
         search_beams=100,
-        search_beyond=None,
         in_order=False,
         cache=CacheConfig(scope, retention, duplicates, columns),
     )
@@ -176,172 +173,70 @@ def test_sentences_keep_their_seeds_when_others_leave(scope: str) -> None:
     assert entries(at(retriever, 5, (0.0, 1), (0.0, 1)), 1) == sorted([*SEEDS[1], 12, 13, *others])
 
 
-# Gathering.
+# Neighbours and chunks.
 
 
-@pytest.mark.parametrize("gather", [1, 2, 5, 100])
-def test_a_search_speaks_with_k_and_keeps_what_it_gathers(gather: int) -> None:
+@pytest.mark.parametrize("k", [1, 2, 5, 100])
+def test_a_search_finds_k_and_keeps_their_chunks(k: int) -> None:
     """Seen from 10.2, the nearest are 10, 11, 9, 12, 8, ...; each chunk is one token."""
     order = sorted(range(ENTRIES), key=lambda entry: abs(entry - 10.2))
-    made = replace(plan(), cache_k=2, gather=gather, chunk=1, seeds=0)
-    retriever = chunked(made, sentences=1)
+    retriever = chunked(replace(plan(), k=k, cache_k=2, chunk=1, seeds=0), sentences=1)
     first = at(retriever, 1, (10.2, 0))
-    assert first.entry_BK.tolist() == [[10, 11]] and first.origin_B.tolist() == [SEARCH]
-    assert first.distance_BK[0].tolist() == pytest.approx([0.04, 0.64], abs=1e-4)
-    gathered = order[:gather]
+    assert first.origin_B.tolist() == [SEARCH]
+    assert [entry for entry in first.entry_BK[0].tolist() if entry >= 0] == order[:k]
+    assert first.distance_BK[0, :1].tolist() == pytest.approx([0.04], abs=1e-4)
     for place in (0.1, 8.1, 9.4, 12.1, 23.0):
         found = at(retriever, 2, (place, 0))
-        nearest = sorted(gathered, key=lambda entry: abs(entry - place))[:2]
+        nearest = sorted(order[:k], key=lambda entry: abs(entry - place))[:2]
         assert [entry for entry in found.entry_BK[0].tolist() if entry >= 0] == nearest
     assert retriever.searches == [1]
 
 
-@pytest.mark.parametrize("gather", [1, 3, 9])
-def test_chunks_in_order_are_those_of_the_neighbours(gather: int) -> None:
-    made = replace(plan(), cache_k=2, gather=gather, in_order=True)
-    retriever = chunked(made, sentences=1)
+def test_chunks_in_order_are_those_of_the_neighbours() -> None:
+    retriever = chunked(replace(plan(), k=2, cache_k=2, in_order=True), sentences=1)
     assert at(retriever, 1, (9.2, 0)).entry_BK.tolist() == [[9, 10]]
     second = at(retriever, 2, (0.0, 0))
     assert second.entry_BK.tolist() == [[10, 11]] and second.origin_B.tolist() == [CACHE]
 
 
-def test_a_store_of_fewer_entries_than_are_gathered() -> None:
+def test_a_store_of_fewer_entries_than_are_searched_for() -> None:
     store = MemoryStore(torch.tensor([[3.0]]), torch.tensor([5]), [1])
-    retriever = Chunked(store, replace(plan(), k=3, cache_k=3, gather=50), [5], 20, [[0]])
+    retriever = Chunked(store, replace(plan(), k=3, cache_k=3), [5], 20, [[0]])
     assert retriever.retrieve(torch.tensor([[1.0]]), [1], [0]).entry_BK.tolist() == [[0, -1, -1]]
     found = retriever.retrieve(torch.tensor([[1.0]]), [2], [0])
     assert found.entry_BK.tolist() == [[0, -1, -1]] and found.distance_BK[0].tolist() == [2.0, math.inf, math.inf]
 
 
-@pytest.mark.parametrize(("k", "cache_k"), [(1, 5), (5, 1), (3, 3), (2, 40)])
-def test_searches_and_caches_each_have_their_number_of_neighbours(k: int, cache_k: int) -> None:
-    """Also of one step: the first sentence searches every three steps, the second every one of them."""
-    made = replace(plan(), k=k, cache_k=cache_k, gather=4, chunk=1, seeds=0, search_beyond=1.0)
-    retriever = chunked(made)
-    at(retriever, 1, (10.2, 0), (20.2, 1))
-    found = at(retriever, 2, (10.2, 0), (1.2, 1))
-    assert found.entry_BK.shape == found.distance_BK.shape == (2, max(k, cache_k))
-    assert found.origin_B.tolist() == [CACHE, SEARCH]
-    for row, most, order in ((0, min(4, cache_k), [10, 11, 9, 12]), (1, k, [1, 2, 0, 3, 4])):
-        assert found.entry_BK[row].tolist() == order[:most] + [-1] * (max(k, cache_k) - most)
-        assert torch.equal(found.distance_BK[row].isinf(), found.entry_BK[row] < 0)
-
-
-# Searching where the cache is far.
-
-
-def far_plan(beyond: float, scope: str = "source", retention: str = "all") -> ChunkPlan:
-    return replace(plan(scope, retention, steps=20), cache_k=2, seeds=0, search_beyond=beyond, chunk=1)
-
-
-def test_only_rows_whose_nearest_is_farther_search() -> None:
-    """The caches hold entry 5 and entry 15 alone."""
-    retriever = chunked(far_plan(1.0))
-    at(retriever, 1, (5.0, 0), (15.0, 1))
-    found = at(retriever, 2, (6.0, 0), (16.4, 1))  # exactly as far as may be, and farther
-    assert found.origin_B.tolist() == [CACHE, SEARCH] and retriever.searches == [1, 2]
-    assert found.entry_BK.tolist()[0] == [5, -1] and found.entry_BK.tolist()[1] == [16, 17]
-    assert found.distance_BK[0, 0].item() == 1.0  # not squared
-    assert found.distance_BK[1].tolist() == pytest.approx([0.16, 0.36], abs=1e-4)  # squared
-    # The second now has 15 and 16, the first has what it had.
-    found = at(retriever, 3, (4.0, 0), (15.6, 1))
-    assert found.origin_B.tolist() == [CACHE, CACHE] and found.entry_BK[:, 0].tolist() == [5, 16]
-    found = at(retriever, 4, (7.0, 0), (20.0, 1))
-    assert found.origin_B.tolist() == [SEARCH, SEARCH] and found.entry_BK[:, 0].tolist() == [7, 20]
-    assert retriever.searches == [2, 3]
-
-
-@pytest.mark.parametrize(("scope", "retention"), EVERY_CACHE)
-def test_some_hypotheses_of_a_sentence_search(scope: str, retention: str) -> None:
-    """Three rows of a sentence and three of another: two of the first and none of the second are far."""
-    retriever = chunked(far_plan(1.0, scope, retention))
-    at(retriever, 1, (5.0, 0), (15.0, 1))
-    retriever.reorder(torch.tensor([0, 0, 0, 1, 1, 1]))
-    rows = [(5.5, 0), (9.0, 0), (20.0, 0), (15.0, 1), (14.5, 1), (15.5, 1)]
-    found = at(retriever, 2, *rows)
-    assert found.origin_B.tolist() == [CACHE, SEARCH, SEARCH, CACHE, CACHE, CACHE]
-    assert found.entry_BK[:, 0].tolist() == [5, 9, 20, 15, 15, 15]
-    assert retriever.searches == [2, 1]
-    # Whom the new entries belong to; a hypothesis that did not search keeps what it has.
-    kept = [5] if retention == "all" else []
-    sees = {
-        "hypothesis": [[5], [*kept, 9], [*kept, 20], [15], [15], [15]],
-        "source": [[*kept, 9, 20]] * 3 + [[15]] * 3,
-        "batch": [[*kept, 9, 15, 20]] * 6,
-    }[scope]
-    assert retriever._cache is not None
-    sources = [0, 0, 0, 1, 1, 1]
-    everything = retriever._cache.recall(list(range(6)), sources, torch.zeros(6, 1), 12).entry_BK.tolist()
-    assert [sorted(entry for entry in row if entry >= 0) for row in everything] == sees
-
-
-def test_infinity_never_searches_beyond_the_schedule() -> None:
-    retriever = chunked(far_plan(math.inf))
-    at(retriever, 1, (5.0, 0), (15.0, 1))
-    for time in range(2, 9):
-        assert at(retriever, time, (1000.0, 0), (-1000.0, 1)).origin_B.tolist() == [CACHE, CACHE]
-    assert retriever.searches == [1, 1]
-
-
-def test_an_empty_store_is_far_from_everything() -> None:
-    retriever = Chunked(random_store(0, 0, columns=1, vocabulary=9), far_plan(3.0), [5], 20, [[0]])
+def test_an_empty_store_is_searched_and_says_nothing() -> None:
+    retriever = Chunked(random_store(0, 0, columns=1, vocabulary=9), replace(plan(), seeds=0), [5], 20, [[0]])
     for time in (1, 2, 3):
         found = retriever.retrieve(torch.tensor([[0.0]]), [time], [0])
         assert found.origin_B.tolist() == [MODEL] and (found.entry_BK == -1).all()
-    assert retriever.searches == [3]
+    assert retriever.searches == [1]
 
 
-@pytest.mark.parametrize(("scope", "retention"), EVERY_CACHE)
-def test_beyond_0_finds_what_a_search_at_every_step_finds(scope: str, retention: str) -> None:
-    store = random_store(5, sentences=12, columns=4, vocabulary=9)
-    made = replace(plan(scope, retention, steps=7, columns=4), k=3, cache_k=3, gather=5, search_beyond=0.0, chunk=3)
-    retriever, every = Chunked(store, made, [5, 5], 20, [[1], [4]]), EveryStep(store, 3, 2, Pool())
-    generator = torch.Generator().manual_seed(1)
-    for time in range(1, 13):
-        query_BD = torch.randn(2 if time == 1 else 6, 4, generator=generator)
-        sources = [0, 1] if time == 1 else [0, 0, 0, 1, 1, 1]
-        found, expected = (one.retrieve(query_BD, [time] * len(sources), sources) for one in (retriever, every))
-        for name in ("origin_B", "entry_BK", "distance_BK"):
-            assert torch.equal(getattr(found, name), getattr(expected, name)), (time, name)
-        row_B = torch.tensor([0, 0, 0, 1, 1, 1] if time == 1 else [2, 0, 1, 5, 3, 3])
-        retriever.reorder(row_B)
-    assert retriever.searches == every.searches == [12, 12]
-
-
-def test_the_unit_of_search_beyond_is_the_typical_distance() -> None:
-    """On the columns that the cache compares."""
-
-    class Scaled(MemoryStore):
-        def scale(self, columns: int) -> float:
-            return 0.5 * columns
-
-    key_ND = torch.stack([torch.arange(9.0), torch.zeros(9), torch.zeros(9)], dim=1)
-    store = Scaled(key_ND, torch.arange(9), [9])
-    for columns, farthest in ((1, 1.0), (2, 2.0), (None, 3.0)):
-        settings = {"k": 1, "cache-k": 1, "seeds": 0, "chunk": 1, "cache-columns": columns, "search-beyond": 2.0}
-        method = ChunkMethod(store, ChunkConfig.from_mapping({**settings, "schedule": "every:9"}))
-        for place, origin in ((farthest - 0.01, CACHE), (farthest + 0.01, SEARCH)):
-            retriever = method.retriever(store, [5], 9, [[0]])
-            retriever.retrieve(torch.zeros(1, 3), [1], [0])
-            found = retriever.retrieve(torch.tensor([[place, 0.0, 0.0]]), [2], [0])
-            assert found.origin_B.tolist() == [origin], (columns, place)
+@pytest.mark.parametrize(("k", "cache_k"), [(1, 5), (5, 1), (3, 3), (2, 40)])
+def test_searches_and_caches_each_have_their_number_of_neighbours(k: int, cache_k: int) -> None:
+    """Also of one step: the second sentence searches while the first recalls."""
+    retriever = chunked(replace(plan(), k=k, cache_k=cache_k, chunk=1, seeds=0))
+    at(retriever, 1, (10.2, 0))
+    found = retriever.retrieve(torch.tensor([[10.2], [1.2]]), [2, 1], [0, 1])
+    assert found.entry_BK.shape == found.distance_BK.shape == (2, max(k, cache_k))
+    assert found.origin_B.tolist() == [CACHE, SEARCH]
+    for row, most, order in ((0, min(k, cache_k), [10, 11, 9, 12, 8]), (1, k, [1, 2, 0, 3, 4])):
+        assert found.entry_BK[row].tolist() == order[:most] + [-1] * (max(k, cache_k) - most)
+        assert torch.equal(found.distance_BK[row].isinf(), found.entry_BK[row] < 0)
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        {"search-beyond": -0.1},
-        {"search-beyond": math.nan},
-        {"search-beyond": 1.0, "recall": "in-order"},
-        {"search-beyond": 1.0, "varying-chunk": True},
         {"search-beams": 0},
         {"search-beams": 101},
         {"search-beams": 2, "scope": "hypothesis"},
         {"search-beams": 2, "recall": "in-order"},
         {"seeds": -1},
         {"seeds": 1.5},
-        {"gather": 0},
-        {"gather": 5000},
         {"cache-k": 0},
         {"cache-k": 5000},
     ],

@@ -64,11 +64,11 @@ def assert_same(found: Retrieved, expected: Retrieved) -> None:
 
 PLANS: dict[str, dict[str, Any]] = {
     "usual": {},
-    "more from searches": {"k": 6, "cache_k": 2, "gather": 1},
+    "more from searches": {"k": 6, "cache_k": 2},
     "no seeds": {"seeds": 0},
     "fewer columns": {"cache": replace(PLAN.cache, columns=2)},
     "at every step": {"schedule": EverySchedule(1), "chunk": 1},
-    "more than there are": {"k": 200, "gather": 1, "chunk": 20, "cache_k": 5},
+    "more than there are": {"k": 200, "chunk": 2, "cache_k": 5},
 }
 
 
@@ -166,7 +166,6 @@ def test_searches_come_in_few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
 SPECIAL: dict[str, dict[str, Any]] = {
     "in order": {"in_order": True},
     "varying chunks": {"varying_chunk": True},
-    "search beyond": {"search_beyond": 0.0},
     "of hypotheses": {"cache": replace(PLAN.cache, scope="hypothesis")},
     "of the batch": {"cache": replace(PLAN.cache, scope="batch")},
     "of the last search": {"cache": replace(PLAN.cache, retention="last")},

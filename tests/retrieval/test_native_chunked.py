@@ -120,14 +120,14 @@ def as_it_was(store: MemoryStore, kind: str, request: pytest.FixtureRequest) -> 
 
 PLANS: dict[str, dict[str, Any]] = {
     "usual": {},
-    "few from searches": {"k": 1, "gather": 5},
+    "few from searches": {"k": 1},
     "as many from searches as from caches": {"k": 4, "cache_k": 4},
     "fewer columns": {"cache": replace(PLAN.cache, columns=36)},
     "at every step": {"schedule": EverySchedule(1), "chunk": 1},
     "chunks longer than pairs": {"chunk": 20},
     "more than caches hold": {"cache_k": 40},
-    "caches that hold next to nothing": {"seeds": 1, "gather": 2, "chunk": 1, "cache_k": 30},
-    "more than there are": {"k": 200, "gather": 2, "chunk": 20, "cache_k": 200},
+    "caches that hold next to nothing": {"seeds": 1, "k": 2, "chunk": 1, "cache_k": 30},
+    "more than there are": {"k": 200, "chunk": 2, "cache_k": 200},
 }
 
 
@@ -179,7 +179,7 @@ def test_caches_that_grow_beyond_their_room() -> None:
     """Also the tables of what they hold; and large keys that come later make the numbers of all others coarser."""
     store = random_store(1, sentences=300, columns=COLUMNS, vocabulary=20)
     store.key_ND[700:] *= 3
-    store, plan = with_rows(store), replace(PLAN, gather=60, chunk=9, schedule=EverySchedule(2))
+    store, plan = with_rows(store), replace(PLAN, k=60, cache_k=60, chunk=9, schedule=EverySchedule(2))
     mine, plain = native(store, plan), usual(store, plan)
     assert_same_steps(walk(mine, store, rows=3), walk(plain, store, rows=3))
     assert mine._cache is not None and mine._cache._marks is not None
@@ -343,7 +343,6 @@ def test_segments_of_a_store(cuts: list[int], kernels: bool, tmp_path: Path, req
 SPECIAL: dict[str, dict[str, Any]] = {
     "in order": {"in_order": True},
     "varying chunks": {"varying_chunk": True},
-    "search beyond": {"search_beyond": 0.0},
     "of hypotheses": {"cache": replace(PLAN.cache, scope="hypothesis")},
     "of the batch": {"cache": replace(PLAN.cache, scope="batch")},
     "of the last search": {"cache": replace(PLAN.cache, retention="last")},
@@ -386,7 +385,7 @@ def test_without_seeds_or_sources_there_are_only_chunks(
 
 @pytest.mark.parametrize("rows", [2, 3, 5])
 def test_one_chunk_of_each_of_several_rows(rows: int) -> None:
-    store, plan = made_store(), replace(PLAN, gather=1)
+    store, plan = made_store(), replace(PLAN, k=1)
     assert_same_steps(walk(native(store, plan), store, rows), walk(usual(store, plan), store, rows))
 
 
@@ -425,18 +424,17 @@ class Writing:
 
 
 @pytest.mark.parametrize("rows", [1, 3, 5])
-@pytest.mark.parametrize(("more", "fewer"), [(0, 0), (0, 2), (3, 0)], ids=["finds", "too few", "more chunks"])
-def test_kernels_that_search_write_to_where_rows_stand(rows: int, more: int, fewer: int) -> None:
-    store, plan = made_store(), replace(PLAN, gather=PLAN.k + more)
-    expected = walk(usual(store, plan), store, rows)
+@pytest.mark.parametrize("fewer", [0, 2], ids=["finds", "too few"])
+def test_kernels_that_search_write_to_where_rows_stand(rows: int, fewer: int) -> None:
+    store = made_store()
+    expected = walk(usual(store, PLAN), store, rows)
     assert store.rows is not None
-    asked, writing = list[int](), Writing(store, plan.k, fewer)
+    asked, writing = list[int](), Writing(store, PLAN.k, fewer)
 
     def searching(k: int) -> Writing:
         asked.append(k)
         return writing
 
     store.rows = replace(store.rows, searching=searching)
-    assert_same_steps(walk(native(store, plan), store, rows), expected)
-    # Where chunks are more than neighbours, the store finds all of them.
-    assert asked == ([] if more else [plan.k]) and (writing.calls > 0) == (not more)
+    assert_same_steps(walk(native(store, PLAN), store, rows), expected)
+    assert asked == [PLAN.k] and writing.calls > 0

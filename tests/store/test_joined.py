@@ -28,7 +28,7 @@ SEARCH = SearchConfig(beams=2, max_new_tokens=10)
 GIVEN = {"lambda": 0.6, "temperature": 20.0, "guard": False, "ends": "all"}
 METHODS: list[tuple[str, dict[str, Any]]] = [
     ("knn", GIVEN),
-    ("chunk", {**GIVEN, "cache-lambda": 0.5, "cache-temperature": 3.0, "search-beyond": 0.0}),
+    ("chunk", {**GIVEN, "cache-lambda": 0.5, "cache-temperature": 3.0, "schedule": "every:2"}),
     ("chunk", {**GIVEN, "cache-lambda": 0.5, "cache-temperature": 3.0, "recall": "in-order"}),
 ]
 TEXTS = ["die pumpe prüfen", "das ventil nicht öffnen", "motor und welle reinigen"]

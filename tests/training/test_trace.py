@@ -29,10 +29,9 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "knn": ("knn", {"k": 5}),
     "more neighbours than entries": ("knn", {"k": 1000}),
     "chunk": ("chunk", CHUNK),
-    "short chunks": ("chunk", {**CHUNK, "chunk": 1, "gather": 2, "seeds": 0, "retention": "last"}),
+    "short chunks": ("chunk", {**CHUNK, "chunk": 1, "k": 2, "seeds": 0, "retention": "last"}),
     "hypothesis scope": ("chunk", {**CHUNK, "scope": "hypothesis", "retention": "last"}),
     "batch scope": ("chunk", {**CHUNK, "scope": "batch"}),
-    "search beyond": ("chunk", {**CHUNK, "search-beyond": 0.8}),
     "in order": ("chunk", {**CHUNK, "recall": "in-order"}),
     "efficient": ("efficient", {"k": 4, "reuse-scope": "source"}),
 }

@@ -185,6 +185,8 @@ def test_what_cannot_be_tuned(tiny: TranslationModel, tiny_store: Datastore, tmp
         run(tiny, tiny_store, dev=[], record=path)
     with pytest.raises(ConfigError, match="nothing to tune"):
         run(tiny, tiny_store, "plain", record=path)
+    with pytest.raises(ConfigError, match="tune = 'gather': setting 'gather' was removed"):
+        run(tiny, tiny_store, config=TuneConfig(tune="gather"), record=path)
     with pytest.raises(ConfigError, match="'beams' cannot be tuned"):
         run(tiny, tiny_store, config=TuneConfig(tune="beams"), record=path)
     with pytest.raises(ConfigError, match=r"the grid has 56 points"):

@@ -57,6 +57,7 @@ COMET_VARIABLE = "NEARMT_COMET"
     help="translations of another system, one a line; may be given several times",
 )
 @click.option("--baseline", help="the system that the others are compared with [default: the first]")
+@click.option("--ter", is_flag=True, help="also score with TER, which is slow on long lines")
 @click.option(
     "--comet",
     "comet_command",
@@ -76,6 +77,7 @@ def command(
     other_configs: tuple[Path, ...],
     hypotheses: tuple[Path, ...],
     baseline: str | None,
+    ter: bool,
     comet_command: str | None,
     comet_model: str,
     output: Path | None,
@@ -85,7 +87,7 @@ def command(
     method: tuple[str, ...] | None,
     **options: Any,
 ) -> None:
-    """Translate a test set and score it with BLEU, chrF and TER (sacrebleu), and with COMET if it is there.
+    """Translate a test set and score it with BLEU and chrF (sacrebleu), and with COMET if it is there.
 
     The test set is a file of pairs in any format of `nearmt build`. Exact matches are not taken from the
     memory here: what is measured is the translation. Tokens a second are those of the best translations,
@@ -109,7 +111,7 @@ def command(
     languages = (options.get("source_lang"), options.get("target_lang"))
     first = next((system.plan.model for system in wanted if system.plan is not None), None)
     check_pairs(test, Request(*(known_direction(first) if first else languages)), "evaluate on")
-    systems, pairs = _measure(wanted, test, limit, languages, outputs)
+    systems, pairs = _measure(wanted, test, limit, languages, outputs, ter)
     failure: NearmtError | KeyboardInterrupt | None = None
     if comet is not None:
         try:
@@ -170,6 +172,7 @@ def _measure(
     limit: int | None,
     languages: tuple[str | None, str | None],
     outputs: dict[str, Path],
+    ter: bool,
 ) -> tuple[list[System], list[Pair]]:
     """Translate and score every system; files are looked at before anything is translated."""
     loader = Loader()
@@ -186,10 +189,10 @@ def _measure(
         if system.plan is not None:
             translator = loader.translator(system.plan)
             _check_languages(translator, system.name, (source_lang, target_lang))
-            systems.append(_translated(translator, system.name, pairs, outputs.get(system.name)))
+            systems.append(_translated(translator, system.name, pairs, outputs.get(system.name), ter))
         elif system.file is not None:
             found = lines[system.name]
-            result = evaluate_file(system.file.name, found, [pair.target for pair in pairs])
+            result = evaluate_file(system.file.name, found, [pair.target for pair in pairs], ter=ter)
             systems.append(System(system.name, result, found))
     return systems, pairs
 
@@ -200,9 +203,9 @@ def _check_languages(translator: Translator, name: str, languages: tuple[str | N
         raise ConfigError(f"system '{name}' translates {found}, the first system {languages[0]} to {languages[1]}")
 
 
-def _translated(translator: Translator, name: str, pairs: list[Pair], output: Path | None) -> System:
+def _translated(translator: Translator, name: str, pairs: list[Pair], output: Path | None, ter: bool) -> System:
     with progress_bar(name) as progress:
-        result, translations = evaluate(translator, pairs, progress)
+        result, translations = evaluate(translator, pairs, progress, ter=ter)
     texts = [one_line(translation.text) for translation in translations]
     if output is not None:
         with open_output(output) as file:

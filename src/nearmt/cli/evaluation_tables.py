@@ -32,7 +32,8 @@ def _print_one(row: Row) -> None:
 
     from nearmt.cli.screen import Screen
 
-    values = dataclasses.asdict(row.system.result)
+    found = dataclasses.asdict(row.system.result)
+    values = {name: value for name, value in found.items() if value is not None or not name.startswith("ter")}
     shown = Table(box=None, show_header=False)
     shown.add_column(style="bold")
     shown.add_column(overflow="fold")

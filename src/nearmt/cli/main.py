@@ -19,6 +19,7 @@ from nearmt.cli.console import echo, verbosity, warn
 from nearmt.cli.shortages import exhausted, hint
 from nearmt.cli.stopping import exit_code, stopping
 from nearmt.cli.terminal import neutral
+from nearmt.config import REMOVED, unknown_setting
 from nearmt.errors import NearmtError, NearmtWarning, did_you_mean
 
 #: Set by the shell when it asks for completions.
@@ -129,6 +130,8 @@ def _answer(error: BaseException) -> int:
         case click.exceptions.NoArgsIsHelpError():
             click.echo(error.format_message(), err=True)
             return 2
+        case click.NoSuchOption() if (name := error.option_name.lstrip("-")) in REMOVED:
+            return _fail(unknown_setting(name, ()), 2)
         case click.UsageError():
             where = error.ctx.command_path if error.ctx else "nearmt"
             return _fail(f"{_one_line(error.format_message())} (see `{where} --help`)", 2)

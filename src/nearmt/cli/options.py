@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import click
 
 from nearmt.cli.manual import ManualOption
-from nearmt.config import Config, option, read_toml
+from nearmt.config import Config, option, read_toml, unknown_setting
 from nearmt.corpus import LimitsConfig
 from nearmt.decoding import SearchConfig
 from nearmt.documents import FillConfig
-from nearmt.errors import ConfigError, did_you_mean
+from nearmt.errors import ConfigError
 from nearmt.methods import METHOD_CONFIGS, METHODS, PRESETS
 from nearmt.models import ModelConfig
 from nearmt.store import StoreConfig
@@ -113,7 +113,7 @@ def gather(options: Mapping[str, Any], config_file: Path | None) -> dict[str, An
             del settings["tuning"]
         for name in settings:
             if name not in known:
-                raise ConfigError(f"{config_file}: unknown setting '{name}'{did_you_mean(name, known)}")
+                raise ConfigError(f"{config_file}: {unknown_setting(name, known)}")
         pick(RunConfig, settings)
     given = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
     return settings | given

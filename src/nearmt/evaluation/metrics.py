@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER as sacrebleu computes them with its default settings."""
+"""BLEU, chrF and, on request, TER as sacrebleu computes them with its default settings."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 #: By the names used here; the values are sacrebleu's classes.
 METRICS = {"bleu": "BLEU", "chrf": "CHRF", "ter": "TER"}
+DEFAULT_METRICS = ("bleu", "chrf")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,13 +22,13 @@ class Scores:
 
     bleu: float
     chrf: float
-    #: Translation edit rate: the lower, the better.
-    ter: float
+    #: Translation edit rate: the lower, the better. Only on request: long lines take longer than translating them.
+    ter: float | None = None
     #: Given only where COMET's own program was run.
     comet: float | None = None
     bleu_signature: str
     chrf_signature: str
-    ter_signature: str
+    ter_signature: str | None = None
     comet_model: str | None = None
 
 
@@ -45,11 +46,13 @@ def score(
     references: Sequence[str],
     sources: Sequence[str] | None = None,
     comet: Comet | None = None,
+    *,
+    ter: bool = False,
 ) -> Scores:
     """The scores of translations, wherever they come from; COMET looks at the sources, too."""
     check_lengths(outputs, references)
     found: dict[str, Any] = {}
-    for name in METRICS:
+    for name in METRICS if ter else DEFAULT_METRICS:
         metric = make_metric(name)
         found[name] = round(metric.corpus_score(list(outputs), [list(references)]).score, 2)
         found[f"{name}_signature"] = str(metric.get_signature())

@@ -48,23 +48,24 @@ class Row:
         return {"name": self.system.name, **result, "speed_ratio": self.speed_ratio, "comparison": comparison}
 
 
-def evaluate_file(name: str, outputs: Sequence[str], references: Sequence[str]) -> FileEvaluation:
+def evaluate_file(name: str, outputs: Sequence[str], references: Sequence[str], *, ter: bool = False) -> FileEvaluation:
     """Score the translations of another system; `name` says where they come from."""
     content = hashlib.sha256("\n".join(outputs).encode("utf-8", "surrogateescape")).hexdigest()
     signature = f"nearmt:{__version__}|translations:{name}@{content[:16]}"
-    scores = score(outputs, references)
+    scores = score(outputs, references, ter=ter)
     return FileEvaluation(**dataclasses.asdict(scores), sentences=len(outputs), signature=signature)
 
 
 def side_by_side(systems: Sequence[System], references: Sequence[str], baseline: str) -> list[Row]:
-    """Every system, compared with the baseline by paired bootstrap resampling."""
+    """Every system, compared with the baseline by paired bootstrap resampling in the metrics that both have."""
     first = next(system for system in systems if system.name == baseline)
     rows = []
     for system in systems:
         comparisons = {}
         if system is not first:
             for metric in METRICS:
-                comparisons[metric] = compare(first.outputs, system.outputs, references, metric)
+                if None not in (getattr(first.result, metric), getattr(system.result, metric)):
+                    comparisons[metric] = compare(first.outputs, system.outputs, references, metric)
         rows.append(Row(system, _ratio(system.result, first.result), comparisons))
     return rows
 
@@ -90,7 +91,7 @@ def _cells(row: Row) -> dict[str, str]:
         "Δ BLEU": f"{compared.difference:+.2f}" if compared else "",
         "p": f"{compared.p_value:.3f}" if compared else "",
         "chrF": f"{result.chrf:.2f}",
-        "TER": f"{result.ter:.2f}",
+        "TER": _shown(result.ter, ".2f"),
         "COMET": _shown(result.comet, ".4f"),
     }
     cost = dict.fromkeys(("tokens/s", "ratio", "searches a sentence", "interval", "peak MiB", "peak GPU MiB"), "")
@@ -114,7 +115,9 @@ def signatures(rows: Sequence[Row]) -> dict[str, str]:
     """What every number depends on: each system's signature by its name, then the metrics'."""
     found = {row.system.name: row.system.result.signature for row in rows}
     first = rows[0].system.result
-    found |= {"BLEU": first.bleu_signature, "chrF": first.chrf_signature, "TER": first.ter_signature}
+    found |= {"BLEU": first.bleu_signature, "chrF": first.chrf_signature}
+    if ter := next((row.system.result.ter_signature for row in rows if row.system.result.ter_signature), None):
+        found["TER"] = ter
     if model := next((row.system.result.comet_model for row in rows if row.system.result.comet_model), None):
         found["COMET"] = model
     if compared := next((row.comparisons["bleu"] for row in rows if row.comparisons), None):

@@ -36,9 +36,9 @@ class Evaluation(Scores):
 
 
 def evaluate(
-    translator: Translator, pairs: Iterable[Pair], progress: Progress | None = None
+    translator: Translator, pairs: Iterable[Pair], progress: Progress | None = None, *, ter: bool = False
 ) -> tuple[Evaluation, list[Translation]]:
-    """Scores against the targets of the pairs, and the translations."""
+    """BLEU and chrF against the targets of the pairs, TER on request, and the translations."""
     pairs = list(pairs)
     if not pairs:
         raise InputError("the test set has no pairs: nothing to evaluate")
@@ -49,7 +49,7 @@ def evaluate(
     translations = translator.translate([pair.source for pair in pairs], progress=progress)
     seconds = time.perf_counter() - start
     peak, device_peak = memory.resident_mib(), memory.device_mib()
-    scores = score([t.text for t in translations], [pair.target for pair in pairs])
+    scores = score([t.text for t in translations], [pair.target for pair in pairs], ter=ter)
     tokens, searches = sum(t.tokens for t in translations), sum(t.searches for t in translations)
     result = Evaluation(
         **dataclasses.asdict(scores),

@@ -22,6 +22,7 @@ PAPER = Row("paper", "Chunk-based kNN-MT (paper's cache)", "chunk", dict(PRESETS
 ADAPTIVE_KNN = Row("adaptive-knn", "Adaptive kNN-MT", "knn", adaptive=True)
 ADAPTIVE_CHUNK = Row("adaptive-chunk", "Adaptive chunk-based kNN-MT", "chunk", adaptive=True)
 
+#: TER is shown where earlier runs measured it; new runs do not.
 QUALITY = ("bleu", "chrf", "ter", "comet")
 SPEED = ("tokens_per_second",)
 

@@ -75,15 +75,11 @@ class ChunkConfig(KnnConfig):
     cache_k: int | None = option(None, "neighbours recalled from the cache (default: 2 times k)", low=1, high=4096)
     cache_columns: int | None = option(None, "columns of the keys that the cache compares (default: all)", low=1)
     seeds: int = option(128, "pairs with similar sources that are in the cache from the start", low=0, high=65536)
-    gather: int | None = option(None, "chunks that a search brings into the cache (default: --k)", low=1, high=4096)
     search_beams: int | None = option(
         None,
         "hypotheses of a sentence that search, best first (default: 3; all where each has chunks of its own)",
         low=1,
         high=ALL_BEAMS,
-    )
-    search_beyond: float | None = option(
-        None, "search also where the nearest cache entry is farther than this many typical distances", low=0
     )
     recall: str = option("cache", "between searches: the cache, or chunks in order", choices=("cache", "in-order"))
     scope: str = option("source", "who shares a cache", choices=SCOPES)
@@ -93,12 +89,8 @@ class ChunkConfig(KnnConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         parse_schedule(self.schedule)
-        if self.recall == "in-order" and self.search_beyond is not None:
-            raise ConfigError("search-beyond measures the cache; with recall = 'in-order' there is none")
         if not self.shares_chunks and (self.search_beams or ALL_BEAMS) < ALL_BEAMS:
             raise ConfigError("search-beams lets few hypotheses search for all, but each has chunks of its own here")
-        if self.varying_chunk and self.search_beyond is not None:
-            raise ConfigError("varying-chunk takes its sizes from the schedule; it does not go with search-beyond")
 
     @property
     def shares_chunks(self) -> bool:
@@ -128,7 +120,6 @@ def resolve_cache(config: ChunkConfig, store: EntrySource) -> ChunkConfig:
         cache_temperature=temperature,
         cache_columns=columns,
         cache_k=config.cache_k or neighbours,
-        gather=config.gather or config.k,
         search_beams=config.search_beams or (SEARCH_BEAMS if config.shares_chunks else ALL_BEAMS),
     )
 
@@ -189,7 +180,6 @@ def _near_ends(config: ChunkConfig, store: EntrySource) -> NearEnds | None:
 
 
 def _plan(config: ChunkConfig, store: EntrySource) -> ChunkPlan:
-    beyond = config.search_beyond
     columns = config.cache_columns or store.columns
     return ChunkPlan(
         k=config.k,
@@ -197,10 +187,8 @@ def _plan(config: ChunkConfig, store: EntrySource) -> ChunkPlan:
         chunk=config.chunk,
         varying_chunk=config.varying_chunk,
         cache_k=config.cache_k or config.k,
-        gather=config.gather or config.k,
         search_beams=config.search_beams or ALL_BEAMS,
         seeds=config.seeds,
-        search_beyond=None if beyond is None else beyond * store.scale(columns),
         in_order=config.recall == "in-order",
         cache=CacheConfig(config.scope, config.retention, config.duplicates, columns),
     )

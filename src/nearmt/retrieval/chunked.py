@@ -22,6 +22,7 @@ from nearmt.timing import timed
 class ChunkPlan:
     """When chunks are retrieved, how many, how long, and how they are recalled."""
 
+    #: Neighbours of a search; it brings the chunks that begin with them.
     k: int
     #: Neighbours recalled from the cache.
     cache_k: int
@@ -30,12 +31,8 @@ class ChunkPlan:
     search_beams: int
     chunk: int
     varying_chunk: bool
-    #: Chunks that a search brings into the cache; the k nearest make the distribution of its own step.
-    gather: int
     #: Pairs with similar sources whose tokens are in the cache from the start.
     seeds: int
-    #: A row also searches where its nearest cache entry is farther than this.
-    search_beyond: float | None
     in_order: bool
     cache: CacheConfig
 
@@ -73,7 +70,6 @@ class Chunked:
         if rest:
             recalled = self._recall(query_BD, rest, sources)
             found.put(chosen(rest, len(sources), query_BD.device), Origin.CACHE, recalled)
-            due = sorted({*due, *self._far(recalled, rest)})
         if due:
             self._search(found, query_BD, due, times, sources)
         return found
@@ -96,19 +92,18 @@ class Chunked:
         for source in set(own):
             self.searches[source] += 1
         row_R = chosen(rows, len(sources), device)
-        wide = self._store.search(query_BD[row_R], max(plan.k, plan.gather))
-        nearest = Neighbours(wide.entry_BK[:, : plan.k], wide.distance_BK[:, : plan.k])
+        nearest = self._store.search(query_BD[row_R], plan.k)
         found.put(row_R, Origin.SEARCH, nearest)
+        entry_RKC = self._chunks(nearest.entry_BK, own_times, own)
         if plan.in_order:
             if self._reader is None:
                 self._reader = ChunkReader.blank(len(sources), plan.k, self._chunk, device)
-            self._reader.replace(row_R, self._chunks(nearest.entry_BK, own_times, own), nearest.distance_BK)
+            self._reader.replace(row_R, entry_RKC, nearest.distance_BK)
         else:
             cache = self._caches(device)
             self._seed(cache, rows, own, device)
-            entry_RGC = self._chunks(wide.entry_BK[:, : plan.gather], own_times, own)
             with timed("cache/fill"):
-                cache.remember(rows, own, entry_RGC.flatten(1))
+                cache.remember(rows, own, entry_RKC.flatten(1))
 
     def _caches(self, device: torch.device) -> NeighbourCache:
         if self._cache is None:
@@ -125,15 +120,15 @@ class Chunked:
             cache.seed(list(first.values()), list(first), entry_RX.to(device))
             self._seeded.update(first)
 
-    def _chunks(self, entry_RG: Tensor, times: list[int], own: list[int]) -> Tensor:
-        """The entries of the retrieved chunks [R, G, C]; where sizes vary, each as long as its interval."""
-        entry_RGC = self._store.chunks(entry_RG, self._chunk)
+    def _chunks(self, entry_RK: Tensor, times: list[int], own: list[int]) -> Tensor:
+        """The entries of the retrieved chunks [R, K, C]; where sizes vary, each as long as its interval."""
+        entry_RKC = self._store.chunks(entry_RK, self._chunk)
         if not self._plan.varying_chunk:
-            return entry_RGC
-        place_C = torch.arange(self._chunk, device=entry_RGC.device)
+            return entry_RKC
+        place_C = torch.arange(self._chunk, device=entry_RKC.device)
         sizes = [self._due[source][time] for time, source in zip(times, own, strict=True)]
-        size_R = on_device(sizes, entry_RGC.device)
-        return torch.where(place_C < size_R[:, None, None], entry_RGC, -1)
+        size_R = on_device(sizes, entry_RKC.device)
+        return torch.where(place_C < size_R[:, None, None], entry_RKC, -1)
 
     def _recall(self, query_BD: Tensor, rows: list[int], sources: list[int]) -> Neighbours:
         """The neighbours of some rows among what earlier searches brought."""
@@ -146,11 +141,3 @@ class Chunked:
             return self._caches(query_BD.device).recall(
                 rows, [sources[row] for row in rows], query_RE, self._plan.cache_k
             )
-
-    def _far(self, recalled: Neighbours, rows: list[int]) -> list[int]:
-        """Those of the rows that find nothing near in the cache."""
-        if self._plan.search_beyond is None:
-            return []
-        # Who searches is decided in Python: on a GPU the program waits for it.
-        is_far = (recalled.distance_BK[:, 0] > self._plan.search_beyond).tolist()
-        return [row for row, far in zip(rows, is_far, strict=True) if far]

@@ -64,14 +64,14 @@ class Desk(NamedTuple):
         """The row that is no query's."""
         return len(self.query_PD) - 1
 
-    def put(self, row_R: Tensor, k: int) -> None:
-        """The k nearest that the searches brought, one below the other, are what is found for these rows."""
+    def put(self, row_R: Tensor) -> None:
+        """What the searches brought, one below the other, is what is found for these rows."""
         from nearmt.retrieval.kernels import put_searched
 
         found, searched, most = self.found, self.searched, self.found.entry_BK.shape[1]
         put_searched[(len(row_R),)](
             row_R, searched.entry_BK, searched.distance_BK, searched.entry_BK.shape[1],
-            found.asked_B, found.entry_BK, found.distance_BK, k, most,
+            found.asked_B, found.entry_BK, found.distance_BK, most,
             ORIGIN=int(Origin.SEARCH), PLACES=power_of_two(most),
         )  # fmt: skip
 

@@ -46,7 +46,7 @@ class KernelChunked:
         """Whether a request with this plan can be done so."""
         cache = plan.cache
         usual = (cache.scope, cache.retention, cache.duplicates) == ("source", "all", "remove")
-        special = plan.in_order or plan.varying_chunk or plan.search_beyond is not None
+        special = plan.in_order or plan.varying_chunk
         return store.gathered is not None and store.gathered.steady and usual and not special
 
     def retrieve(self, query_BD: Tensor, times: list[int], sources: list[int]) -> Retrieved:
@@ -56,9 +56,7 @@ class KernelChunked:
         each = min(rows, plan.search_beams)
         due_rows = [place * rows + row for place in due for row in range(each)]
         searching = [sentences[place] for place in due]
-        desk = cache.desk(
-            recorded_size(len(sentences)) * rows, max(plan.k, plan.cache_k), searched=max(plan.k, plan.gather)
-        )
+        desk = cache.desk(recorded_size(len(sentences)) * rows, max(plan.k, plan.cache_k), searched=plan.k)
         cache.beside.join()
         desk.query_PD[:count].copy_(query_BD)
         self._seed(searching)
@@ -127,17 +125,17 @@ class KernelChunked:
         plan, store, cache, size = self._plan, self._store, self._cache, recorded_size(len(sentences))
 
         def put() -> tuple[Tensor, ...]:
-            desk.put(desk.number_X[size : size + size * each], plan.k)
+            desk.put(desk.number_X[size : size + size * each])
             return ()
 
         def keep() -> tuple[Tensor, ...]:
-            entry_RG = desk.searched.entry_BK[: size * each, : plan.gather]
-            cache.add(desk.number_X[:size], store.chunks(entry_RG, plan.chunk).view(size, -1))
+            entry_RK = desk.searched.entry_BK[: size * each]
+            cache.add(desk.number_X[:size], store.chunks(entry_RK, plan.chunk).view(size, -1))
             return ()
 
         cache.beside.wait()
-        cache.record(("put", plan.k, size, each, *desk.shape), put)
-        cache.make_room(cache.holders(sentences), each * plan.gather * plan.chunk)
+        cache.record(("put", size, each, *desk.shape), put)
+        cache.make_room(cache.holders(sentences), each * plan.k * plan.chunk)
         with cache.beside.working():
-            cache.beside.record(("keep", plan.gather, plan.chunk, size, each, *desk.shape), keep)
+            cache.beside.record(("keep", plan.chunk, size, each, *desk.shape), keep)
             cache.count()

@@ -102,15 +102,13 @@ def measure(
 
 
 @triton.jit
-def put_searched(
-    row_of, entry, squared, width, asked, found, distance, k, most, ORIGIN: tl.constexpr, PLACES: tl.constexpr
-):
-    """The first k of what was searched for a row [width] are what is found for it; the rest of `most` is filled up."""
+def put_searched(row_of, entry, squared, k, asked, found, distance, most, ORIGIN: tl.constexpr, PLACES: tl.constexpr):
+    """The k neighbours that a search found for a row are what is found for it; the rest of `most` is filled up."""
     number = tl.program_id(0).to(tl.int64)
     place = tl.arange(0, PLACES)
     row = tl.load(row_of + number)
-    mine = tl.load(entry + number * width + place, mask=place < k, other=-1)
-    far = tl.load(squared + number * width + place, mask=place < k, other=float("inf"))
+    mine = tl.load(entry + number * k + place, mask=place < k, other=-1)
+    far = tl.load(squared + number * k + place, mask=place < k, other=float("inf"))
     tl.store(found + row * most + place, mine, mask=place < most)
     tl.store(distance + row * most + place, far, mask=place < most)
     tl.store(asked + row, ORIGIN)

@@ -23,14 +23,14 @@ class NativeChunked(Chunked):
     @classmethod
     def serves(cls, store: EntrySource, plan: ChunkPlan) -> bool:
         """Whether a request with this plan can be done so."""
-        special = plan.in_order or plan.varying_chunk or plan.search_beyond is not None or plan.cache_k < plan.k
+        special = plan.in_order or plan.varying_chunk or plan.cache_k < plan.k
         return not special and NeighbourCache.at_once(store, plan.cache)
 
     @cached_property
     def _row_search(self) -> RowSearch | None:
-        """What searches for rows where they stand. It would not find more chunks than neighbours."""
-        rows, plan = self._store.rows, self._plan
-        return rows.searching(plan.k) if rows is not None and plan.gather <= plan.k else None
+        """What searches for rows where they stand."""
+        rows = self._store.rows
+        return rows.searching(self._plan.k) if rows is not None else None
 
     def retrieve(self, query_BD: Tensor, times: list[int], sources: list[int]) -> Retrieved:
         if query_BD.device.type != "cpu":  # the model is elsewhere, and so are its caches
@@ -65,29 +65,30 @@ class NativeChunked(Chunked):
         for sentence in sentences:
             self.searches[sentence] += 1
         rows = np.array([first + row for first in firsts for row in range(each)])
-        entry_RG = self._look_for(found, query_BD, rows)
+        entry_RK = self._look_for(found, query_BD, rows)
         cache = self._caches(query_BD.device)
         self._seed(cache, firsts, sentences, query_BD.device)
         with timed("cache/fill"):
-            cache.remember_chunks(sentences, torch.from_numpy(entry_RG.reshape(len(sentences), -1)), plan.chunk)
+            cache.remember_chunks(sentences, torch.from_numpy(entry_RK.reshape(len(sentences), -1)), plan.chunk)
 
     def _look_for(self, found: Retrieved, query_BD: Tensor, rows: np.ndarray) -> np.ndarray:
-        """Put the k nearest of some rows where they belong; returned is where chunks begin, [R, gather]."""
-        plan = self._plan
+        """Put the k nearest of some rows where they belong; returned is where chunks begin, [R, K]."""
+        k = self._plan.k
         found.asked_B.numpy()[rows] = int(Origin.SEARCH)
         if self._row_search is not None:
             with timed("index/search"):
                 fewer = self._row_search(query_BD, rows, found.entry_BK, found.distance_BK)
             if not fewer:
-                nearest_RG: np.ndarray = found.entry_BK.numpy()[rows, : plan.gather]
-                return nearest_RG
-        wide = self._store.search(torch.from_numpy(query_BD.numpy()[rows]), max(plan.k, plan.gather))
-        _put(found, rows, wide, plan.k)
-        return np.ascontiguousarray(wide.entry_BK.numpy()[:, : plan.gather])
+                entry_RK: np.ndarray = found.entry_BK.numpy()[rows, :k]
+                return entry_RK
+        nearest = self._store.search(torch.from_numpy(query_BD.numpy()[rows]), k)
+        _put(found, rows, nearest, k)
+        return np.ascontiguousarray(nearest.entry_BK.numpy())
 
 
-def _put(found: Retrieved, rows: np.ndarray, wide: Neighbours, k: int) -> None:
+def _put(found: Retrieved, rows: np.ndarray, nearest: Neighbours, k: int) -> None:
     """What `Retrieved.put` does with the k nearest of a search, by numpy, which is quicker with so few."""
-    for to, new, nothing in ((found.entry_BK, wide.entry_BK, -1), (found.distance_BK, wide.distance_BK, torch.inf)):
-        to.numpy()[rows, :k] = new.numpy()[:, :k]
+    entries, distances = (found.entry_BK, nearest.entry_BK, -1), (found.distance_BK, nearest.distance_BK, torch.inf)
+    for to, new, nothing in (entries, distances):
+        to.numpy()[rows, :k] = new.numpy()
         to.numpy()[rows, k:] = nothing

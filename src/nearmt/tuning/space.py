@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from nearmt.config import REMOVED, unknown_setting
 from nearmt.errors import ConfigError, did_you_mean
 from nearmt.retrieval.source import EntrySource
 
@@ -28,7 +29,6 @@ _COUNTS: dict[str, tuple[Value, ...]] = {
     "k": (2, 4, 8, 16, 32),
     "chunk": (4, 8, 16, 32),
     "cache-k": (8, 16, 32, 64),
-    "gather": (8, 16, 32, 64),
     "seeds": (0, 32, 128, 512),
     # From many searches to few.
     "schedule": ("every:2", "geometric:2:8", "geometric:2:16", "geometric:2:32"),
@@ -112,6 +112,8 @@ def names_to_tune(
         return _free(able, fixed)
     named = [name.strip() for name in asked.split(",") if name.strip()]
     for name in named:
+        if name in REMOVED:
+            raise ConfigError(f"tune = '{asked}': {unknown_setting(name, able)}")
         if name not in able:
             known = f"this method can tune {', '.join(able)}, or all"
             raise ConfigError(f"tune = '{asked}': '{name}' cannot be tuned{did_you_mean(name, able)}; {known}")
