@@ -66,7 +66,7 @@ def test_an_altered_store_works_or_is_refused(stores: Path, tiny_folder: Path) -
 
 @pytest.mark.slow
 def test_thousands_of_altered_stores_work_or_are_refused(stores: Path, tiny_folder: Path, campaign_seed: int) -> None:
-    assert_harmless(outcomes(stores, tiny_folder, 1_000_000 + 10_000 * campaign_seed, 2000))
+    assert_harmless(outcomes(stores, tiny_folder, 1_000_000 + 10_000 * campaign_seed, 8000))
 
 
 def segment_file(store: Path, pattern: str) -> Path:

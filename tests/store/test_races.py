@@ -139,6 +139,6 @@ def test_nothing_acknowledged_is_lost_in_a_race(tiny: TranslationModel, tmp_path
 
 @pytest.mark.slow
 def test_races_of_minutes(tiny: TranslationModel, tmp_path: Path, campaign_seed: int) -> None:
-    for number in range(8):
+    for number in range(20):
         (tmp_path / str(number)).mkdir()
         race(tiny, tmp_path / str(number), 30, campaign_seed + number)

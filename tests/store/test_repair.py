@@ -381,7 +381,7 @@ def test_any_damage_is_found_and_mended(seed: int, store: Path, whole: Path, tin
 def test_hundreds_of_damages_are_found_and_mended(
     store: Path, whole: Path, tiny: TranslationModel, campaign_seed: int
 ) -> None:
-    for seed in range(campaign_seed, campaign_seed + 400):
+    for seed in range(campaign_seed, campaign_seed + 1500):
         damage_and_mend(seed, store, whole, tiny)
         shutil.rmtree(store)
         shutil.copytree(whole, store)

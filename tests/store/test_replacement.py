@@ -262,7 +262,7 @@ def test_a_killed_replacement_leaves_the_old_store_or_the_new(
 def test_replacements_killed_hundreds_of_times(
     tiny: TranslationModel, store: Path, tmp_path: Path, campaign_seed: int
 ) -> None:
-    kill_replacements(store, tiny, 400, campaign_seed, tmp_path)
+    kill_replacements(store, tiny, 1500, campaign_seed, tmp_path)
 
 
 # What older versions left.
