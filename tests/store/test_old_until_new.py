@@ -108,3 +108,14 @@ def test_merging_keeps_what_is_found(tiny: TranslationModel, store: Datastore) -
     store.catch_up(tiny)
     changed = [pair for pair in PAIRS if pair.id not in (OLD.id, PAIRS[9].id)]
     assert list(store.pairs()) == [*changed, NEW, replace(PAIRS[9], target="also new")]
+
+
+def test_a_pair_without_entries_is_seen_until_its_successor_is(tiny: TranslationModel, store: Datastore) -> None:
+    """One that is longer than the model's positions is kept as text."""
+    long = replace(OLD, id="long", target=" ".join(["welle"] * 100))
+    store.add([long], tiny)
+    store.update("long", "short now")
+    for handle in (store, Datastore.open(store.path)):
+        assert [pair.target for pair in handle.pairs() if pair.id == "long"] == [long.target]
+    store.catch_up(tiny)
+    assert [pair.target for pair in store.pairs() if pair.id == "long"] == ["short now"]

@@ -171,11 +171,13 @@ class Content(Generic[SomePart]):
         return seen_P
 
     def _old_versions(self) -> Iterator[Position]:
-        """The latest version with entries of each pair that was replaced by one without."""
+        """What is found of pairs whose latest version waits: the latest one that has entries, if any of them has."""
         length_P = np.diff(self.live.frozen().end_P, prepend=0)
         for positions in self._older.values():
-            encoded = [(LIVE, n) for part, n in positions if part == LIVE and n < self.encoded and length_P[n]]
-            yield from encoded[-1:] or [position for position in positions if position[0] != LIVE]
+            live = [(part, place) for part, place in positions if part == LIVE and place < self.encoded]
+            sealed = [(part, place) for part, place in positions if part != LIVE]
+            with_entries = [(part, place) for part, place in live if length_P[place]]
+            yield from with_entries[-1:] or sealed or live[-1:]
 
     def waiting(self) -> list[Pair]:
         """Pending pairs that are not gone."""
