@@ -29,11 +29,11 @@ from nearmt.errors import DatastoreError, writing
 from nearmt.opening import REPAIRING, opened
 from nearmt.reduction import Reduction
 from nearmt.store.build import BuildConfig, build, build_settings, measured_anew, write_pairs
+from nearmt.store.damaged_store import DamagedStore, LoadModel
 from nearmt.store.datastore import Datastore, check_model
 from nearmt.store.editing import with_deleted
 from nearmt.store.indexing import index_segment, index_segments
 from nearmt.store.pretrained import pretrained_reduction
-from nearmt.store.ruins import LoadModel, Ruins
 
 #: What only the model can compute again.
 _ENCODED = (KEY, TOKEN, END, PAIRS, SOURCE, SOURCE_END)
@@ -61,22 +61,22 @@ def repair(path: Path, found: Sequence[Finding], load: LoadModel, progress: Prog
     work = path / REPAIRING
     with writer_lock(path) as lock:
         _make_room(work)
-        ruins = Ruins(path, {finding.file: finding.verdict for finding in found}, load)
-        _Repair(ruins, work, progress).repair()
-        pairs = _checked(work, ruins)
+        store = DamagedStore(path, {finding.file: finding.verdict for finding in found}, load)
+        _Repair(store, work, progress).repair()
+        pairs = _checked(work, store)
         kept_as = set_aside(path)
         publish(work, path, Manifest.load(work), lock)
-    return Repaired(pairs, kept_as, ruins.report, ruins.lost)
+    return Repaired(pairs, kept_as, store.report, store.lost)
 
 
 class _Repair:
     """Writes a store of what is left of another."""
 
-    def __init__(self, ruins: Ruins, work: Path, progress: Progress | None) -> None:
-        self._ruins, self._path, self._work, self._progress = ruins, ruins.path, work, progress
+    def __init__(self, store: DamagedStore, work: Path, progress: Progress | None) -> None:
+        self._store, self._path, self._work, self._progress = store, store.path, work, progress
 
     def repair(self) -> None:
-        manifest = self._ruins.manifest
+        manifest = self._store.manifest
         if manifest is None:
             self._say(f"{FILE_NAME}: is damaged: all pairs are encoded anew")
             self._build_anew()
@@ -87,17 +87,17 @@ class _Repair:
             self._mend_parts(manifest, reduction)
 
     def _say(self, line: str) -> None:
-        self._ruins.report.append(line)
+        self._store.report.append(line)
 
     def _build_anew(self) -> None:
-        ruins = self._ruins
-        cleaning = ruins.claimed.cleaning if ruins.claimed else ""
-        pairs = ruins.all_pairs()
+        store = self._store
+        cleaning = store.claimed.cleaning if store.claimed else ""
+        pairs = store.all_pairs()
         shutil.rmtree(self._work)
         build(
             self._work,
             pairs,
-            ruins.model,
+            store.model,
             BuildConfig(),
             cleaning=cleaning,
             allow_empty=True,
@@ -107,10 +107,10 @@ class _Repair:
     def _reduction(self, manifest: Manifest) -> Reduction | None:
         """The reduction of the store, from the model if the file is damaged."""
         name = manifest.reduction_name
-        if self._ruins.is_sound(name):
+        if self._store.is_sound(name):
             link(self._path / name, self._work / name)
             return Reduction.load(self._work / name)
-        known = pretrained_reduction(self._ruins.model)
+        known = pretrained_reduction(self._store.model)
         if known is None or known.identity != manifest.reduction:
             return None
         with writing(self._work):
@@ -120,8 +120,8 @@ class _Repair:
 
     def _mend_parts(self, manifest: Manifest, reduction: Reduction) -> None:
         """Leave what is sound as it is."""
-        ruins = self._ruins
-        shared = all(ruins.is_sound(name) for name in manifest.quantisers)
+        store = self._store
+        shared = all(store.is_sound(name) for name in manifest.quantisers)
         for name in manifest.quantisers if shared else ():
             link(self._path / name, self._work / name)
         mended = [self._segment(number, manifest, reduction) for number in range(len(manifest.segments))]
@@ -134,7 +134,7 @@ class _Repair:
         name = manifest.reduction_name
         file = FileRecord.of(self._work / name)
         log = self._log(manifest)
-        model = ruins.model if ruins.loaded else None
+        model = store.model if store.loaded else None
         manifest = replace(manifest, reduction_file=file, log=log)
         measured_anew(self._work, manifest, reduction, records, model).save(self._work)
 
@@ -150,9 +150,9 @@ class _Repair:
     def _segment(self, number: int, manifest: Manifest, reduction: Reduction) -> SegmentRecord:
         """A segment with everything it had, as far as that can be had, perhaps without an index."""
         record, later = manifest.segments[number], manifest.segments[number + 1 :]
-        damaged = [name for name in record.files if not self._ruins.is_sound(f"{record.name}/{name}")]
+        damaged = [name for name in record.files if not self._store.is_sound(f"{record.name}/{name}")]
         if any(name in _ENCODED for name in damaged):
-            check_model(self._path, manifest, self._ruins.model)
+            check_model(self._path, manifest, self._store.model)
             return self._encoded_anew(record, damaged, later, reduction)
         with writing(self._work):
             (self._work / record.name).mkdir()
@@ -183,21 +183,21 @@ class _Repair:
         """A segment whose file of deleted pairs is damaged, without those that it tells or that were replaced."""
         assert record.deleted is not None
         file, count = record.deleted["file"], record.deleted["pairs"]
-        known = self._ruins.still_deleted(self._path / record.name / file, record.files.get(file), count, record.pairs)
+        known = self._store.still_deleted(self._path / record.name / file, record.files.get(file), count, record.pairs)
         files = {name: of for name, of in record.files.items() if name != file}
         record = replace(record, files=files, deleted=None)
-        segment, replaced = Segment(self._work / record.name, record, columns), self._ruins.ids_of(later)
+        segment, replaced = Segment(self._work / record.name, record, columns), self._store.ids_of(later)
         known |= {number for number, pair in enumerate(segment.pairs()) if pair.id in replaced}
         return with_deleted(self._work, segment, np.asarray(sorted(known), dtype="<i8"))
 
     def _encoded_anew(
         self, record: SegmentRecord, damaged: list[str], later: Sequence[SegmentRecord], reduction: Reduction
     ) -> SegmentRecord:
-        ruins = self._ruins
-        replaced = ruins.ids_of(later)
-        pairs = [pair for pair in ruins.pairs_of(record) if pair.id not in replaced]
-        writer = SegmentWriter(self._work / record.name, build_settings(ruins.model, reduction))
-        write_pairs(writer, iter(pairs), ruins.model, reduction, self._progress)
+        store = self._store
+        replaced = store.ids_of(later)
+        pairs = [pair for pair in store.pairs_of(record) if pair.id not in replaced]
+        writer = SegmentWriter(self._work / record.name, build_settings(store.model, reduction))
+        write_pairs(writer, iter(pairs), store.model, reduction, self._progress)
         self._say(f"{record.name}: {len(pairs)} pairs encoded anew, because of {', '.join(damaged)}")
         if record.pruned:
             self._say(f"{record.name}: {_PRUNING_LOST}")
@@ -216,10 +216,10 @@ class _Repair:
         if manifest.log is None:
             return None
         log, live = live_names(manifest.log)
-        operations = self._ruins.operations_of(log)
+        operations = self._store.operations_of(log)
         with Log(self._work / log) as file:
             file.append(operations)
-        if self._ruins.is_whole(log) and self._ruins.is_sound(live):
+        if self._store.is_whole(log) and self._store.is_sound(live):
             copy(self._path / live, self._work / live)  # not linked: it is written to
         return log
 
@@ -233,15 +233,15 @@ def _make_room(work: Path) -> None:
         work.mkdir()
 
 
-def _checked(work: Path, ruins: Ruins) -> int:
-    """Nothing takes the place of a store that is not whole itself. Pairs that wait are learnt if the model is there."""
+def _checked(work: Path, damaged: DamagedStore) -> int:
+    """Refuse a result that is not whole itself. Pairs that wait are encoded if the model is there; how many pairs."""
     if any(finding.damaged for finding in verify(work)):
-        raise DatastoreError(f"{work}: is damaged itself; the disk may be failing: copy {ruins.path} to another one")
+        raise DatastoreError(f"{work}: is damaged itself; the disk may be failing: copy {damaged.path} to another one")
     store = Datastore.open(work)
-    if ruins.loaded and store.pending:
-        store.catch_up(ruins.model)
+    if damaged.loaded and store.pending:
+        store.catch_up(damaged.model)
     if store.pending:
-        ruins.report.append(f"{store.pending} pairs wait for a model, and are learnt by the next one who has it")
+        damaged.report.append(f"{store.pending} pairs are logged only; they are encoded when a model is next loaded")
     return store.held
 
 

@@ -32,7 +32,7 @@ _SETTINGS = ("model", "source_lang", "target_lang", "key_layer")
 _NAMED = 20
 
 
-class Ruins:
+class DamagedStore:
     """Reads, and keeps a report of what is found and what is lost."""
 
     def __init__(self, path: Path, verdicts: Mapping[str, str], load: LoadModel) -> None:
