@@ -317,6 +317,18 @@ def test_a_damaged_manifest(
     assert list(Datastore.open(store).pairs()) == list(Datastore.open(whole).pairs())
 
 
+@pytest.mark.parametrize(("name", "other"), [(SECOND, "segment-000003"), (SECOND, FIRST), ("log-", "log-9")])
+def test_a_damaged_manifest_that_names_what_is_not_there(
+    name: str, other: str, store: Path, whole: Path, load: Callable[..., TranslationModel]
+) -> None:
+    """A flipped bit can turn a name into another one that looks right."""
+    path = store / "manifest.json"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace(name, other), encoding="utf-8")
+    assert mended(store, load).lost == []
+    assert list(Datastore.open(store).pairs()) == list(Datastore.open(whole).pairs())
+
+
 def test_another_model_is_refused_where_keys_are_kept(
     store: Path, tiny: TranslationModel, load: Callable[..., TranslationModel]
 ) -> None:

@@ -76,12 +76,7 @@ class DamagedStore:
 
     def all_pairs(self) -> list[Pair]:
         """What the segments and the log leave behind."""
-        if self.claimed is not None:
-            records = list(self.claimed.segments)
-        else:
-            folders = sorted(folder for folder in self.path.glob("segment-*") if folder.is_dir())
-            records = [SegmentRecord(folder.name, -1, 0, 0, {}) for folder in folders]
-        segments = [self.pairs_of(record) for record in records]
+        segments = [self.pairs_of(record) for record in self._records()]
         added, touched = replayed(self._operations())
         found: list[Pair] = []
         for pairs in reversed(segments):
@@ -90,6 +85,14 @@ class DamagedStore:
             touched |= {pair.id for pair in kept}
             found = kept + found
         return found + added
+
+    def _records(self) -> list[SegmentRecord]:
+        """The segments that a damaged manifest names; all that are there where it names one that is not."""
+        claimed = {} if self.claimed is None else {record.name: record for record in self.claimed.segments}
+        folders = sorted(folder.name for folder in self.path.glob("segment-*") if folder.is_dir())
+        if claimed and claimed.keys() <= set(folders):
+            return list(claimed.values())
+        return [claimed.get(name) or SegmentRecord(name, -1, 0, 0, {}) for name in folders]
 
     def pairs_of(self, record: SegmentRecord) -> list[Pair]:
         """The pairs of a segment that are whole and not deleted. Of an unknown segment only the name is right."""
@@ -138,8 +141,9 @@ class DamagedStore:
 
     def _operations(self) -> list[Operation]:
         name = self.claimed.log if self.claimed else None
-        if self.claimed is None and (logs := sorted(self.path.glob("log-*.log"))):
-            name = logs[-1].name
+        logs = sorted(path.name for path in self.path.glob("log-*.log"))
+        if logs and (self.claimed is None or (name is not None and name not in logs)):
+            name = logs[-1]
         return [] if name is None else self.operations_of(name)
 
     def operations_of(self, log: str) -> list[Operation]:
