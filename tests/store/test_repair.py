@@ -228,17 +228,40 @@ def test_a_flipped_bit_does_not_bring_deleted_pairs_back(place: int, store: Path
 
 
 def test_deleted_pairs_that_are_still_known_stay_deleted(store: Path, whole: Path) -> None:
-    """Numbers ascend: one that is altered does not make the others doubtful."""
+    """The beginning of a file that was cut short is what it was."""
     path = next((store / FIRST).glob("deleted-*"))
-    altered(path, 5)
-    altered(path, 6)
+    path.write_bytes(path.read_bytes()[:11])
     done = mended(store, no_model)
     assert any("1 of its deleted pairs are not known any more" in line for line in done.report)
     pairs = list(Datastore.open(store).pairs())
     ids = [json.loads(line)["id"] for line in lines_of(whole / FIRST)]
     # The third was deleted in the log, which is whole.
-    assert [pair.id for pair in pairs[:2]] == [ids[0], ids[3]]
+    assert [pair.id for pair in pairs[:2]] == [ids[1], ids[3]]
     assert pairs[1:] == list(Datastore.open(whole).pairs())
+
+
+def test_deleted_pairs_stay_deleted_where_the_manifest_is_damaged_too(
+    store: Path, whole: Path, load: Callable[..., TranslationModel]
+) -> None:
+    """What it says about the file can still be read."""
+    altered(next((store / FIRST).glob("deleted-*")), 8)
+    path = store / "manifest.json"
+    path.write_bytes(b"[" + path.read_bytes()[1:])
+    done = mended(store, load)
+    assert any("one bit was flipped; restored" in line for line in done.report)
+    assert list(Datastore.open(store).pairs()) == list(Datastore.open(whole).pairs())
+
+
+@pytest.mark.parametrize("damage", ["bits", "longer"])
+def test_numbers_that_may_be_wrong_delete_no_other_pair(damage: str, store: Path, whole: Path) -> None:
+    """Also where they look like numbers of pairs."""
+    path = next((store / FIRST).glob("deleted-*"))
+    data = bytearray(path.read_bytes())
+    data[8] ^= 6
+    path.write_bytes(data if damage == "bits" else data + (9).to_bytes(8, "little"))
+    mended(store, no_model)
+    found = {pair.id for pair in Datastore.open(store).pairs()}
+    assert {pair.id for pair in Datastore.open(whole).pairs()} <= found
 
 
 def test_deleted_pairs_come_back_if_they_are_not_known_any_more(store: Path, whole: Path) -> None:

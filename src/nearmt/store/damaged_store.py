@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,7 @@ from nearmt.datastore.verify import SOUND, TORN
 from nearmt.errors import DatastoreError
 from nearmt.models import TranslationModel
 from nearmt.opening import exists_inside, opened
-from nearmt.store.salvage import Salvaged, longest_ascending, parsed, salvage_pairs, without_flip
+from nearmt.store.salvage import Salvaged, parsed, salvage_pairs, without_flip
 
 #: Loads a model, given the settings that are known of it.
 LoadModel = Callable[[dict[str, Any]], TranslationModel]
@@ -117,26 +118,34 @@ class DamagedStore:
             return set(numbers(folder / record.deleted["file"]).tolist())
         files = list(folder.glob("deleted-*.i64")) if record.pairs < 0 else []
         if len(files) == 1:
-            return self.still_deleted(files[0], None, None, pairs)
+            return self.still_deleted(files[0], self._recorded(files[0].name), None, pairs)
         if record.deleted:
             name = record.deleted["file"]
             return self.still_deleted(folder / name, record.files.get(name), record.deleted["pairs"], pairs)
         return set()
 
+    def _recorded(self, name: str) -> FileRecord | None:
+        """What a manifest that cannot be read as a whole still says about a file."""
+        text = _bytes_of(self.path / FILE_NAME).decode(errors="replace")
+        found = re.search(rf'"{re.escape(name)}": {{\s*"bytes": (\d+),\s*"sha256": "([0-9a-f]{{64}})"', text)
+        return FileRecord(int(found.group(1)), found.group(2)) if found else None
+
     def still_deleted(self, path: Path, file: FileRecord | None, count: int | None, pairs: int) -> set[int]:
         """The numbers of deleted pairs that a damaged file still tells; `count` is how many there were, if known."""
         name, data = f"{path.parent.name}/{path.name}", _bytes_of(path)
-        if file is not None and (whole := without_flip(data, file.sha256)) is not None:
-            self.report.append(f"{name}: one bit was flipped; restored")
-            return set(np.frombuffer(whole, dtype="<i8").tolist())
+        total = count if count is not None else (len(data) if file is None else file.bytes) // 8
+        if file is not None and hashlib.sha256(data).hexdigest() != file.sha256:
+            if (restored := without_flip(data, file.sha256)) is not None:
+                self.report.append(f"{name}: one bit was flipped; restored")
+                data = restored
+            elif len(data) >= file.bytes:
+                data = b""  # a number that is wrong would delete another pair
         number_X = np.frombuffer(data[: len(data) // 8 * 8], dtype="<i8")
-        # Numbers ascend: most that are altered stand out against their neighbours.
-        kept = longest_ascending(number_X[(number_X >= 0) & (number_X < pairs)].tolist())
-        missing = (len(number_X) if count is None else count) - len(kept)
-        told = f"{missing} of its deleted pairs are not known any more: they are back, unless replaced"
-        self.report.append(
-            f"{name}: damaged; " + (told if missing > 0 else f"{len(kept)} deleted pairs are left of it")
-        )
+        ascends = bool((np.diff(number_X, prepend=-1) > 0).all()) and (not len(number_X) or int(number_X[-1]) < pairs)
+        kept = number_X.tolist() if ascends else []
+        if (missing := total - len(kept)) > 0:
+            told = f"{missing} of its deleted pairs are not known any more: they are back, unless replaced"
+            self.report.append(f"{name}: damaged; {told}")
         return set(kept)
 
     def _operations(self) -> list[Operation]:

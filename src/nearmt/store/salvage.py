@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -95,23 +94,6 @@ def without_flip(data: bytes, checksum: str) -> bytes | None:
                 return bytes(tried)
             tried[place] ^= 1 << bit
     return None
-
-
-def longest_ascending(values: list[int]) -> list[int]:
-    """The longest strictly ascending part of a list, in order."""
-    ends: list[int] = []  # the least value that a run of each length can end with
-    at: list[int] = []  # the length of the longest run that ends with each value
-    for value in values:
-        place = bisect_left(ends, value)
-        ends[place : place + 1] = [value]
-        at.append(place)
-    run: list[int] = []
-    wanted = len(ends) - 1
-    for value, place in zip(reversed(values), reversed(at), strict=True):
-        if place == wanted and (not run or value < run[-1]):
-            run.append(value)
-            wanted -= 1
-    return run[::-1]
 
 
 class _Evidence:
