@@ -38,11 +38,8 @@ def check_names(log: str | None, reduction: str, quantisers: Iterable[str], segm
     _check(_LOG, [] if log is None else [log])
     _check(_REDUCTION, [reduction])
     _check(_QUANTISER, quantisers)
-    segments = list(segments)
-    _check(_SEGMENT, [segment.name for segment in segments])
-    if len({segment.name for segment in segments}) < len(segments):
-        raise ValueError("it names a segment twice")
     for segment in segments:
+        _check(_SEGMENT, [segment.name])
         _check(_SEGMENT_FILE, segment.named_files)
 
 
