@@ -22,18 +22,18 @@ from typing import Any
 
 import torch
 
-from nearmt.bench import BenchConfig, opened
-from nearmt.bench.generate import load_weights
-from nearmt.bench.measuring import quartiles
-from nearmt.bench.tables import markdown
 from nearmt.contracts import Pair
 from nearmt.corpus import read_pairs
-from nearmt.datastore.files import write_json
-from nearmt.experiments.machine import describe_commit, describe_machine
+from nearmt.datastore import Datastore
+from nearmt.datastore.disk.files import write_json
+from nearmt.datastore.edit.encode import BATCH_TOKENS, encode_block
 from nearmt.models import ModelConfig, TranslationModel, export_embedded, load_model
 from nearmt.models.embedded import EMBEDDED
-from nearmt.store import Datastore
-from nearmt.store.encode import BATCH_TOKENS, encode_block
+from nearmt.research.bench import BenchConfig, opened
+from nearmt.research.bench.generate import load_weights
+from nearmt.research.bench.measuring import quartiles
+from nearmt.research.bench.tables import markdown
+from nearmt.research.experiments.machine import describe_commit, describe_machine
 from nearmt.threads import spread
 from nearmt.timing import Timings
 

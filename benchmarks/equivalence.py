@@ -14,14 +14,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from nearmt.bench import generate
 from nearmt.corpus import clean, read_pairs
-from nearmt.datastore.files import write_json
-from nearmt.decoding import SearchConfig, beam_search
-from nearmt.experiments.machine import describe_commit, describe_machine
+from nearmt.datastore.disk.files import write_json
+from nearmt.decoding import BeamConfig, beam_search
 from nearmt.methods import make_method
 from nearmt.models import ModelConfig, TranslationModel, load_model
 from nearmt.models.embedded import load_embedded
+from nearmt.research.bench import generate
+from nearmt.research.experiments.machine import describe_commit, describe_machine
 from nearmt.translator import BATCHES
 
 BATCH = 8
@@ -51,7 +51,7 @@ def difference(model: TranslationModel, source: list[int], mine: list[int], thei
 
 def compare(model: TranslationModel, weights: Any, sources: list[list[int]], beams: int) -> dict[str, Any]:
     """How many translations are equal, how many tie, and the differences in score of all others."""
-    search, seq2seq, method = SearchConfig(beams=beams), model.seq2seq, make_method("plain", None, {})
+    search, seq2seq, method = BeamConfig(beams=beams), model.seq2seq, make_method("plain", None, {})
     decode = generate.decoder(weights, seq2seq, search)
     equal, tied, others = 0, 0, []
     for run in parts(sources, BATCH * BATCHES):

@@ -26,18 +26,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearmt.bench import BenchConfig, opened
-from nearmt.bench.quality import queries_of, recall
-from nearmt.bench.tables import markdown
 from nearmt.contracts import Pair
 from nearmt.corpus import read_pairs
-from nearmt.datastore import Manifest, Segment, SegmentRecord, SegmentWriter
-from nearmt.datastore.files import write_json
-from nearmt.experiments.machine import describe_commit, describe_machine
+from nearmt.datastore import BuildConfig, Datastore
+from nearmt.datastore.disk import Manifest, Segment, SegmentRecord, SegmentWriter
+from nearmt.datastore.disk.files import write_json
+from nearmt.datastore.search.indexing import index_segments
+from nearmt.datastore.search.recall import sample
 from nearmt.models import ModelConfig, TranslationModel, load_model
-from nearmt.store import BuildConfig, Datastore
-from nearmt.store.indexing import index_segments
-from nearmt.store.recall import sample
+from nearmt.research.bench import BenchConfig, opened
+from nearmt.research.bench.quality import queries_of, recall
+from nearmt.research.bench.tables import markdown
+from nearmt.research.experiments.machine import describe_commit, describe_machine
 from nearmt.translator import Translator
 
 BATCH, BEAMS, NEIGHBOURS = 8, 5, 8

@@ -30,15 +30,15 @@ import torch
 from segments import anonymous_bytes
 
 from nearmt.contracts import Pair
-from nearmt.datastore import Manifest, SegmentWriter
-from nearmt.datastore.files import write_json
-from nearmt.experiments.machine import describe_commit, describe_machine
+from nearmt.datastore import Datastore, reindex
+from nearmt.datastore.disk import Manifest, SegmentWriter
+from nearmt.datastore.disk.files import write_json
+from nearmt.datastore.edit.encode import encode_block
+from nearmt.datastore.search.indexing import index_segment
 from nearmt.index.faiss import import_faiss
 from nearmt.models import ModelConfig, TranslationModel, load_model
 from nearmt.reduction import Reduction
-from nearmt.store import Datastore, reindex
-from nearmt.store.encode import encode_block
-from nearmt.store.indexing import index_segment
+from nearmt.research.experiments.machine import describe_commit, describe_machine
 from nearmt.timing import Timings
 from nearmt.translator import Translator
 

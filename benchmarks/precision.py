@@ -14,14 +14,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from nearmt.bench.quality import bleu
-from nearmt.bench.tables import markdown
 from nearmt.contracts import Pair
 from nearmt.corpus import read_pairs
-from nearmt.datastore.files import write_json
-from nearmt.evaluation.significance import compare
-from nearmt.experiments.machine import describe_commit, describe_machine
+from nearmt.datastore.disk.files import write_json
 from nearmt.models import ModelConfig, TranslationModel, load_model
+from nearmt.research.bench.quality import bleu
+from nearmt.research.bench.tables import markdown
+from nearmt.research.evaluation.significance import compare
+from nearmt.research.experiments.machine import describe_commit, describe_machine
 from nearmt.translator import Translator
 
 #: Pairs whose references are scored together.

@@ -18,13 +18,13 @@ from typing import Any
 
 import torch
 
-from nearmt.bench.tables import markdown
 from nearmt.contracts import Translation
 from nearmt.corpus import read_pairs
-from nearmt.datastore.files import write_json
-from nearmt.experiments.machine import describe_commit, describe_machine
+from nearmt.datastore import Datastore
+from nearmt.datastore.disk.files import write_json
 from nearmt.models import ModelConfig, TranslationModel, load_model
-from nearmt.store import Datastore
+from nearmt.research.bench.tables import markdown
+from nearmt.research.experiments.machine import describe_commit, describe_machine
 from nearmt.translator import Translator
 
 METHODS = ("plain", "knn", "chunk")

@@ -26,15 +26,15 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Index, Pair
-from nearmt.datastore import Segment, SegmentRecord, SegmentWriter
-from nearmt.datastore.files import write_json
-from nearmt.experiments.machine import describe_commit, describe_machine
+from nearmt.datastore.disk import Segment, SegmentRecord, SegmentWriter
+from nearmt.datastore.disk.files import write_json
+from nearmt.datastore.search.entries import Entries
+from nearmt.datastore.search.indexing import index_segment, index_segments, open_index
+from nearmt.datastore.search.searcher import Searcher
 from nearmt.index import SharedIndex
 from nearmt.index.faiss import import_faiss
 from nearmt.models import ModelConfig
-from nearmt.store.entries import Entries
-from nearmt.store.indexing import index_segment, index_segments, open_index
-from nearmt.store.search import Searcher
+from nearmt.research.experiments.machine import describe_commit, describe_machine
 
 COLUMNS = 256
 #: Entries of a cluster, on average: as many as there are uses of the same words in much the same context.

@@ -14,9 +14,11 @@ from hypothesis import HealthCheck, settings
 
 import tests.interpreter  # noqa: F401
 from nearmt.contracts import Pair
-from nearmt.models import ModelConfig, TranslationModel, integer, load_model
-from nearmt.native import kernels
-from nearmt.store import Datastore, similar
+from nearmt.datastore import Datastore
+from nearmt.datastore.search import similar
+from nearmt.engines.cpu import kernels
+from nearmt.engines.reference import integer
+from nearmt.models import ModelConfig, TranslationModel, load_model
 from tests.tiny import WORDS, tiny_marian_folder
 
 # How long an example takes depends on what else the machine does, and says nothing about the code.

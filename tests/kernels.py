@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from nearmt.native import kernels
+from nearmt.engines.cpu import kernels
 
 needs_kernels = pytest.mark.skipif(kernels() is None, reason="this processor has no kernels")

@@ -16,21 +16,21 @@ import pytest
 
 import nearmt.models
 from nearmt import errors
-from nearmt.bench import BenchConfig
 from nearmt.cli.main import COMMANDS, cli
 from nearmt.config import Config
 from nearmt.corpus import CleaningConfig, LimitsConfig, read_pairs
 from nearmt.corpus.formats import READERS
-from nearmt.decoding import SearchConfig
+from nearmt.datastore import BuildConfig, PruneConfig, StoreConfig
+from nearmt.decoding import BeamConfig
 from nearmt.documents import FillConfig
-from nearmt.experiments import ExperimentConfig
 from nearmt.methods import ChunkConfig, EfficientConfig
 from nearmt.models import ModelConfig, TranslationModel
-from nearmt.store import BuildConfig, PruneConfig, StoreConfig
-from nearmt.training.adaptive import AdaptiveConfig
-from nearmt.training.grid import GridConfig
-from nearmt.training.loop import FinetuneConfig
-from nearmt.tuning import TuneConfig
+from nearmt.research.bench import BenchConfig
+from nearmt.research.experiments import ExperimentConfig
+from nearmt.research.training.adaptive import AdaptiveConfig
+from nearmt.research.training.grid import GridConfig
+from nearmt.research.training.loop import FinetuneConfig
+from nearmt.research.tuning import TuneConfig
 from tests.docs_runner import DOCS, ROOT, SAMPLES, Block, blocks, run_line
 from tools.command_pages import pages
 
@@ -39,7 +39,7 @@ COMMAND_PAGES = sorted((DOCS / "commands").glob("*.md"))
 #: Not the overview: its lines have explanations beside them, and the other pages have the same commands.
 WITH_EXAMPLES = [path for path in COMMAND_PAGES if path.name != "index.md"]
 CONFIGS: list[type[Config]] = [
-    *(ChunkConfig, EfficientConfig, SearchConfig, ModelConfig, StoreConfig),
+    *(ChunkConfig, EfficientConfig, BeamConfig, ModelConfig, StoreConfig),
     *(FillConfig, BuildConfig, CleaningConfig, LimitsConfig, PruneConfig),
     *(FinetuneConfig, GridConfig, AdaptiveConfig),
     *(ExperimentConfig, TuneConfig, BenchConfig),
@@ -68,7 +68,7 @@ SKIPPED = {
     "nearmt completion fish > ~/.config/fish/completions/nearmt.fish": "writes to the home folder",
 }
 #: Modules that load models.
-LOADERS = ["models", "translator", "experiments.workshop", "bench.workbench"]
+LOADERS = ["models", "translator", "research.experiments.workshop", "research.bench.workbench"]
 LOADERS += ["cli.build", "cli.demo", "cli.reindex", "cli.setup"]
 
 

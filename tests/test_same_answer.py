@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from nearmt.contracts import Translation
-from nearmt.decoding import SearchConfig
+from nearmt.datastore import BuildConfig, Datastore, JoinedStore, Memory
+from nearmt.decoding import BeamConfig
 from nearmt.methods.adaptive import Head, HeadShape, save_adaptive
 from nearmt.models import ModelConfig, TranslationModel, load_model
-from nearmt.store import BuildConfig, Datastore, JoinedStore, Memory
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.kernels import needs_kernels
@@ -81,7 +81,7 @@ def check(
     tokens: int, ways: Sequence[tuple[int, int, bool]] = WAYS,
 ) -> None:  # fmt: skip
     """Texts, scores, steps and searches: all of a translation is equal, scores to the last bit."""
-    search = SearchConfig(beams=3, max_new_tokens=tokens)
+    search = BeamConfig(beams=3, max_new_tokens=tokens)
 
     def in_batches_of(size: int) -> Translator:
         return Translator(model, datastore if method[0] != "plain" else None, *method, search, size)
@@ -115,7 +115,7 @@ def test_nor_does_an_explanation(models: dict[str, TranslationModel], store: Dat
     """Which pairs spoke for each token, and how much."""
     texts = sentences(12)
     found = [
-        Translator(models["int8"], store, "chunk", {}, SearchConfig(beams=3, max_new_tokens=8), size).translate(
+        Translator(models["int8"], store, "chunk", {}, BeamConfig(beams=3, max_new_tokens=8), size).translate(
             texts, explain=True
         )
         for size in (12, 1, 5)

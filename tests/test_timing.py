@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from nearmt.datastore import Datastore
+from nearmt.engines.cuda.graphs import Recording
 from nearmt.models import TranslationModel
-from nearmt.recording import Recording
-from nearmt.store import Datastore
 from nearmt.timing import Timings, timed
 from nearmt.translator import Translator
 

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from nearmt.contracts import Pair
-from nearmt.decoding import SearchConfig
+from nearmt.datastore import Datastore
+from nearmt.decoding import BeamConfig
 from nearmt.errors import ConfigError
 from nearmt.methods import ChunkMethod, KnnMethod
 from nearmt.models import TranslationModel
-from nearmt.store import Datastore
 from nearmt.translator import Piece, Translator
 
-SEARCH = SearchConfig(beams=3, max_new_tokens=12)
+SEARCH = BeamConfig(beams=3, max_new_tokens=12)
 
 
 def test_order_and_empty_units(tiny: TranslationModel) -> None:
@@ -124,7 +124,7 @@ def test_bad_use(tiny: TranslationModel, tiny_store: Datastore) -> None:
 
 
 def test_a_long_source_is_split_and_joined(tiny: TranslationModel) -> None:
-    translator = Translator(tiny, search=SearchConfig(beams=1, max_new_tokens=20))
+    translator = Translator(tiny, search=BeamConfig(beams=1, max_new_tokens=20))
     sentence = "die pumpe prüfen und den motor reinigen."
     long = translator.translate(" ".join([sentence] * 40))
     assert long.pieces > 1
@@ -192,5 +192,5 @@ def test_the_embedded_model_is_bilingual(embedded: TranslationModel) -> None:
     assert embedded.language_pair == ("de", "en")
     assert embedded.seq2seq.positions == 512
     units = ["Das ist ein Satz. " * 400, "Wort " * 10_000]
-    translator = Translator(embedded, search=SearchConfig(beams=1, max_new_tokens=8))
+    translator = Translator(embedded, search=BeamConfig(beams=1, max_new_tokens=8))
     assert [found.pieces > 3 for found in translator.translate(units)] == [True, True]

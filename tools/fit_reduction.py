@@ -12,10 +12,10 @@ import argparse
 from pathlib import Path
 
 from nearmt.corpus import read_pairs
+from nearmt.datastore.edit.encode import fitting_sample
 from nearmt.models import EMBEDDED, ModelConfig, load_model
 from nearmt.models.embedded import REDUCTION
 from nearmt.reduction import Reduction
-from nearmt.store.encode import fitting_sample
 
 
 def main() -> None:

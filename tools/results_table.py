@@ -19,10 +19,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from nearmt.bench.tables import markdown as bench_tables
-from nearmt.experiments.on_the_fly_plots import has_streams
-from nearmt.experiments.plots import drawable, plot
-from nearmt.experiments.tables import METRICS, difference_table, metric_table
+from nearmt.research.bench.tables import markdown as bench_tables
+from nearmt.research.experiments.on_the_fly_plots import has_streams
+from nearmt.research.experiments.plots import drawable, plot
+from nearmt.research.experiments.tables import METRICS, difference_table, metric_table
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"

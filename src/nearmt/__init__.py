@@ -16,7 +16,8 @@ __version__ = "0.4.0"
 if TYPE_CHECKING:
     from nearmt.contracts import Pair, TokenProvenance, Translation, Witness
     from nearmt.corpus import CleaningConfig, LimitsConfig, Match, PairStream, read_pairs
-    from nearmt.decoding import SearchConfig
+    from nearmt.datastore import BuildConfig, Datastore, FilteredStore, JoinedStore
+    from nearmt.decoding import BeamConfig
     from nearmt.documents import FillConfig, FillSummary, fill_document
     from nearmt.errors import (
         ConfigError,
@@ -28,11 +29,10 @@ if TYPE_CHECKING:
         NearmtError,
         OutputError,
     )
-    from nearmt.evaluation import Evaluation, evaluate
     from nearmt.methods import ChunkConfig, ChunkMethod, KnnConfig, KnnMethod, PlainMethod
     from nearmt.models import ModelConfig, TranslationModel, load_model
+    from nearmt.research.evaluation import Evaluation, evaluate
     from nearmt.retrieval.schedule import EverySchedule, GeometricSchedule
-    from nearmt.store import BuildConfig, Datastore, FilteredStore, JoinedStore
     from nearmt.stream import Session
     from nearmt.translator import Translator
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "nearmt.contracts": ("Pair", "TokenProvenance", "Translation", "Witness"),
     "nearmt.corpus": ("CleaningConfig", "LimitsConfig", "Match", "PairStream", "read_pairs"),
-    "nearmt.decoding": ("SearchConfig",),
+    "nearmt.decoding": ("BeamConfig",),
     "nearmt.documents": ("FillConfig", "FillSummary", "fill_document"),
     "nearmt.errors": (
         "ConfigError",
@@ -52,17 +52,18 @@ _HOMES = {
         "NearmtError",
         "OutputError",
     ),
-    "nearmt.evaluation": ("Evaluation", "evaluate"),
+    "nearmt.research.evaluation": ("Evaluation", "evaluate"),
     "nearmt.methods": ("ChunkConfig", "ChunkMethod", "KnnConfig", "KnnMethod", "PlainMethod"),
     "nearmt.models": ("ModelConfig", "TranslationModel", "load_model"),
     "nearmt.retrieval.schedule": ("EverySchedule", "GeometricSchedule"),
-    "nearmt.store": ("BuildConfig", "Datastore", "FilteredStore", "JoinedStore"),
+    "nearmt.datastore": ("BuildConfig", "Datastore", "FilteredStore", "JoinedStore"),
     "nearmt.stream": ("Session",),
     "nearmt.translator": ("Translator",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "BeamConfig",
     "BuildConfig",
     "ChunkConfig",
     "ChunkMethod",
@@ -91,7 +92,6 @@ __all__ = [
     "Pair",
     "PairStream",
     "PlainMethod",
-    "SearchConfig",
     "Session",
     "TokenProvenance",
     "Translation",

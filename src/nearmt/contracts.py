@@ -54,7 +54,7 @@ class Scores:
     @classmethod
     def of(cls, logits_BV: Tensor) -> Scores:
         """The model's own distribution, its softmax."""
-        from nearmt.native import scores  # opening a manifest needs no tensors
+        from nearmt.engines.cpu import scores  # opening a manifest needs no tensors
 
         if scores.serves(logits_BV):
             return cls(logits_BV, -scores.log_of_sum(logits_BV))

@@ -7,9 +7,9 @@ import math
 from torch import Tensor
 
 from nearmt.contracts import Evidence, Origin, TokenProvenance, Witness
+from nearmt.datastore import Snapshot
 from nearmt.decoding import Hypothesis
 from nearmt.models import TextCodec
-from nearmt.store import Snapshot
 
 _NAMES = {Origin.MODEL: "model", Origin.SEARCH: "search", Origin.CACHE: "cache"}
 

@@ -11,13 +11,13 @@ from typing import Any, overload
 from nearmt import __version__
 from nearmt.contracts import Method, Progress, Translation
 from nearmt.corpus import clean
-from nearmt.decoding import Hypothesis, SearchConfig, beam_search
+from nearmt.datastore import Datastore, Memory
+from nearmt.decoding import BeamConfig, Hypothesis, beam_search
 from nearmt.errors import ConfigError, NearmtError, NearmtWarning
 from nearmt.methods import make_method
 from nearmt.methods.adaptive import AdaptiveMixer
 from nearmt.models import ModelConfig, TranslationModel, load_model, split_to_fit
 from nearmt.provenance import explain_hypothesis
-from nearmt.store import Datastore, Memory
 from nearmt.threads import spread, workers
 
 #: Batches that one search takes: as long as others follow those that are done, no place is empty. On a CPU so many
@@ -47,7 +47,7 @@ class Translator:
         datastore: Memory | str | None = None,
         method: str | Method | None = None,
         settings: Mapping[str, Any] | None = None,
-        search: SearchConfig | None = None,
+        search: BeamConfig | None = None,
         batch_size: int = 8,
     ) -> None:
         if batch_size < 1:
@@ -65,7 +65,7 @@ class Translator:
             method = "plain" if datastore is None else "chunk"
         self._asked_for = method, dict(settings or {})
         self.method = self._make_method()
-        self.search = search or SearchConfig()
+        self.search = search or BeamConfig()
         self.batch_size = batch_size
 
     def _make_method(self) -> Method:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nearmt.cli.main import run
-from nearmt.store import Datastore
+from nearmt.datastore import Datastore
 from tests.conftest import make_pairs
 
 

@@ -78,7 +78,7 @@ def test_what_is_refused(nearmt: Nearmt, memory: Path, store: Path, tiny_folder:
 def test_interrupted_it_keeps_what_it_has(
     nearmt: Nearmt, memory: Path, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nearmt.bench.running import Bench
+    from nearmt.research.bench.running import Bench
 
     def interrupt(*_: Any) -> Any:
         raise KeyboardInterrupt

@@ -11,9 +11,9 @@ import torch
 
 from nearmt import __version__
 from nearmt.cli.main import COMMANDS
-from nearmt.datastore import Manifest
+from nearmt.datastore import Datastore
+from nearmt.datastore.disk import Manifest
 from nearmt.models import TranslationModel
-from nearmt.store import Datastore
 from nearmt.translator import Translator
 from tests.cli.conftest import Nearmt
 

@@ -13,8 +13,8 @@ import pytest
 
 from nearmt.contracts import Pair
 from nearmt.corpus import read_pairs
+from nearmt.datastore import Datastore
 from nearmt.models import TranslationModel
-from nearmt.store import Datastore
 from tests.cli.conftest import Nearmt
 from tests.conftest import make_pairs
 from tests.tiny import tiny_marian_folder
@@ -259,7 +259,7 @@ def test_an_interrupted_move_keeps_the_store(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nearmt.store.build.encode_block", interrupt)
+    monkeypatch.setattr("nearmt.datastore.edit.build.encode_block", interrupt)
     other = another_model(tmp_path / "other")
     assert nearmt("reindex", store.path, "--model", other, "--device", "cpu").code == 130
     assert Datastore.open(store.path).manifest.identity == before

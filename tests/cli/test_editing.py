@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from nearmt.contracts import Pair
-from nearmt.datastore import Manifest, stored_pairs
-from nearmt.datastore.ledger import Ledger
+from nearmt.datastore import Datastore
+from nearmt.datastore.disk import Manifest, stored_pairs
+from nearmt.datastore.disk.ledger import Ledger
 from nearmt.models import TranslationModel
-from nearmt.store import Datastore
 from tests.cli.conftest import Nearmt
 from tests.conftest import make_pairs
-from tests.store.damage import altered
-from tests.store.helpers import contents, count_encoded
+from tests.datastore.damage import altered
+from tests.datastore.helpers import contents, count_encoded
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_a_ledger_loads_no_torch(memory_store: Path) -> None:
     """A process that only writes things down starts in a moment."""
     code = (
         "import sys; from pathlib import Path\n"
-        "from nearmt.contracts import Pair; from nearmt.datastore.ledger import Ledger\n"
+        "from nearmt.contracts import Pair; from nearmt.datastore.disk.ledger import Ledger\n"
         f"with Ledger.changing(Path({str(memory_store)!r})) as ledger:\n"
         "    ledger.add([Pair('a', 'b')]); ledger.update('a1', 'c'); ledger.delete(['a2'])\n"
         f"from nearmt.cli.main import run; assert not run(['info', {str(memory_store)!r}])\n"
@@ -111,7 +111,7 @@ class TestInterrupted:
 
     @pytest.fixture
     def many(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        monkeypatch.setattr("nearmt.datastore.pairs.BLOCK", 4)
+        monkeypatch.setattr("nearmt.datastore.disk.pairs.BLOCK", 4)
         path = tmp_path / "many.tsv"
         path.write_text("".join(f"{p.source}\t{p.target}\n" for p in make_pairs(14, seed=9)), encoding="utf-8")
         return path
@@ -128,7 +128,7 @@ class TestInterrupted:
         many: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        from nearmt.datastore.log import Log
+        from nearmt.datastore.disk.log import Log
 
         append, calls = Log.append, [0]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from nearmt.config import REMOVED
-from nearmt.datastore import Manifest
-from nearmt.store import Datastore
+from nearmt.datastore import Datastore
+from nearmt.datastore.disk import Manifest
 from tests.cli.conftest import Nearmt, Result
 from tests.tiny import tiny_marian_folder
 
@@ -209,7 +209,7 @@ def test_control_c_while_building(
     build = ("build", memory, "--out", tmp_path / "s", "--model", tiny_folder)
     assert nearmt(*build).code == 0
     before = Datastore.open(tmp_path / "s", verify=True).identity
-    interrupt("nearmt.store.build.encode_block")
+    interrupt("nearmt.datastore.edit.build.encode_block")
     assert_one_line(nearmt(*build, "--overwrite"), 130, "interrupted")
     assert Datastore.open(tmp_path / "s", verify=True).identity == before
 

@@ -12,11 +12,11 @@ import pytest
 
 from nearmt.cli import setup
 from nearmt.contracts import Pair
+from nearmt.datastore import Datastore
 from nearmt.models import load_model
-from nearmt.store import Datastore
 from tests.cli.conftest import Nearmt
 from tests.cli.test_errors import assert_one_line
-from tests.evaluation.outputs import (
+from tests.research.evaluation.outputs import (
     fake_comet,
     made_references,
     sacrebleu_command,
@@ -209,7 +209,7 @@ def test_comet_that_fails_loses_nothing(
     unasked = nearmt(*run)
     assert unasked.code == 0 and "out of memory" in unasked.err and json.loads(unasked.out)["bleu"] >= 0
     with monkeypatch.context() as patch:
-        patch.setattr("nearmt.evaluation.Comet.scores", lambda *a: signal.raise_signal(signal.SIGINT))
+        patch.setattr("nearmt.research.evaluation.Comet.scores", lambda *a: signal.raise_signal(signal.SIGINT))
         interrupted = nearmt(*run)
     assert interrupted.code == 130 and "interrupted" in interrupted.err and json.loads(interrupted.out)["bleu"] >= 0
     monkeypatch.setenv("NEARMT_COMET", "/no/where/comet-score")

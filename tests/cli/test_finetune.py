@@ -10,7 +10,7 @@ import pytest
 from nearmt.cli.console import verbosity
 from tests.cli.conftest import Nearmt
 from tests.cli.test_errors import assert_one_line
-from tests.training.toy import toy_pairs
+from tests.research.training.toy import toy_pairs
 
 QUICK = ("--epochs", 2, "--device", "cpu", "--dev-limit", 2, "--batch-tokens", 64)
 

@@ -11,10 +11,10 @@ import pytest
 
 from nearmt.cli.setup import make_plan, weighted_stores
 from nearmt.contracts import Pair
-from nearmt.datastore import Manifest
+from nearmt.datastore import Datastore
+from nearmt.datastore.disk import Manifest
 from nearmt.errors import ConfigError, DatastoreError
 from nearmt.models import TranslationModel
-from nearmt.store import Datastore
 from tests.cli.conftest import Nearmt
 from tests.conftest import make_pairs
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from nearmt.datastore.files import writer_lock
-from nearmt.store import Datastore
+from nearmt.datastore import Datastore
+from nearmt.datastore.disk.files import writer_lock
 from tests.cli.conftest import Nearmt
 from tests.conftest import make_pairs
 from tests.tiny import WORDS

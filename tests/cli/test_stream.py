@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from nearmt.datastore import Datastore
 from nearmt.models import TranslationModel
-from nearmt.store import Datastore
 from tests.cli.conftest import Nearmt, Result
 from tests.cli.test_errors import assert_one_line
 

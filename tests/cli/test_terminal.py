@@ -18,9 +18,9 @@ import nearmt.cli
 from nearmt.cli.screen import Screen
 from nearmt.cli.terminal import TerminalText, neutral
 from nearmt.contracts import Pair
-from nearmt.datastore import Manifest
+from nearmt.datastore import Datastore
+from nearmt.datastore.disk import Manifest
 from nearmt.models import TranslationModel
-from nearmt.store import Datastore
 from tests.cli.conftest import Nearmt, Result
 from tests.conftest import make_pairs
 

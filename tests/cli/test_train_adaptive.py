@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from nearmt.cli.main import cli
+from nearmt.datastore import Datastore
 from nearmt.methods.adaptive import load_adaptive
-from nearmt.store import Datastore
-from nearmt.training.adaptive import AdaptiveResult, HeadResult
+from nearmt.research.training.adaptive import AdaptiveResult, HeadResult
 from tests.cli.conftest import Nearmt
 from tests.conftest import make_pairs
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from nearmt.datastore import Manifest
+from nearmt.datastore import Datastore
+from nearmt.datastore.disk import Manifest
 from nearmt.models import TranslationModel
-from nearmt.store import Datastore
 from tests.cli.conftest import Nearmt
 from tests.conftest import make_pairs
+from tests.datastore.damage import altered
+from tests.datastore.helpers import contents
 from tests.models.hostile import with_code
-from tests.store.damage import altered
-from tests.store.helpers import contents
 
 COMMANDS = [
     ("translate", "TEXT", "--datastore", "STORE"),

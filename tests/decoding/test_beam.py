@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearmt.decoding import SearchConfig, beam, beam_search
+from nearmt.decoding import BeamConfig, beam, beam_search
 from nearmt.methods import PlainMethod
 from nearmt.models import DecoderState, Seq2SeqModel, TranslationModel
 from tests.tiny import FAMILIES, random_sources, restless_model, tiny_model
@@ -43,7 +43,7 @@ def assert_same_as_generate(
 ) -> None:
     model = Seq2SeqModel(hf, device=device)
     expected, scores = generated(hf, model, sources, num_beams=beams, length_penalty=penalty, max_new_tokens=length)
-    config = SearchConfig(beams=beams, length_penalty=penalty, max_new_tokens=length)
+    config = BeamConfig(beams=beams, length_penalty=penalty, max_new_tokens=length)
     for together in (None, 2):
         found, _ = beam_search(model, PlainMethod(), sources, [len(s) for s in sources], config, together=together)
         for number, (hypothesis, tokens) in enumerate(zip(found, expected, strict=True)):
@@ -78,7 +78,7 @@ def test_equals_generate_at_the_length_bound(family: str, length: int) -> None:
 def test_batch_equals_single(family: str) -> None:
     model = Seq2SeqModel(restless_model(family, 6))
     sources = random_sources(6, count=8)
-    config = SearchConfig(beams=4, max_new_tokens=20)
+    config = BeamConfig(beams=4, max_new_tokens=20)
     together, _ = beam_search(model, PlainMethod(), sources, [len(s) for s in sources], config)
     for source, hypothesis in zip(sources, together, strict=True):
         alone, _ = beam_search(model, PlainMethod(), [source], [len(source)], config)
@@ -94,7 +94,7 @@ def test_sentences_that_follow_others_are_searched_as_they_are_alone(
     monkeypatch.setitem(beam.AHEAD, "cpu", ahead)
     model = Seq2SeqModel(restless_model(family, 7))
     sources = random_sources(7, count=20)
-    config, lengths = SearchConfig(beams=3, max_new_tokens=25), [len(source) for source in sources]
+    config, lengths = BeamConfig(beams=3, max_new_tokens=25), [len(source) for source in sources]
     found, _ = beam_search(model, PlainMethod(), sources, lengths, config, together=places)
     for source, hypothesis in zip(sources, found, strict=True):
         (alone,), _ = beam_search(model, PlainMethod(), [source], [len(source)], config)
@@ -111,7 +111,7 @@ def test_bounds_are_those_of_each_sentence_where_sentences_follow_others() -> No
     lengths = [1, 9, 2, 9, 3, 9]
     sources = [random_sources(0)[0]] * 6
 
-    class Bounded(SearchConfig):
+    class Bounded(BeamConfig):
         def limit(self, model: Seq2SeqModel, source_length: int) -> int:
             return source_length
 
@@ -157,7 +157,7 @@ def test_no_place_is_lost_while_somebody_waits(
     model, bounds, places = Watched(tiny_model("nllb", 5)), CROWDS[crowd], 4
     sources = random_sources(5, count=len(bounds))
 
-    class Bounded(SearchConfig):
+    class Bounded(BeamConfig):
         def limit(self, model: Seq2SeqModel, source_length: int) -> int:
             return len(model.prompt) - 1 + source_length
 
@@ -177,7 +177,7 @@ def test_no_place_is_lost_while_somebody_waits(
 def test_truncation_is_reported() -> None:
     model = Seq2SeqModel(restless_model("marian", 0, forced_eos_token_id=None))
     sources = random_sources(0)
-    short, _ = beam_search(model, PlainMethod(), sources, [len(s) for s in sources], SearchConfig(max_new_tokens=1))
+    short, _ = beam_search(model, PlainMethod(), sources, [len(s) for s in sources], BeamConfig(max_new_tokens=1))
     assert all(len(hypothesis.tokens) == 1 and hypothesis.truncated for hypothesis in short)
 
 
@@ -185,7 +185,7 @@ def test_length_never_exceeds_positions() -> None:
     hf = restless_model("marian", 1)
     hf.generation_config.suppress_tokens = [0]  # never ends by itself
     model = Seq2SeqModel(hf)
-    config = SearchConfig(beams=2, max_new_tokens=1000)
+    config = BeamConfig(beams=2, max_new_tokens=1000)
     found, _ = beam_search(model, PlainMethod(), random_sources(1), [5] * 5, config)
     assert {len(hypothesis.tokens) for hypothesis in found} == {model.positions - 1}
     assert all(hypothesis.truncated for hypothesis in found)

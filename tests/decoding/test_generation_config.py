@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nearmt.decoding import SearchConfig, beam_search
+from nearmt.decoding import BeamConfig, beam_search
 from nearmt.methods import PlainMethod
 from nearmt.models import Seq2SeqModel
 from nearmt.models.generation import HONOURED
@@ -58,7 +58,7 @@ def model_of(seed: int, settings: dict[str, Any]) -> Any:
 
 def translations(seed: int, beams: int, settings: dict[str, Any]) -> list[list[int]]:
     model, sources = Seq2SeqModel(model_of(seed, settings)), random_sources(seed)
-    config = SearchConfig(beams=beams, max_new_tokens=15)
+    config = BeamConfig(beams=beams, max_new_tokens=15)
     found, _ = beam_search(model, PlainMethod(), sources, [len(source) for source in sources], config)
     return [hypothesis.tokens for hypothesis in found]
 

@@ -11,14 +11,14 @@ import pytest
 
 from nearmt.contracts import Pair, Progress, Translation
 from nearmt.corpus import Filling, FillingOrigin, Segment, Tag, TagKind, Unit, plain_text
+from nearmt.datastore import Datastore
+from nearmt.datastore.search.matches import SegmentSources, SourceLookup
 from nearmt.documents import FillConfig, FilledUnit, Filler, fill_document
 from nearmt.documents import filling as filling_module
 from nearmt.models import TranslationModel
 from nearmt.models.alignment import Link
-from nearmt.store import Datastore
-from nearmt.store.matches import SegmentSources, SourceLookup
 from nearmt.translator import Translator
-from tests.store.helpers import in_memory
+from tests.datastore.helpers import in_memory
 
 OPEN, CLOSE = Tag("<b>", TagKind.OPEN, "1", element=True), Tag("</b>", TagKind.CLOSE, "1", element=True)
 

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Index, Pair
-from nearmt.datastore import Segment, SegmentWriter
+from nearmt.datastore.disk import Segment, SegmentWriter
+from nearmt.datastore.search.entries import Entries
+from nearmt.datastore.search.searcher import Searcher
 from nearmt.errors import ConfigError, DatastoreError, MissingPackageError
 from nearmt.index import ExactIndex, SubsetIndex, TorchIndex
 from nearmt.index.faiss import SMALL, FaissIndex, _inner, default_factory
-from nearmt.store.entries import Entries
-from nearmt.store.search import Searcher
 from tests.kernels import needs_kernels
 
 COLUMNS = 16
@@ -118,7 +118,7 @@ def test_exact_members_search_across_blocks(
 ) -> None:
     """Blocks smaller than k, and a last block that is not full."""
     monkeypatch.setattr("nearmt.index.exact.BLOCK", 6)
-    monkeypatch.setattr("nearmt.index.torch.BLOCK", {"cpu": 6})
+    monkeypatch.setattr("nearmt.engines.reference.exact_index.BLOCK", {"cpu": 6})
     monkeypatch.setattr("nearmt.index.faiss._BLOCK", 6)
     key, query, mask = made_keys(99), made_queries(), some_mask(0.3, 99)
     index = build(key)
@@ -215,8 +215,8 @@ def equally_far(count: int) -> tuple[np.ndarray, Tensor]:
 @pytest.mark.parametrize("small", [10, 16_384])
 def test_with_kernels_torch_rounds_a_query_alike_in_every_batch(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few keys, which are held as the kernel reads them, and many, in blocks."""
-    monkeypatch.setattr("nearmt.index.torch._SMALL", small)
-    monkeypatch.setattr("nearmt.index.torch.BLOCK", {"cpu": 300})
+    monkeypatch.setattr("nearmt.engines.reference.exact_index._SMALL", small)
+    monkeypatch.setattr("nearmt.engines.reference.exact_index.BLOCK", {"cpu": 300})
     key, query = equally_far(1000)
     index = TorchIndex(torch.from_numpy(key))
     together = index.nominate(query, 8, None)

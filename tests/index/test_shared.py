@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from nearmt.contracts import Index
+from nearmt.engines.reference.topk import RunningTop
 from nearmt.errors import ConfigError, DatastoreError
 from nearmt.index import ExactIndex, Quantiser, SharedIndex, SubsetIndex, TorchIndex, nominate_together
 from nearmt.index.faiss import coded
 from nearmt.index.shared import Assignment, has_cells
-from nearmt.index.topk import RunningTop
 from tests.index.test_contract import (
     COLUMNS,
     as_sets,

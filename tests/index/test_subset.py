@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from nearmt.contracts import Index
+from nearmt.engines.reference.clusters import find_centres, nearest_as_codes, nearest_centre
 from nearmt.index import ExactIndex, SubsetIndex, TorchIndex
-from nearmt.index.cells import find_centres, nearest_as_codes, nearest_centre
 from tests.index.test_contract import (
     ALL,
     APPROXIMATE,
@@ -115,7 +115,7 @@ def clustered(cells: int, each: int) -> tuple[torch.Tensor, np.ndarray]:
 
 
 def test_every_key_goes_to_its_nearest_centre(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearmt.index.cells._NEAR", {"cpu": 5 * 7})
+    monkeypatch.setattr("nearmt.engines.reference.clusters._NEAR", {"cpu": 5 * 7})
     key, _ = clustered(5, 20)
     centre = find_centres(key, 5)
     expected = torch.cdist(key.double(), centre.double()).argmin(dim=1)

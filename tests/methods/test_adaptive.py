@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from nearmt.contracts import Evidence, Origin, Scores
-from nearmt.decoding import SearchConfig
+from nearmt.datastore import Datastore
+from nearmt.decoding import BeamConfig
 from nearmt.errors import ConfigError
 from nearmt.methods import KnnConfig, make_method
 from nearmt.methods.adaptive import (
@@ -29,7 +30,6 @@ from nearmt.methods.adaptive import (
 from nearmt.models import TranslationModel
 from nearmt.retrieval import distribution
 from nearmt.retrieval.retriever import Retrieved
-from nearmt.store import Datastore
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.methods.adaptive_reference import Neighbour, inputs_of, mixture, sizes_of
@@ -37,7 +37,7 @@ from tests.retrieval.memory_store import MemoryStore
 
 VOCABULARY = 12
 ORIGIN = NetworkOrigin("made", "identity", "model")
-SEARCH = SearchConfig(beams=3, max_new_tokens=12)
+SEARCH = BeamConfig(beams=3, max_new_tokens=12)
 TEXTS = [pair.source for pair in make_pairs(6, seed=5)]
 
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from nearmt.datastore import Datastore
 from nearmt.errors import ConfigError, InputError, NearmtError, OutputError
 from nearmt.methods import make_method
 from nearmt.methods.adaptive import load_adaptive, save_adaptive
 from nearmt.models import ModelConfig, TranslationModel, load_model
-from nearmt.store import Datastore
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.methods.test_adaptive import TEXTS, made_head, saved

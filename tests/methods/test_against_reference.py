@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import MethodState, Step
+from nearmt.datastore import Datastore
 from nearmt.methods import PRESETS, ChunkConfig, ChunkMethod, KnnConfig, KnnMethod, PlainMethod
 from nearmt.methods.knn import ENDS as SPEAKERS
 from nearmt.methods.retrieving import RetrievingState
 from nearmt.models import TranslationModel
 from nearmt.retrieval.source import EntrySource
-from nearmt.store import Datastore
 from tests.conftest import make_pairs
 from tests.methods.reference import Corpus, ReferenceChunk, ReferenceKnn, Settings
 from tests.retrieval.memory_store import MemoryStore, random_store

@@ -10,20 +10,20 @@ import pytest
 import torch
 
 from nearmt.contracts import Method, Origin, Step, Translation
-from nearmt.decoding import Hypothesis, SearchConfig, beam_search
+from nearmt.datastore import Datastore, PruneConfig, prune
+from nearmt.decoding import BeamConfig, Hypothesis, beam_search
 from nearmt.errors import ConfigError
 from nearmt.methods import EfficientConfig, EfficientMethod, make_method
 from nearmt.methods.efficient import REUSE_SHARE
 from nearmt.models import Seq2SeqModel, TranslationModel
 from nearmt.retrieval.distribution import neighbour_weights
-from nearmt.store import Datastore, PruneConfig, prune
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.methods.test_equivalences import assert_differ, assert_same, assert_same_texts, store_of
 from tests.retrieval.memory_store import MemoryStore
 from tests.tiny import random_sources, tiny_model
 
-SEARCH = SearchConfig(beams=4, max_new_tokens=15)
+SEARCH = BeamConfig(beams=4, max_new_tokens=15)
 TEXTS = [pair.source for pair in make_pairs(8, seed=5)]
 
 
@@ -96,7 +96,7 @@ def test_searches_are_counted(tiny: TranslationModel, tiny_store: Datastore, sco
 def test_provenance_says_searched_where_it_did(tiny: TranslationModel, tiny_store: Datastore) -> None:
     """With one hypothesis the steps of the sentence are the steps of its tokens."""
     settings = {"k": 4, "reuse-scope": "source", "lambda": 0.8}
-    greedy = SearchConfig(beams=1, max_new_tokens=15)
+    greedy = BeamConfig(beams=1, max_new_tokens=15)
     found = Translator(tiny, tiny_store, "efficient", settings, greedy).translate(TEXTS, explain=True)
     for translation in found:
         assert translation.provenance is not None and translation.provenance[0].searched

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from nearmt.contracts import Translation
-from nearmt.decoding import SearchConfig
+from nearmt.datastore import Datastore
+from nearmt.decoding import BeamConfig
 from nearmt.errors import ConfigError
 from nearmt.methods import PRESETS, ChunkConfig, ChunkMethod, KnnConfig, chunk, knn, make_method
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.models import ModelConfig, Seq2SeqModel, TranslationModel, load_model
 from nearmt.retrieval.ends import LIKELY, NearEnds
 from nearmt.retrieval.source import EntrySource
-from nearmt.store import Datastore
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.kernels import needs_kernels
@@ -24,7 +24,7 @@ from tests.methods.test_equivalences import assert_differ, assert_same, assert_s
 from tests.methods.test_guard import METHODS, search
 from tests.tiny import random_sources, tiny_model
 
-SEARCH = SearchConfig(beams=4, max_new_tokens=15)
+SEARCH = BeamConfig(beams=4, max_new_tokens=15)
 TEXTS = [pair.source for pair in make_pairs(8, seed=5)]
 
 

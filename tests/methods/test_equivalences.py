@@ -9,17 +9,17 @@ import pytest
 import torch
 
 from nearmt.contracts import Method, Pair, Translation
-from nearmt.decoding import Hypothesis, SearchConfig, beam_search
+from nearmt.datastore import Datastore
+from nearmt.decoding import BeamConfig, Hypothesis, beam_search
 from nearmt.methods import METHODS, PRESETS, PlainMethod, make_method
 from nearmt.methods.knn import ENDS
 from nearmt.models import Seq2SeqModel, TranslationModel
-from nearmt.store import Datastore
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.retrieval.memory_store import MemoryStore, random_store
 from tests.tiny import FAMILIES, VOCABULARY, random_sources, tiny_model
 
-SEARCH = SearchConfig(beams=4, max_new_tokens=15)
+SEARCH = BeamConfig(beams=4, max_new_tokens=15)
 KNN: dict[str, Any] = {"k": 4}
 CHUNK: dict[str, Any] = {**KNN, "chunk": 6, "schedule": "geometric:2:8"}
 STRATEGIES: dict[str, dict[str, Any]] = {"default": {}, "hypothesis": {"scope": "hypothesis"}, **PRESETS}
@@ -197,7 +197,7 @@ def test_a_store_of_one_pair_knows_that_pair(
     pair = Pair(source="die pumpe nicht öffnen", target="the shaft before always clean valve .")
     store = Datastore.build(tmp_path / "store", [pair], tiny)
     settings = {**settings, "lambda": 1.0} | ({"cache-lambda": 1.0, "cache-k": 1} if method == "chunk" else {})
-    translator = Translator(tiny, store, method, settings, SearchConfig(beams=beams))
+    translator = Translator(tiny, store, method, settings, BeamConfig(beams=beams))
     found = translator.translate(pair.source)
     assert found.text == pair.target
     assert found.tokens == len(store)

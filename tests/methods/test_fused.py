@@ -13,8 +13,11 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Origin, Scores, Step, Translation
-from nearmt.decoding import SearchConfig
-from nearmt.index import PieceIndex, gathered
+from nearmt.datastore import Datastore, MaskedStore, PruneConfig, prune
+from nearmt.datastore.search import indexing
+from nearmt.decoding import BeamConfig
+from nearmt.engines.cuda import gathered
+from nearmt.index import PieceIndex
 from nearmt.methods import fused
 from nearmt.methods.chunk import ChunkMethod
 from nearmt.methods.fused import NO_RULE, EndRule, mix_found, mix_gathered
@@ -26,7 +29,6 @@ from nearmt.retrieval.distribution import mix
 from nearmt.retrieval.ends import NearEnds
 from nearmt.retrieval.kernel_chunked import KernelChunked
 from nearmt.retrieval.retriever import Retrieved
-from nearmt.store import Datastore, MaskedStore, PruneConfig, indexing, prune
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.retrieval.memory_store import MemoryStore, gathered_from
@@ -327,7 +329,7 @@ def test_a_method_leaves_several_ends_to_torch(ends: list[int]) -> None:
 
 # Through the whole search.
 
-SEARCH = SearchConfig(beams=2, max_new_tokens=6)
+SEARCH = BeamConfig(beams=2, max_new_tokens=6)
 TEXTS = [pair.source for pair in make_pairs(3, seed=5)]
 
 

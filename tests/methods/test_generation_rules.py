@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from nearmt.decoding import SearchConfig
+from nearmt.datastore import Datastore
+from nearmt.decoding import BeamConfig
 from nearmt.models import ModelConfig, TranslationModel, load_model
-from nearmt.store import Datastore
 from nearmt.translator import Translator
 
 TEXTS = ["die pumpe prüfen", "der motor und die welle", "ventil öffnen vor dem reinigen", "nicht immer"]
@@ -35,7 +35,7 @@ def ruled(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Transl
 def test_weight_0_is_the_model_with_its_rules(
     method: str, beams: int, ruled: TranslationModel, tiny: TranslationModel, tiny_store: Datastore
 ) -> None:
-    search = SearchConfig(beams=beams, max_new_tokens=15)
+    search = BeamConfig(beams=beams, max_new_tokens=15)
     weights = {"lambda": 0.0, **({"cache-lambda": 0.0} if method == "chunk" else {})}
     alone = Translator(ruled, None, "plain", {}, search).translate(TEXTS)
     mixed = Translator(ruled, tiny_store, method, weights, search).translate(TEXTS)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from nearmt.contracts import Method
-from nearmt.decoding import Hypothesis, SearchConfig, beam_search
+from nearmt.decoding import BeamConfig, Hypothesis, beam_search
 from nearmt.methods import PRESETS, PlainMethod, make_method
 from nearmt.methods.knn import LAG
 from nearmt.methods.plain import PlainState
@@ -20,7 +20,7 @@ from tests.methods.test_guard import METHODS, TrustingStore, mixed_trust, world
 from tests.retrieval.memory_store import MemoryStore
 from tests.tiny import random_sources, restless_model
 
-SEARCH = SearchConfig(beams=5, max_new_tokens=60)
+SEARCH = BeamConfig(beams=5, max_new_tokens=60)
 NOTHING: dict[str, dict[str, Any]] = {"knn": {"lambda": 0.0}, "chunk": {"lambda": 0.0, "cache-lambda": 0.0}}
 
 

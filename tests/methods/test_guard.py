@@ -10,18 +10,18 @@ import pytest
 import torch
 
 from nearmt.contracts import Method, Pair
-from nearmt.decoding import Hypothesis, SearchConfig, beam_search
+from nearmt.datastore import Datastore, MaskedStore
+from nearmt.decoding import BeamConfig, Hypothesis, beam_search
 from nearmt.methods import PlainMethod, make_method
 from nearmt.methods.adaptive import Head, HeadShape, save_adaptive
 from nearmt.models import Seq2SeqModel, TranslationModel
-from nearmt.store import Datastore, MaskedStore
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.methods.test_equivalences import assert_differ, assert_same, store_of
 from tests.retrieval.memory_store import MemoryStore
 from tests.tiny import random_sources, tiny_model
 
-SEARCH = SearchConfig(beams=4, max_new_tokens=15)
+SEARCH = BeamConfig(beams=4, max_new_tokens=15)
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "knn": ("knn", {"k": 4}),
     "efficient": ("efficient", {"k": 4, "reuse-scope": "source"}),
@@ -150,7 +150,7 @@ def test_a_store_decides_by_its_own_trust(tiny: TranslationModel, tiny_store: Da
     """Each text is what kNN-MT makes of it with so much of lambda."""
     trusts = [tiny_store.trust(tiny.codec.source_ids(text)) for text in TEXTS]
     assert 0.0 in trusts and 1.0 in trusts and any(0 < trust < 1 for trust in trusts)
-    search = SearchConfig(beams=3, max_new_tokens=10)
+    search = BeamConfig(beams=3, max_new_tokens=10)
     found = Translator(tiny, tiny_store, "knn", {"lambda": 0.8}, search).translate(TEXTS)
     for text, trust, translation in zip(TEXTS, trusts, found, strict=True):
         settings = {"lambda": 0.8 * trust, "guard": False}
@@ -224,7 +224,7 @@ def test_a_store_of_recipes_leaves_lawyers_alone(embedded: TranslationModel, tmp
     store = Datastore.build(tmp_path / "recipes", [Pair(*pair) for pair in COOKING], embedded)
     familiar, strange = (embedded.codec.source_ids(text) for text in (FAMILIAR, STRANGE))
     assert store.trust(familiar) == 1.0 and store.trust(strange) < 0.2
-    search = SearchConfig(beams=2)
+    search = BeamConfig(beams=2)
     alone = Translator(embedded, search=search)
     for method in ("knn", "chunk"):
         # Neighbours that have everything to say would put recipes into the lawyer's mouth.

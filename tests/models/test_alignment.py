@@ -13,9 +13,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nearmt.engines.precision import PRECISIONS
 from nearmt.models import ModelConfig, Seq2SeqModel, TranslationModel, load_model
 from nearmt.models.alignment import WORD, Link, align, piece_spans
-from nearmt.models.precision import PRECISIONS
 from nearmt.timing import Timings
 from tests.conftest import make_pairs
 from tests.models.tokenizers import MAKERS, fsmt_folder, tokenizer_folder

@@ -12,10 +12,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from nearmt.engines import precision
+from nearmt.engines.precision import FewRowsLinear, Int8Linear, KernelLinear, apply_precision
+from nearmt.engines.reference import integer
+from nearmt.engines.reference.integer import Steps
 from nearmt.errors import ConfigError
-from nearmt.models import integer, precision
-from nearmt.models.integer import Steps
-from nearmt.models.precision import FewRowsLinear, Int8Linear, KernelLinear, apply_precision
 
 SHAPES = [(512, 64), (2048, 48), (64, 300), (30, 7), (4, 1)]
 
@@ -155,8 +156,8 @@ def test_a_layer_can_be_copied() -> None:
 
 _LARGEST = """
 import torch
-from nearmt.models import integer
-from nearmt.models.precision import Int8Linear
+from nearmt.engines.reference import integer
+from nearmt.engines.precision import Int8Linear
 weight_OI = torch.full((40, 64), 0.5)
 weight_OI[::2] = -0.5
 weight_OI[3, ::2] = -0.5

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from nearmt.engines.precision import Int8Linear
 from nearmt.errors import ConfigError, ModelError
 from nearmt.models import ModelConfig, Seq2SeqModel, TranslationModel
 from nearmt.models.families import FAMILIES as SUPPORTED
 from nearmt.models.families import KEY_LAYERS, family_of
-from nearmt.models.precision import Int8Linear
 from tests.kernels import needs_kernels
 from tests.tiny import FAMILIES, VOCABULARY, random_sources, tiny_model
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
-from nearmt.index.distances import first_of, squared_l2
-from nearmt.index.gathered import GatheredEntries, GatheredKeys
-from nearmt.native.nearest import EntryRows
+from nearmt.engines.cpu.nearest import EntryRows
+from nearmt.engines.cuda.gathered import GatheredEntries, GatheredKeys
+from nearmt.engines.reference.distances import first_of, squared_l2
 from nearmt.retrieval.chunked import ChunkPlan
 from nearmt.retrieval.neighbour_cache import CacheConfig
 from nearmt.retrieval.schedule import GeometricSchedule

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearmt.native import kernels
-from nearmt.native.nearest import EntryRows, KeyRows
+from nearmt.engines.cpu import kernels
+from nearmt.engines.cpu.nearest import EntryRows, KeyRows
 from nearmt.retrieval.held_keys import HeldKeys, KernelHeldKeys, held_keys
 from nearmt.retrieval.marks import Marks
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from nearmt import recording
 from nearmt.contracts import Origin
-from nearmt.recording import Pool
+from nearmt.engines.cuda import graphs
+from nearmt.engines.cuda.graphs import Pool
 from nearmt.retrieval import entry_cache
 from nearmt.retrieval.chunked import Chunked, ChunkPlan
 from nearmt.retrieval.entry_cache import EntryCache
@@ -145,7 +145,7 @@ def test_a_request_finds_nothing_of_the_one_before() -> None:
 
 def test_searches_come_in_few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some rows search in vain; their chunks are nobody's."""
-    monkeypatch.setattr(recording, "_SIZES", (4,))
+    monkeypatch.setattr(graphs, "_SIZES", (4,))
     store, caches = made_store(), Pool[EntryCache]()
     sizes: list[int] = []
     search = store.search

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
+from nearmt.datastore import Datastore
 from nearmt.models import ModelConfig, TranslationModel, load_model
 from nearmt.retrieval.held_keys import KernelHeldKeys
 from nearmt.retrieval.marks import Marks
 from nearmt.retrieval.neighbour_cache import CacheConfig, NeighbourCache
-from nearmt.store import Datastore
 from tests.conftest import make_pairs
 from tests.kernels import needs_kernels
 from tests.tiny import tiny_model

@@ -14,19 +14,19 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Origin
-from nearmt.datastore import Segment
+from nearmt.datastore.disk import Segment
+from nearmt.datastore.search.entries import Entries
+from nearmt.datastore.search.searcher import Searcher
+from nearmt.engines.cpu.nearest import EntryRows, KeyRows
 from nearmt.index import TorchIndex
 from nearmt.methods import ChunkConfig, ChunkMethod
-from nearmt.native.nearest import EntryRows, KeyRows
 from nearmt.retrieval.chunked import Chunked, ChunkPlan
 from nearmt.retrieval.native_chunked import NativeChunked
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.schedule import EverySchedule
-from nearmt.store.entries import Entries
-from nearmt.store.search import Searcher
+from tests.datastore.test_search import write_segment
 from tests.kernels import needs_kernels
 from tests.retrieval.memory_store import MemoryStore, random_store, usual_plan
-from tests.store.test_search import write_segment
 
 pytestmark = needs_kernels
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Origin
-from nearmt.index.distances import filled_up
-from nearmt.recording import Pool, Recorder
+from nearmt.engines.cuda.graphs import Pool, Recorder
+from nearmt.engines.reference.distances import filled_up
 from nearmt.retrieval.retriever import EveryStep, Retrieved
 from tests.retrieval.memory_store import gathered_from, random_store
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from nearmt.decoding import SearchConfig
+from nearmt.datastore import Datastore
+from nearmt.decoding import BeamConfig
 from nearmt.documents import FillConfig
 from nearmt.models import TranslationModel
-from nearmt.store import Datastore
 from nearmt.stream import Session
 from nearmt.translator import Translator
 
@@ -35,7 +35,7 @@ def make_session(folder: Path, tiny: TranslationModel) -> MakeSession:
     """Each call opens the datastore anew, as another process would."""
 
     def make(*, exact: bool = True, learn_every: int = 1) -> Session:
-        search = SearchConfig(beams=1, max_new_tokens=12)
+        search = BeamConfig(beams=1, max_new_tokens=12)
         translator = Translator(tiny, Datastore.open(folder), "knn", PARROT, search)
         return Session(translator, learn_every=learn_every, filling=FillConfig(exact=exact, split_sentences=False))
 

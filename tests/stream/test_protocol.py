@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nearmt.datastore import Datastore
 from nearmt.errors import OutputError
-from nearmt.store import Datastore
 from nearmt.stream import Session, answer, serve
 from nearmt.stream.protocol import OPERATIONS
 

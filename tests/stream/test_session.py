@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from nearmt.contracts import Pair
+from nearmt.datastore import Datastore
+from nearmt.datastore.joined import JoinedStore
 from nearmt.errors import ConfigError, DatastoreError, InputError
 from nearmt.models import TranslationModel
-from nearmt.store import Datastore
-from nearmt.store.joined import JoinedStore
 from nearmt.stream import Session
 from nearmt.translator import Translator
 from tests.stream.conftest import MakeSession

@@ -16,9 +16,9 @@ from nearmt.cli.options import config_options, pick
 from nearmt.cli.reading import count_pairs, reading_options, warn_about
 from nearmt.contracts import Pair, Progress
 from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
-from nearmt.datastore import Manifest
-from nearmt.datastore.ledger import Ledger
-from nearmt.datastore.pairs import blocks_of
+from nearmt.datastore.disk import Manifest
+from nearmt.datastore.disk.ledger import Ledger
+from nearmt.datastore.disk.pairs import blocks_of
 from nearmt.models import ModelConfig
 
 #: Adds a block of pairs and tells how far it is.

@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from nearmt.bench import Bench, BenchConfig, opened
-from nearmt.bench.tables import caption, share_rows, speed_rows
 from nearmt.cli.checking import check_output, check_pairs
 from nearmt.cli.console import echo, open_output, progress_bar, warn
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
 from nearmt.corpus import Request, read_pairs
-from nearmt.datastore.files import json_text, write_json
+from nearmt.datastore.disk.files import json_text, write_json
 from nearmt.errors import ConfigError
+from nearmt.research.bench import Bench, BenchConfig, opened
+from nearmt.research.bench.tables import caption, share_rows, speed_rows
 
 
 @click.command(cls=ManualCommand)

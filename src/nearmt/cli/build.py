@@ -15,11 +15,11 @@ from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
 from nearmt.cli.reading import count_pairs, reading_options, warn_about
 from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
-from nearmt.datastore import Manifest
+from nearmt.datastore import BuildConfig
+from nearmt.datastore.disk import Manifest
+from nearmt.datastore.edit.build import build, check_free
 from nearmt.models import ModelConfig, load_model, resolve_device
 from nearmt.models.directions import known_direction
-from nearmt.store import BuildConfig
-from nearmt.store.build import build, check_free
 
 
 @click.command(cls=ManualCommand)

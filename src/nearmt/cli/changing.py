@@ -12,9 +12,9 @@ from nearmt.cli.console import echo, waiting
 from nearmt.cli.stopping import interruption, noting
 
 if TYPE_CHECKING:  # deleting and looking need no tensors
-    from nearmt.datastore import Manifest
+    from nearmt.datastore import Datastore
+    from nearmt.datastore.disk import Manifest
     from nearmt.models import TranslationModel
-    from nearmt.store import Datastore
 
 
 class Interruption:
@@ -48,9 +48,9 @@ def open_with_model(
     """A store and the model it was built with; settings say where that is and how it runs."""
     from nearmt.cli.options import pick
     from nearmt.cli.setup import model_of
+    from nearmt.datastore import Datastore
     from nearmt.models import ModelConfig, load_model, resolve_device
     from nearmt.models.directions import known_direction
-    from nearmt.store import Datastore
 
     config = pick(ModelConfig, {**model_of(folder, manifest, settings), **settings})
     known_direction(config)

@@ -12,10 +12,10 @@ from nearmt.cli.console import waiting
 from nearmt.cli.info import describe
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options
-from nearmt.datastore import Manifest
-from nearmt.datastore.ledger import Ledger
+from nearmt.datastore import Datastore
+from nearmt.datastore.disk import Manifest
+from nearmt.datastore.disk.ledger import Ledger
 from nearmt.models import ModelConfig
-from nearmt.store import Datastore
 
 
 @click.command(cls=ManualCommand)

@@ -9,8 +9,8 @@ import click
 
 from nearmt.cli.changing import finishing, say
 from nearmt.cli.manual import ManualCommand
-from nearmt.datastore import Manifest, stored_pairs
-from nearmt.datastore.ledger import Ledger
+from nearmt.datastore.disk import Manifest, stored_pairs
+from nearmt.datastore.disk.ledger import Ledger
 from nearmt.errors import ConfigError, InputError
 
 
@@ -56,7 +56,7 @@ def _read_ids(file: Path | None) -> list[str]:
 def _filtered(folder: Path, filters: tuple[str, ...]) -> list[str]:
     if not filters:
         return []
-    from nearmt.store.filters import Filter
+    from nearmt.datastore.filters import Filter
 
     conditions = [Filter.parse(text) for text in filters]
     pairs = stored_pairs(folder, Manifest.load(folder))

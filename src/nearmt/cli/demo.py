@@ -16,10 +16,10 @@ from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
 from nearmt.contracts import Pair, Translation
 from nearmt.corpus import read_pairs
+from nearmt.datastore import Datastore
 from nearmt.demo import HELD_OUT, MEMORY
-from nearmt.evaluation import Evaluation, evaluate
 from nearmt.models import ModelConfig, load_model
-from nearmt.store import Datastore
+from nearmt.research.evaluation import Evaluation, evaluate
 from nearmt.translator import Translator
 
 _SHOWN = 6

@@ -24,10 +24,10 @@ from nearmt.corpus import Request, read_pairs
 from nearmt.corpus.lines import one_line
 from nearmt.corpus.unpacking import COMPRESSED
 from nearmt.errors import ConfigError, MissingPackageError, NearmtError
-from nearmt.evaluation import Comet, System, evaluate, evaluate_file, find_comet, side_by_side
-from nearmt.evaluation.comet import MODEL as COMET_MODEL
-from nearmt.evaluation.report import Row
 from nearmt.models.directions import known_direction
+from nearmt.research.evaluation import Comet, System, evaluate, evaluate_file, find_comet, side_by_side
+from nearmt.research.evaluation.comet import MODEL as COMET_MODEL
+from nearmt.research.evaluation.report import Row
 from nearmt.translator import Translator
 
 #: Names the program of COMET where `--comet` does not.

@@ -7,7 +7,7 @@ import json
 from typing import Literal
 
 from nearmt.cli.console import echo
-from nearmt.evaluation.report import Row, markdown, signatures, table
+from nearmt.research.evaluation.report import Row, markdown, signatures, table
 
 #: Of the table of several systems at least: numbers that are cut off are of no use.
 _WIDTH = 110

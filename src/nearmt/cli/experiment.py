@@ -13,10 +13,12 @@ from nearmt.cli.console import echo, progress_bar, warn
 from nearmt.cli.explain import print_explanation
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
-from nearmt.decoding import SearchConfig
+from nearmt.datastore import StoreConfig
+from nearmt.decoding import BeamConfig
 from nearmt.errors import writing
-from nearmt.evaluation import find_comet
-from nearmt.experiments import (
+from nearmt.models import ModelConfig
+from nearmt.research.evaluation import find_comet
+from nearmt.research.experiments import (
     EXPERIMENTS,
     Cell,
     Experiment,
@@ -28,10 +30,8 @@ from nearmt.experiments import (
     tasks_of,
     write_report,
 )
-from nearmt.experiments.examples import read_examples
-from nearmt.experiments.tables import markdown
-from nearmt.models import ModelConfig
-from nearmt.store import StoreConfig
+from nearmt.research.experiments.examples import read_examples
+from nearmt.research.experiments.tables import markdown
 
 ALL = "all"
 
@@ -41,7 +41,7 @@ ALL = "all"
 @click.option("--data", required=True, type=click.Path(path_type=Path), help="folder with a folder for each domain")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="folder of all that is made and found")
 @click.option("--report", "only_report", is_flag=True, help="only write the reports of what is there, without a model")
-@config_options(ExperimentConfig, ModelConfig, StoreConfig, SearchConfig)
+@config_options(ExperimentConfig, ModelConfig, StoreConfig, BeamConfig)
 def command(name: str, data: Path, out: Path, only_report: bool, **options: Any) -> None:
     """Measure the systems of the paper, and what its ablations vary, on the texts of one or more domains.
 
@@ -55,7 +55,7 @@ def command(name: str, data: Path, out: Path, only_report: bool, **options: Any)
     """
     settings = {key.replace("_", "-"): found for key, found in options.items() if found is not None}
     config = pick(ExperimentConfig, settings)
-    parts = pick(ModelConfig, settings), pick(StoreConfig, settings), pick(SearchConfig, settings)
+    parts = pick(ModelConfig, settings), pick(StoreConfig, settings), pick(BeamConfig, settings)
     if config.comet is not None:
         find_comet(config.comet)
     workshop = Workshop(Setup(data, out, config, *parts), progress_bar)

@@ -10,7 +10,7 @@ from nearmt.cli.checking import check_output
 from nearmt.cli.console import counted, open_output, progress_bar, warn
 from nearmt.cli.manual import ManualCommand
 from nearmt.corpus.writers import WRITERS
-from nearmt.datastore import Manifest, stored_pairs
+from nearmt.datastore.disk import Manifest, stored_pairs
 
 
 @click.command(cls=ManualCommand)

@@ -20,9 +20,9 @@ from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
 from nearmt.errors import ConfigError
 from nearmt.models import ModelConfig, load_trainable
 from nearmt.models.directions import known_direction
-from nearmt.training.finetune import FinetuneResult, check_free, finetune
-from nearmt.training.grid import GridConfig, GridResult, finetune_grid
-from nearmt.training.loop import Epoch, FinetuneConfig
+from nearmt.research.training.finetune import FinetuneResult, check_free, finetune
+from nearmt.research.training.grid import GridConfig, GridResult, finetune_grid
+from nearmt.research.training.loop import Epoch, FinetuneConfig
 
 
 @click.command(cls=ManualCommand)

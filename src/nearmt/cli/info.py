@@ -11,9 +11,9 @@ import numpy as np
 
 from nearmt.cli.console import echo, waiting
 from nearmt.cli.manual import ManualCommand
-from nearmt.datastore.content import Content
-from nearmt.datastore.ledger import replayed_content
-from nearmt.datastore.manifest import Manifest, live_names
+from nearmt.datastore.disk.content import Content
+from nearmt.datastore.disk.ledger import replayed_content
+from nearmt.datastore.disk.manifest import Manifest, live_names
 
 #: Compaction pays when so large a share of the entries is deleted.
 _DELETED_SHARE = 0.2
@@ -119,8 +119,8 @@ def _stale(folder: Path, manifest: Manifest, entries: int) -> str | None:
     """What is wrong with the index, if there is one and something is."""
     if manifest.calibration.recall is None:
         return None
-    from nearmt.store.indexing import trained_entries
-    from nearmt.store.recall import staleness
+    from nearmt.datastore.search.indexing import trained_entries
+    from nearmt.datastore.search.recall import staleness
 
     return staleness(folder, manifest.calibration.recall, trained_entries(manifest.segments), entries)
 

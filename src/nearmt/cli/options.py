@@ -12,12 +12,12 @@ import click
 from nearmt.cli.manual import ManualOption
 from nearmt.config import Config, option, read_toml, unknown_setting
 from nearmt.corpus import LimitsConfig
-from nearmt.decoding import SearchConfig
+from nearmt.datastore import StoreConfig
+from nearmt.decoding import BeamConfig
 from nearmt.documents import FillConfig
 from nearmt.errors import ConfigError
 from nearmt.methods import METHOD_CONFIGS, METHODS, PRESETS
 from nearmt.models import ModelConfig
-from nearmt.store import StoreConfig
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 AnyConfig = TypeVar("AnyConfig", bound=Config)
@@ -38,7 +38,7 @@ class RunConfig(Config):
     batch_size: int = option(8, "sentences translated together", low=1)
 
 
-CONFIGS: tuple[type[Config], ...] = (RunConfig, *METHOD_CONFIGS.values(), SearchConfig, ModelConfig, StoreConfig)
+CONFIGS: tuple[type[Config], ...] = (RunConfig, *METHOD_CONFIGS.values(), BeamConfig, ModelConfig, StoreConfig)
 #: Settings that only some commands have, and that a configuration file may hold all the same.
 OTHER_CONFIGS: tuple[type[Config], ...] = (FillConfig, LimitsConfig)
 #: Settings that shells complete as paths.

@@ -12,9 +12,9 @@ from nearmt.cli.console import echo, progress_bar, waiting
 from nearmt.cli.info import describe, print_fields
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
-from nearmt.datastore import Manifest
+from nearmt.datastore import PruneConfig, prune, unprune
+from nearmt.datastore.disk import Manifest
 from nearmt.errors import ConfigError
-from nearmt.store import PruneConfig, prune, unprune
 
 
 @click.command(cls=ManualCommand)

@@ -12,10 +12,10 @@ from nearmt.cli.info import print_info
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
 from nearmt.cli.setup import model_of
-from nearmt.datastore import Manifest
+from nearmt.datastore import BuildConfig, rebuild, reindex
+from nearmt.datastore.disk import Manifest
 from nearmt.models import ModelConfig, load_model
 from nearmt.models.directions import known_direction
-from nearmt.store import BuildConfig, rebuild, reindex
 
 
 @click.command(cls=ManualCommand)

@@ -9,16 +9,16 @@ from typing import Any
 
 from nearmt.cli.console import waiting
 from nearmt.cli.options import RunConfig, pick
-from nearmt.datastore import Manifest
-from nearmt.decoding import SearchConfig
+from nearmt.datastore import Datastore, FilteredStore, JoinedStore, Memory, StoreConfig
+from nearmt.datastore.disk import Manifest
+from nearmt.datastore.filters import Filter
+from nearmt.datastore.joined import check_alike
+from nearmt.decoding import BeamConfig
 from nearmt.errors import ConfigError, DatastoreError, InputError
 from nearmt.methods import METHOD_CONFIGS, PRESETS
 from nearmt.models import ModelConfig, TranslationModel, load_model, resolve_device
 from nearmt.models.directions import known_direction
 from nearmt.models.naming import name_from_store
-from nearmt.store import Datastore, FilteredStore, JoinedStore, Memory, StoreConfig
-from nearmt.store.filters import Filter
-from nearmt.store.joined import check_alike
 from nearmt.translator import Translator
 
 
@@ -33,7 +33,7 @@ class Plan:
     datastores: tuple[tuple[str, float], ...]
     filters: tuple[str, ...]
     store: StoreConfig
-    search: SearchConfig
+    search: BeamConfig
     batch_size: int
 
 
@@ -101,7 +101,7 @@ def make_plan(settings: Mapping[str, Any], typed: frozenset[str] = frozenset()) 
         datastores=stores if name != "plain" else (),
         filters=filters,
         store=pick(StoreConfig, settings),
-        search=pick(SearchConfig, settings),
+        search=pick(BeamConfig, settings),
         batch_size=settings.get("batch-size", 8),
     )
 

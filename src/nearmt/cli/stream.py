@@ -30,13 +30,13 @@ from nearmt.corpus import (
     open_document,
     plain_text,
 )
-from nearmt.datastore import Manifest
+from nearmt.datastore import BuildConfig, Datastore
+from nearmt.datastore.disk import Manifest
+from nearmt.datastore.filters import Filter
 from nearmt.documents import FillConfig
 from nearmt.errors import ConfigError, InputError
 from nearmt.models import ModelConfig
 from nearmt.models.directions import known_direction
-from nearmt.store import BuildConfig, Datastore
-from nearmt.store.filters import Filter
 from nearmt.stream import ConfirmedFile, Session, serve
 from nearmt.translator import Translator
 

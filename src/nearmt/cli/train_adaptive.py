@@ -17,14 +17,14 @@ from nearmt.cli.setup import Loader, Plan, make_plan
 from nearmt.config import Config, option
 from nearmt.contracts import Pair
 from nearmt.corpus import Request, read_pairs
+from nearmt.datastore import Memory, StoreConfig
 from nearmt.errors import OutputError
 from nearmt.methods import PRESETS, ChunkConfig, KnnConfig
 from nearmt.models import ModelConfig
 from nearmt.models.directions import known_direction
-from nearmt.store import Memory, StoreConfig
-from nearmt.training.adaptive import AdaptiveConfig, AdaptiveResult, train_adaptive
+from nearmt.research.training.adaptive import AdaptiveConfig, AdaptiveResult, train_adaptive
+from nearmt.research.tuning.holdout import hold_out
 from nearmt.translator import Translator
-from nearmt.tuning.holdout import hold_out
 
 #: Pairs of the memory that serve where there is no dev set.
 _HELD_OUT = 500

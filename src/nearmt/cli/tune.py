@@ -17,12 +17,12 @@ from nearmt.cli.options import config_options, gather, pick, run_options
 from nearmt.cli.setup import Loader, make_plan
 from nearmt.contracts import Pair
 from nearmt.corpus import Request, read_pairs
-from nearmt.decoding import SearchConfig
+from nearmt.decoding import BeamConfig
 from nearmt.errors import ConfigError, OutputError
 from nearmt.methods import METHOD_CONFIGS, PRESETS
 from nearmt.models.directions import known_direction
+from nearmt.research.tuning import TuneConfig, Tuned, tune, write_config
 from nearmt.translator import Translator
-from nearmt.tuning import TuneConfig, Tuned, tune, write_config
 
 _TRIALS_SHOWN = 8
 
@@ -97,7 +97,7 @@ def command(
             translator.search,
             overwrite=overwrite,
         )
-    write_config(out, tuned, {n: v for n, v in settings.items() if n in SearchConfig.public_fields()})
+    write_config(out, tuned, {n: v for n, v in settings.items() if n in BeamConfig.public_fields()})
     if as_json:
         echo(json.dumps({"out": str(out), "method": tuned.method, "settings": tuned.settings, **tuned.facts()}))
     else:

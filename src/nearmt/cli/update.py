@@ -11,8 +11,8 @@ from nearmt.cli.changing import finishing, given_settings, open_with_model, say
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options
 from nearmt.corpus import clean
-from nearmt.datastore import Manifest
-from nearmt.datastore.ledger import Ledger
+from nearmt.datastore.disk import Manifest
+from nearmt.datastore.disk.ledger import Ledger
 from nearmt.errors import ConfigError
 from nearmt.models import ModelConfig
 

@@ -13,7 +13,7 @@ import click
 from nearmt.cli.console import echo, progress_bar, waiting
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options, pick
-from nearmt.datastore.verify import Finding, verify
+from nearmt.datastore.upkeep.verify import Finding, verify
 from nearmt.errors import ConfigError, DatastoreError
 from nearmt.models import ModelConfig, TranslationModel
 
@@ -58,9 +58,9 @@ def command(folder: Path, mend: bool, as_json: bool, **options: Any) -> None:
 
 
 def _mended(folder: Path, found: Sequence[Finding], settings: Mapping[str, Any], as_json: bool) -> dict[str, Any]:
+    from nearmt.datastore.upkeep.repair import repair
     from nearmt.models import load_model
     from nearmt.models.naming import name_from_store
-    from nearmt.store.repair import repair
 
     def load(known: dict[str, Any]) -> TranslationModel:
         wanted = {**known, **settings}

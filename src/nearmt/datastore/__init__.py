@@ -1,21 +1,27 @@
-"""The datastore on disk: the corpus in order, sealed by its manifest, and the log of what changed since."""
+"""Datastore, index and reduction put together: build, add, search."""
 
-from nearmt.datastore.live import FrozenLive
-from nearmt.datastore.manifest import Calibration, FileRecord, Manifest, SegmentRecord
-from nearmt.datastore.segment import Segment, SegmentWriter
-from nearmt.datastore.texts import stored_pairs
-
-#: What entries can be read from.
-AnySegment = Segment | FrozenLive
+from nearmt.datastore.edit.build import BuildConfig
+from nearmt.datastore.filters import FilteredStore
+from nearmt.datastore.joined import JoinedStore
+from nearmt.datastore.masked import MaskedStore
+from nearmt.datastore.memory import Memory
+from nearmt.datastore.search.snapshot import Snapshot
+from nearmt.datastore.store import Datastore, StoreConfig
+from nearmt.datastore.upkeep.prune import PruneConfig, prune, unprune
+from nearmt.datastore.upkeep.reindex import rebuild, reindex
 
 __all__ = [
-    "AnySegment",
-    "Calibration",
-    "FileRecord",
-    "FrozenLive",
-    "Manifest",
-    "Segment",
-    "SegmentRecord",
-    "SegmentWriter",
-    "stored_pairs",
+    "BuildConfig",
+    "Datastore",
+    "FilteredStore",
+    "JoinedStore",
+    "MaskedStore",
+    "Memory",
+    "PruneConfig",
+    "Snapshot",
+    "StoreConfig",
+    "prune",
+    "rebuild",
+    "reindex",
+    "unprune",
 ]

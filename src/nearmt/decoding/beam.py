@@ -14,8 +14,8 @@ from nearmt.contracts import Method, MethodState, Scores, Step
 from nearmt.decoding.candidates import recorded_best
 from nearmt.decoding.hypothesis import Candidate, Hypothesis, SentenceBeam, StepTrace
 from nearmt.decoding.state import Array, Chosen, SearchState
+from nearmt.engines.cuda.graphs import Recorder, current
 from nearmt.models import Seq2SeqModel
-from nearmt.recording import Recorder, current
 from nearmt.threads import check_wanted
 from nearmt.timing import timed
 
@@ -25,7 +25,7 @@ AHEAD = {"cpu": 1, "cuda": 128}
 
 
 @dataclass(frozen=True)
-class SearchConfig(Config):
+class BeamConfig(Config):
     """How the best translation is searched for."""
 
     beams: int = option(5, "hypotheses kept per sentence; 1 is greedy search", low=1, high=100)
@@ -66,7 +66,7 @@ def beam_search(
     method: Method,
     sources: Sequence[Sequence[int]],
     source_lengths: Sequence[int],
-    config: SearchConfig,
+    config: BeamConfig,
     trace: bool = False,
     together: int | None = None,
 ) -> tuple[list[Hypothesis], object]:

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Scores
-from nearmt.native import scores as native
-from nearmt.recording import Recorder
+from nearmt.engines.cpu import scores as native
+from nearmt.engines.cuda.graphs import Recorder
 from nearmt.threads import scripted
 
 # Tokens that are looked at as one: the best tokens lie in the blocks with the best maxima.

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearmt.index.topk import RunningTop
+from nearmt.engines.reference.topk import RunningTop
 
 BLOCK = 65_536
 

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nearmt.engines.reference.clusters import find_centres, nearest_as_codes, nearest_centre
 from nearmt.errors import ConfigError, MissingPackageError, OutputError
-from nearmt.index.cells import find_centres, nearest_as_codes, nearest_centre
 from nearmt.index.faiss_files import MOST_BITS, MOST_BITS_IN_GRAPH, Layout, check_index, unreadable
 from nearmt.opening import opened
 

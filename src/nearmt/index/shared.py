@@ -14,6 +14,9 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
+from nearmt.engines.cpu import PackedLinear, kernels
+from nearmt.engines.cpu.cells import CellCodes, Centres
+from nearmt.engines.cpu.nearest import KeyRows, RowSearch
 from nearmt.index.faiss import (
     FaissIndex,
     check_use,
@@ -27,9 +30,6 @@ from nearmt.index.faiss import (
     write,
 )
 from nearmt.index.faiss_files import check_index, unreadable
-from nearmt.native import PackedLinear, kernels
-from nearmt.native.cells import CellCodes, Centres
-from nearmt.native.nearest import KeyRows, RowSearch
 from nearmt.threads import scripted
 
 #: With n probes, cells are left out whose centres are more than 1 + n / 64 times as far (squared) as the nearest:

@@ -20,10 +20,10 @@ import torch
 from torch import Tensor, nn
 
 from nearmt.contracts import Evidence, Origin, Scores
+from nearmt.engines.precision import apply_precision
 from nearmt.errors import ConfigError, InputError, writing
 from nearmt.methods.mixing import multiplicity
 from nearmt.models import TranslationModel
-from nearmt.models.precision import apply_precision
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.source import EntrySource
 

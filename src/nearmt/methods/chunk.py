@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from nearmt.config import option
+from nearmt.engines.cuda.graphs import Pool
 from nearmt.errors import ConfigError
 from nearmt.methods.adaptive import load_adaptive
 from nearmt.methods.knn import KnnConfig, lag_of, near_ends, resolve, settings_signature
 from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.methods.retrieving import RetrievingMethod
-from nearmt.recording import Pool
 from nearmt.retrieval.chunked import Chunked, ChunkPlan
 from nearmt.retrieval.ends import NEAR_SHARE, NearEnds
 from nearmt.retrieval.entry_cache import EntryCache

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Origin, Scores
-from nearmt.index.gathered import GatheredEntries, power_of_two
+from nearmt.engines.cpu import scores as native
+from nearmt.engines.cpu.library import Mixing
+from nearmt.engines.cuda.gathered import GatheredEntries, power_of_two
 from nearmt.methods.mixing import FixedMixer
-from nearmt.native import scores as native
-from nearmt.native.library import Mixing
 from nearmt.retrieval.ends import NearEnds
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.source import EntrySource
@@ -79,7 +79,7 @@ def mix_gathered(
     rule: EndRule = NO_RULE,
 ) -> Scores:
     """The same on a GPU."""
-    from nearmt.retrieval.kernels import mix
+    from nearmt.engines.cuda.step_kernels import mix
 
     (rows, k), vocabulary = found.entry_BK.shape, logits_BV.shape[1]
     offset_B = torch.empty(rows, device=logits_BV.device)

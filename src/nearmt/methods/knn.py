@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from nearmt.config import Config, option
+from nearmt.datastore.search.calibrate import TEMPERATURE_SHARE
+from nearmt.engines.cuda.graphs import Pool, Recorder
 from nearmt.errors import ConfigError
 from nearmt.methods.adaptive import AdaptiveMixer, load_adaptive
 from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.methods.retrieving import RetrievingMethod
-from nearmt.recording import Pool, Recorder
 from nearmt.retrieval.ends import NEAR_SHARE, NearEnds
 from nearmt.retrieval.retriever import EveryStep, Retriever
 from nearmt.retrieval.source import EntrySource
-from nearmt.store.calibrate import TEMPERATURE_SHARE
 
 #: Neighbours that may end a sentence.
 ENDS = ("near", "all")

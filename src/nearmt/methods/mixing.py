@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Evidence, Origin, Scores
+from nearmt.datastore.search.snapshot import TRUSTED
 from nearmt.retrieval.distribution import neighbour_weights
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.source import EntrySource
-from nearmt.store.snapshot import TRUSTED
 
 
 class Mixer(Protocol):

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from nearmt.config import Config, option
+from nearmt.engines.precision import PRECISIONS
+from nearmt.engines.reference.decoder_state import DecoderState
 from nearmt.errors import ConfigError
 from nearmt.models.codec import TextCodec
-from nearmt.models.decoder_state import DecoderState
 from nearmt.models.embedded import EMBEDDED, export_embedded
 from nearmt.models.families import KEY_LAYERS
 from nearmt.models.fingerprint import fingerprint
 from nearmt.models.fitting import split_to_fit
 from nearmt.models.huggingface import Seq2SeqModel
 from nearmt.models.loading import load_pretrained
-from nearmt.models.precision import PRECISIONS
 from nearmt.timing import timed
 
 if TYPE_CHECKING:

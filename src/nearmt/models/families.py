@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from nearmt.engines.parts import DecoderParts, EncoderParts
 from nearmt.errors import ModelError
 from nearmt.models import parts
-from nearmt.models.parts import DecoderParts, EncoderParts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from nearmt.engines.cpu.encoder import KernelEncoder
+from nearmt.engines.cuda.decoder import GraphedDecoder, GraphedState
+from nearmt.engines.cuda.graphs import Pool, Recorder
+from nearmt.engines.precision import apply_precision
+from nearmt.engines.reference.decoder import JoinedLinears, StepDecoder
+from nearmt.engines.reference.decoder_state import DecoderState
 from nearmt.models.constraints import Constraint, constraint_of
-from nearmt.models.decoder import JoinedLinears, StepDecoder
-from nearmt.models.decoder_state import DecoderState
 from nearmt.models.families import family_of
 from nearmt.models.generation import check_generation, special_tokens
-from nearmt.models.graphs import GraphedDecoder, GraphedState
-from nearmt.models.kernel_encoder import KernelEncoder
-from nearmt.models.precision import apply_precision
 from nearmt.models.probe import KeyProbe
-from nearmt.recording import Pool, Recorder
 from nearmt.timing import timed
 
 if TYPE_CHECKING:

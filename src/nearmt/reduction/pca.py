@@ -15,8 +15,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from nearmt.engines.cpu import PackedLinear, kernels
 from nearmt.errors import DatastoreError
-from nearmt.native import PackedLinear, kernels
 from nearmt.opening import opened
 
 #: Columns of a reduced key (the paper follows Martins et al. 2022b).

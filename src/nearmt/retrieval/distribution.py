@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Evidence, Scores
-from nearmt.native import scores as native
+from nearmt.engines.cpu import scores as native
 from nearmt.timing import timed
 
 

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Origin
-from nearmt.index.gathered import COLUMNS, GatheredEntries, power_of_two
-from nearmt.index.topk import smallest
-from nearmt.recording import Beside, Recorder
+from nearmt.engines.cuda.gathered import COLUMNS, GatheredEntries, power_of_two
+from nearmt.engines.cuda.graphs import Beside, Recorder
+from nearmt.engines.reference.topk import smallest
 from nearmt.retrieval.neighbour_cache import nominees
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.rows import on_device
@@ -66,7 +66,7 @@ class Desk(NamedTuple):
 
     def put(self, row_R: Tensor) -> None:
         """What the searches brought, one below the other, is what is found for these rows."""
-        from nearmt.retrieval.kernels import put_searched
+        from nearmt.engines.cuda.step_kernels import put_searched
 
         found, searched, most = self.found, self.searched, self.found.entry_BK.shape[1]
         put_searched[(len(row_R),)](
@@ -140,7 +140,7 @@ class EntryCache:
 
     def add(self, holder_G: Tensor, entry_GX: Tensor) -> None:
         """What these holders, who have room, do not have yet (-1: none)."""
-        from nearmt.retrieval.kernels import put_new
+        from nearmt.engines.cuda.step_kernels import put_new
 
         holders, width = entry_GX.shape
         put_new[(holders,)](
@@ -184,7 +184,7 @@ class EntryCache:
 
         The rows of a sentence stand side by side, equally many of each.
         """
-        from nearmt.retrieval.kernels import compare, measure
+        from nearmt.engines.cuda.step_kernels import compare, measure
 
         keys, (rows, columns), sentences = self.gathered.keys, query_BE.shape, len(holder_S)
         each, stride = rows // sentences, query_BE.stride(0)

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from nearmt.native import kernels, nearest
-from nearmt.native.library import Held, address
-from nearmt.native.nearest import EntryRows, HeldRows
+from nearmt.engines.cpu import kernels, nearest
+from nearmt.engines.cpu.library import Held, address
+from nearmt.engines.cpu.nearest import EntryRows, HeldRows
 from nearmt.retrieval.rows import chosen, on_device
 
 # On a CPU reading the keys takes the time: the most telling columns are held, as 8-bit numbers.

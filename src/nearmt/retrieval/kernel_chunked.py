@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nearmt.recording import Pool, recorded_size
+from nearmt.engines.cuda.graphs import Pool, recorded_size
 from nearmt.retrieval.chunked import ChunkPlan
 from nearmt.retrieval.entry_cache import Desk, EntryCache
 from nearmt.retrieval.retriever import Retrieved

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from nearmt.native.nearest import mark
+from nearmt.engines.cpu.nearest import mark
 
 # Places of a table at first. At least half of them stay free.
 _PLACES = 1024

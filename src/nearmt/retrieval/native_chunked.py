@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Origin
-from nearmt.native.nearest import RowSearch
+from nearmt.engines.cpu.nearest import RowSearch
 from nearmt.retrieval.chunked import Chunked, ChunkPlan
 from nearmt.retrieval.neighbour_cache import NeighbourCache
 from nearmt.retrieval.retriever import Retrieved

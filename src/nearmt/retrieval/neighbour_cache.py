@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
-from nearmt.index.distances import first_of, squared_l2
-from nearmt.native import kernels
+from nearmt.engines.cpu import kernels
+from nearmt.engines.reference.distances import first_of, squared_l2
 from nearmt.retrieval.held_keys import HeldKeys, KernelHeldKeys, held_keys
 from nearmt.retrieval.marks import Marks
 from nearmt.retrieval.rows import on_device, ranks_of

@@ -8,8 +8,8 @@ from typing import Protocol
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
-from nearmt.index.gathered import GatheredEntries
-from nearmt.native.nearest import EntryRows
+from nearmt.engines.cpu.nearest import EntryRows
+from nearmt.engines.cuda.gathered import GatheredEntries
 
 
 class EntrySource(Protocol):

@@ -12,11 +12,11 @@ from typing import Self
 
 from nearmt.contracts import Pair, Translation
 from nearmt.corpus import Unit, clean, plain_text
-from nearmt.datastore.ids import with_ids
+from nearmt.datastore import Datastore
+from nearmt.datastore.disk.ids import with_ids
+from nearmt.datastore.memory import Memory, topmost
 from nearmt.documents import FillConfig, FilledUnit, Filler
 from nearmt.errors import ConfigError, InputError
-from nearmt.store import Datastore
-from nearmt.store.memory import Memory, topmost
 from nearmt.stream.statistics import SessionStatistics, edit_effort
 from nearmt.translator import Translator
 

@@ -1,0 +1,122 @@
+"""What a manifest may say: values of the right kind, within their bounds, that fit each other.
+
+A manifest with a checksum that fits may still come from anybody. What it says of files is compared with them when
+they are opened (`ranges`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nearmt.datastore.disk.manifest import Calibration, FileRecord, Manifest, SegmentRecord
+
+#: No file has more bytes, so nothing that files hold is more.
+_MOST = 1 << 50
+#: Wider than the states of any model.
+_MOST_COLUMNS = 1 << 16
+#: More cells or candidates are never looked at.
+_MOST_EFFORT = 1 << 20
+#: Of distances and what they are divided by: within what single precision can tell, as a square, too.
+_LEAST, _LARGEST = 1e-18, 1e18
+_KINDS = ("exact", "faiss")
+
+Check = Callable[[Any], bool]
+
+
+def check_manifest(manifest: Manifest) -> None:
+    """Refuse (ValueError) what no manifest that nearmt wrote says."""
+    _check(vars(manifest), _MANIFEST)
+    if manifest.cache_columns > manifest.columns:
+        raise ValueError(f"cache_columns is {manifest.cache_columns} of {manifest.columns} columns")
+    _check_file(manifest.reduction_file)
+    _check_calibration(manifest.calibration)
+    for segment in manifest.segments:
+        _check_segment(segment)
+    names = [segment.name for segment in manifest.segments]
+    if len(set(names)) < len(names):
+        raise ValueError("two segments of one name")
+
+
+def _check(values: Mapping[str, Any], checks: Mapping[str, Check]) -> None:
+    for name, right in checks.items():
+        if not right(values[name]):
+            raise ValueError(f"{name} is {str(values[name])[:40]!r}")
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _whole(low: int, high: int) -> Check:
+    # A truth value is a number to Python.
+    return lambda value: type(value) is int and low <= value <= high
+
+
+def _real(low: float, high: float) -> Check:
+    return lambda value: type(value) in (int, float) and low <= value <= high
+
+
+def _or_none(right: Check) -> Check:
+    return lambda value: value is None or right(value)
+
+
+_COUNT, _SHARE = _whole(0, _MOST), _real(0, 1)
+_MANIFEST: dict[str, Check] = {
+    **dict.fromkeys(("model", "fingerprint", "source_lang", "target_lang", "key_layer", "precision"), _text),
+    **dict.fromkeys(("reduction", "nearmt", "created", "cleaning"), _text),
+    "log": _or_none(_text),
+    "columns": _whole(1, _MOST_COLUMNS),
+    "cache_columns": _whole(1, _MOST_COLUMNS),
+}
+_CALIBRATION: dict[str, Check] = {
+    **dict.fromkeys(("search_scale", "cache_scale"), _real(_LEAST, _LARGEST)),
+    **dict.fromkeys(("queries", "k", "entries"), _COUNT),
+    **dict.fromkeys(("likely_weight", "recall"), _or_none(_SHARE)),
+    "familiar": _or_none(_real(0, _LARGEST)),
+}
+_SEGMENT: dict[str, Check] = {
+    "name": _text,
+    **dict.fromkeys(("pairs", "entries", "too_long"), _COUNT),
+    "files": lambda value: isinstance(value, dict),
+    "index": lambda value: isinstance(value, dict),
+    "deleted": _or_none(lambda value: isinstance(value, dict)),
+}
+_INDEX: dict[str, Check] = {
+    "factory": _text,
+    "effort": _whole(0, _MOST_EFFORT),
+    "recall": _SHARE,
+    "unit": _real(_LEAST, _LARGEST),
+    "quantiser": lambda value: isinstance(value, dict),
+    "pruned": lambda value: isinstance(value, dict),
+}
+
+
+def _check_file(file: FileRecord) -> None:
+    _check(vars(file), {"bytes": _COUNT, "sha256": _text})
+
+
+def _check_calibration(calibration: Calibration) -> None:
+    _check(vars(calibration), _CALIBRATION)
+
+
+def _check_segment(segment: SegmentRecord) -> None:
+    _check(vars(segment), _SEGMENT)
+    for file in segment.files.values():
+        _check_file(file)
+    known: Check = lambda name: isinstance(name, str) and name in segment.files  # noqa: E731
+    pairs, entries = _whole(0, segment.pairs), _whole(0, segment.entries)
+    _check(vars(segment), {"too_long": pairs})
+    if segment.deleted is not None:
+        _check(segment.deleted, {"file": known, "pairs": pairs, "entries": entries})
+    index = segment.index
+    _check(index, {"kind": lambda kind: kind in _KINDS})
+    _check(index, {name: right for name, right in _INDEX.items() if name in index})
+    if (pruned := segment.pruned) is not None:
+        _check(pruned, {"file": known, "kept": entries})
+    if index["kind"] == "faiss":
+        _check(index, {**{name: _INDEX[name] for name in ("factory", "effort", "recall")}, "file": known})
+        _check({"kept": segment.kept}, {"kept": _whole(1, segment.entries)})
+    if "quantiser" in index:
+        _check(index["quantiser"], {"file": _text, "entries": _COUNT})

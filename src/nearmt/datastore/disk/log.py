@@ -1,0 +1,204 @@
+"""The durable log: what was done to a datastore since its segments were sealed, in order.
+
+Needs no model. Whatever `Log.append` returned for is on disk.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from nearmt.contracts import Pair
+from nearmt.datastore.disk.names import log_name, next_number
+from nearmt.datastore.disk.pairs import pair_from_json, pair_to_json
+from nearmt.datastore.disk.records import RecordWriter, read_records, salvage
+from nearmt.datastore.disk.volume import DISK, Disk
+from nearmt.errors import DamagedError, DatastoreError, InputError, NearmtWarning
+
+
+@dataclass(frozen=True)
+class Added:
+    """A pair came, or took the place of the one with its id."""
+
+    pair: Pair
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """Pairs went."""
+
+    ids: tuple[str, ...]
+
+
+Operation = Added | Deleted
+
+
+class Replay(NamedTuple):
+    """The operations of a log, where to read on, and how many bytes behind that are no complete record."""
+
+    operations: list[Operation]
+    end: int
+    torn: int
+
+
+class Log:
+    """Appends operations. One writer at a time; opening cuts a torn tail."""
+
+    def __init__(self, path: Path, disk: Disk = DISK) -> None:
+        self._writer = RecordWriter(path, durable=True, disk=disk)
+        if self.cut:
+            # It was never acknowledged; said all the same, somebody may wonder.
+            told = f"{path}: the last record was not complete; {self.cut} bytes were cut off"
+            warnings.warn(told, NearmtWarning, stacklevel=2)
+
+    @property
+    def path(self) -> Path:
+        return self._writer.path
+
+    @property
+    def end(self) -> int:
+        """Length of the log as far as it is acknowledged."""
+        return self._writer.end
+
+    @property
+    def cut(self) -> int:
+        """Bytes of a torn tail that opening cut off."""
+        return self._writer.cut
+
+    def append(self, operations: Sequence[Operation]) -> int:
+        """Log operations, with one sync for all; the new end, when all are on disk."""
+        return self._writer.append([_encoded(operation) for operation in operations])
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def begin_log(folder: Path, pairs: Iterable[Pair] = ()) -> str:
+    """The name of a new log that begins with some pairs: on disk, and known to nobody until a manifest names it."""
+    name = log_name(next_number(folder, "log"))
+    with Log(folder / name) as log:
+        log.append([Added(pair) for pair in pairs])
+    return name
+
+
+def read_log(path: Path, start: int = 0, disk: Disk = DISK) -> Replay:
+    """The operations from `start` on: 0, or the `end` of an earlier reading."""
+    try:
+        records = read_records(path, start, durable=True, disk=disk)
+    except DamagedError as error:
+        raise DamagedError(_with_lost(str(error), salvage_log(path, disk).lost)) from error
+    return Replay([_decoded(payload, path) for payload in records.payloads], records.end, records.torn)
+
+
+def _with_lost(damage: str, lost: list[str]) -> str:
+    """A line about damage that names what is lost by it."""
+    what, _, advice = damage.partition("; ")
+    more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+    named = f" (lost: {', '.join(lost[:3])}{more})" if lost else ""
+    return f"{what}{named}; {advice}"
+
+
+def read_named_log(path: Path, start: int = 0) -> Replay:
+    """The same of a log that a manifest names: it was begun, on disk, before that."""
+    replay = read_log(path, start)
+    if not replay.end:
+        raise DatastoreError(f"{path}: its beginning is missing; `nearmt verify --repair` salvages what is left")
+    return replay
+
+
+@dataclass(frozen=True)
+class Salvage:
+    """What a damaged log still says."""
+
+    #: Operations that are whole, and deletions as far as the ids in a damaged one can be read.
+    operations: list[Operation]
+    #: Pairs whose addition or change cannot be read any more: their ids, or where they stood.
+    lost: list[str]
+
+
+def salvage_log(path: Path, disk: Disk = DISK) -> Salvage:
+    """Read a log around its damage."""
+    operations: list[Operation] = []
+    lost: list[str] = []
+    for number, stretch in enumerate(salvage(path, disk), 1):
+        if stretch.whole:
+            operations.append(_decoded(stretch.data, path))
+            continue
+        added, deleted = _ids_in(_ADDITION, stretch.data), _ids_in(_DELETION, stretch.data)
+        if deleted:  # a deleted pair must not come back because the record of it is damaged
+            operations.append(Deleted(tuple(deleted)))
+        lost += added or ([] if deleted else [f"operation {number} of {path.name}"])
+    return Salvage(operations, lost)
+
+
+#: How an operation begins, up to its ids.
+_ADDITION = re.compile(rb'"op":"add","pair":\{"id":("(?:[^"\\]|\\.)*")')
+_DELETION = re.compile(rb'"op":"delete","ids":\[((?:"(?:[^"\\]|\\.)*",?)+)')
+
+
+def _ids_in(operation: re.Pattern[bytes], damaged: bytes) -> list[str]:
+    """The ids that can be read in damaged operations."""
+    found = []
+    for match in operation.finditer(damaged):
+        with suppress(ValueError):
+            found += json.loads(b"[%s]" % match.group(1).rstrip(b","))
+    return found
+
+
+def _encoded(operation: Operation) -> bytes:
+    raw: dict[str, Any]
+    match operation:
+        case Added(pair):
+            _check(_texts(pair), f"pair {pair.id!a}")
+            raw = {"op": "add", "pair": pair_to_json(pair)}
+        case Deleted(ids):
+            _check(ids, "an id to delete")
+            raw = {"op": "delete", "ids": list(ids)}
+    return json.dumps(raw, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _texts(pair: Pair) -> Iterable[object]:
+    return (pair.id, pair.source, pair.target, pair.origin, *pair.metadata, *pair.metadata.values())
+
+
+def _check(texts: Iterable[object], what: str) -> None:
+    """What is acknowledged must be readable again, and fit for a segment and a tokenizer."""
+    for text in texts:
+        if not isinstance(text, str):
+            raise InputError(f"{what}: has {text!a} where text belongs")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"{what}: has half a character ({text[error.start]!a}); mend the text") from error
+
+
+def _decoded(payload: bytes, path: Path) -> Operation:
+    """Refuses what passed its checksum and is no operation: nobody but a newer nearmt writes that."""
+    try:
+        raw = json.loads(payload)
+        if raw["op"] == "add":
+            pair = pair_from_json(raw["pair"])
+            _check(_texts(pair), "pair")
+            return Added(pair)
+        if raw["op"] == "delete" and isinstance(raw["ids"], list):
+            _check(raw["ids"], "id")
+            return Deleted(tuple(raw["ids"]))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, InputError) as error:
+        raise _unknown(path) from error
+    raise _unknown(path)
+
+
+def _unknown(path: Path) -> DatastoreError:
+    return DatastoreError(f"{path}: has an unknown operation; a newer nearmt wrote it: update this one")

@@ -1,0 +1,198 @@
+"""A file of checksummed records that is only ever appended to: the log, and the blocks of the live segment."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from nearmt.datastore.disk import framing
+from nearmt.datastore.disk.volume import DISK, Disk, File
+from nearmt.errors import DatastoreError, OutputError, writing
+
+
+@dataclass(frozen=True)
+class Records:
+    """What could be read of a file."""
+
+    payloads: list[bytes]
+    #: Where each record ends in the file.
+    ends: list[int]
+    #: Where the last of them ends: where to read on.
+    end: int
+    #: Bytes behind it that are no complete record (yet).
+    torn: int
+
+
+def read_records(path: Path, start: int = 0, *, durable: bool = False, disk: Disk = DISK) -> Records:
+    """All complete records from `start` on (0 or an `end` of earlier records), also while somebody appends.
+
+    Damage is a DatastoreError. `durable` files are known to have been synced before their first record.
+    """
+    try:
+        return _read(path, start, durable, disk)
+    except DatastoreError:
+        # A tail that was cut and written anew between two looks reads like damage, once.
+        return _read(path, start, durable, disk)
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Bytes of a damaged file: the payload of a valid record, or what stands where none can be read."""
+
+    data: bytes
+    whole: bool
+
+
+def salvage(path: Path, disk: Disk = DISK) -> list[Stretch]:
+    """All valid records of a file, and what stands between them, in order."""
+    with _opened(path, disk) as file:
+        framing.version_of(file, path)
+        stretches, end, size = [], 0, file.size()
+        for record in framing.found(file, 0, size):
+            stretches += _unreadable(file, end, record.begin)
+            stretches.append(Stretch(record.payload, whole=True))
+            end = record.end
+        return stretches + _unreadable(file, end, size)
+
+
+def _unreadable(file: File, begin: int, end: int) -> list[Stretch]:
+    begin = max(begin, len(framing.header()))
+    return [Stretch(file.read(begin, end - begin), whole=False)] if end > begin else []
+
+
+class RecordWriter:
+    """Appends records; what `append` returned for is on disk if the file is durable.
+
+    One writer at a time. Opening cuts a torn tail.
+    """
+
+    def __init__(self, path: Path, durable: bool, disk: Disk = DISK) -> None:
+        self.path, self.durable = path, durable
+        self._disk = disk
+        self._failed = False
+        with writing(path):
+            self._file = disk.open(path, write=True)
+        try:
+            #: Length of the file, as far as it is acknowledged.
+            self.end, trusted, size = self._last()
+            #: Bytes that opening cut off.
+            self.cut = size - self.end
+            with writing(path):
+                self._settle(trusted)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def append(self, payloads: Sequence[bytes]) -> int:
+        """Write records; all of them are acknowledged by the new end of the file, or none by an error."""
+        if self._failed:
+            raise OutputError(f"{self.path}: an earlier write failed; open it again before writing more")
+        if not payloads:
+            return self.end
+        if max(map(len, payloads)) > framing.LONGEST:
+            raise OutputError(f"{self.path}: a record is longer than {framing.LONGEST} bytes; divide it")
+        data = b"".join(framing.frame(payload, self.end if self.durable else 0) for payload in payloads)
+        with writing(self.path):
+            try:
+                self._commit(data) if self.durable else self._write(self.end, data)
+            except BaseException:
+                self._take_back()
+                raise
+        self.end += len(data)
+        return self.end
+
+    def _commit(self, data: bytes) -> None:
+        """Write records so that all of them count or none: the first magic goes to disk behind everything else."""
+        magic = len(framing.MAGIC)
+        self._write(self.end, bytes(magic) + data[magic:])
+        self._file.sync()
+        self._write(self.end, data[:magic])
+        self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _last(self) -> tuple[int, int, int]:
+        """End of the last valid record, how much of the file is known to be on disk, and the file's size."""
+        with _reading(self.path):
+            size, trusted = self._file.size(), 0
+            end = framing.first(self._file, self.path, size, self.durable)
+            for record in framing.walk(self._file, self.path, end, size, self.durable):
+                end, trusted = record.end, record.synced
+        return end, trusted, size
+
+    def _settle(self, trusted: int) -> None:
+        """Begin the file, or cut its torn tail and make sure of the rest."""
+        if self.cut:
+            self._file.truncate(self.end)
+        if not self.end:
+            header = framing.header(framing.COMMITTED if self.durable else framing.PLAIN)
+            self._write(0, header)
+            self.end = len(header)
+        elif self.durable:
+            # Written again, not only synced: where a sync failed, the system believes that pages are on
+            # disk which are not, and would say so when asked to sync them again.
+            self._write(trusted, self._file.read(trusted, self.end - trusted))
+        if self.durable:
+            self._file.sync()
+            self._disk.sync_folder(self.path.parent)
+
+    def _write(self, offset: int, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            written = self._file.write(offset, left)
+            if not written:
+                raise OSError(errno.EIO, "the disk takes no more bytes")
+            left, offset = left[written:], offset + written
+
+    def _take_back(self) -> None:
+        """After a failure nobody knows what is on disk: remove what may be, and write no more."""
+        self._failed = True
+        with suppress(OSError):
+            self._file.truncate(self.end)
+            if self.durable:
+                self._file.sync()
+
+
+def _read(path: Path, start: int, durable: bool, disk: Disk) -> Records:
+    with _opened(path, disk) as file:
+        size = file.size()
+        if start > size:
+            raise DatastoreError(f"{path}: has {size} bytes where {start} were read before; open the datastore again")
+        end = start or framing.first(file, path, size, durable)
+        payloads, ends = [], []
+        for record in framing.walk(file, path, end, size, durable):
+            payloads.append(record.payload)
+            ends.append(record.end)
+    end = ends[-1] if ends else end
+    return Records(payloads, ends, end, size - end)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise DatastoreError(f"{path}: missing; restore it or build the store again") from error
+    except OSError as error:
+        raise DatastoreError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+@contextmanager
+def _opened(path: Path, disk: Disk) -> Iterator[File]:
+    with _reading(path):
+        file = disk.open(path)
+        try:
+            yield file
+        finally:
+            file.close()

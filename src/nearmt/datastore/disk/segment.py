@@ -1,0 +1,311 @@
+"""A segment: target tokens, keys and pairs in corpus order.
+
+key.f16         [N, D]  PCA keys, one row an entry
+token.i32       [N]     target token of each entry
+end.i64         [P]     entries up to the end of each pair
+pairs.jsonl             the pairs themselves
+pair_start.i64  [P]     where each pair begins in pairs.jsonl
+source.i32      [S]     source tokens of all pairs, one behind the other
+source_end.i64  [P]     source tokens up to the end of each pair
+id.u64          [P]     digests of the pairs' ids, to find pairs by
+weight-*.i32    [N]     of a pruned segment: how many entries each stands for, 0 if it was merged into another
+deleted-*.i64           of a segment with deleted pairs: their numbers
+
+Entry n's chunk is `token[n : min(n + c, end of its pair)]` and its states are the same slice of the
+keys: no table of chunks, no pointers, no padding.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearmt.contracts import Pair
+from nearmt.datastore.disk.files import write_json
+from nearmt.datastore.disk.ids import digest_of
+from nearmt.datastore.disk.manifest import FileRecord, SegmentRecord
+from nearmt.datastore.disk.pairs import pair_from_json, pair_to_json
+from nearmt.datastore.disk.ranges import (
+    MOST_TOKENS,
+    Damage,
+    are_ends,
+    are_starts,
+    damaged,
+    is_ascending,
+    is_finite,
+    is_within,
+)
+from nearmt.errors import writing
+from nearmt.opening import opened
+
+KEY, TOKEN, END, PAIRS, PAIR_START = "key.f16", "token.i32", "end.i64", "pairs.jsonl", "pair_start.i64"
+SOURCE, SOURCE_END, ID = "source.i32", "source_end.i64", "id.u64"
+FILES = (KEY, TOKEN, END, PAIRS, PAIR_START, SOURCE, SOURCE_END, ID)
+_PROGRESS = "progress.json"
+
+
+class SegmentWriter:
+    """Appends blocks of encoded pairs; after an interruption it goes on behind the last complete block."""
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        """`settings` identify the build: a left-over of another build is discarded, not continued."""
+        self.folder = folder
+        self._settings = settings
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._progress = self._resume() or {"pairs": 0, "entries": 0, "too_long": 0, "bytes": dict.fromkeys(FILES, 0)}
+        with writing(folder):
+            for name in FILES:
+                with opened(folder / name, "ab") as file:
+                    file.truncate(self._progress["bytes"][name])
+
+    @property
+    def pairs(self) -> int:
+        """Pairs that are safely written."""
+        return int(self._progress["pairs"])
+
+    @property
+    def entries(self) -> int:
+        return int(self._progress["entries"])
+
+    def append(
+        self,
+        pairs: list[Pair],
+        keys: list[np.ndarray],
+        tokens: list[list[int]],
+        sources: list[list[int]],
+        too_long: int,
+    ) -> None:
+        """Write a block: for each pair its keys [T, D], its T target tokens (none if it is too long), its source's."""
+        ends = self.entries + np.cumsum([len(part) for part in tokens])
+        source_ends = self._progress["bytes"][SOURCE] // 4 + np.cumsum([len(part) for part in sources])
+        lines = [json.dumps(pair_to_json(pair), ensure_ascii=False).encode() + b"\n" for pair in pairs]
+        starts = self._progress["bytes"][PAIRS] + np.cumsum([0, *(len(line) for line in lines[:-1])])
+        content = {
+            KEY: b"".join(key.astype("<f2").tobytes() for key in keys),
+            TOKEN: np.asarray([token for part in tokens for token in part], dtype="<i4").tobytes(),
+            END: ends.astype("<i8").tobytes(),
+            PAIRS: b"".join(lines),
+            PAIR_START: starts.astype("<i8").tobytes(),
+            SOURCE: np.asarray([token for part in sources for token in part], dtype="<i4").tobytes(),
+            SOURCE_END: source_ends.astype("<i8").tobytes(),
+            ID: np.asarray([digest_of(pair.id) for pair in pairs], dtype="<u8").tobytes(),
+        }
+        for name, data in content.items():
+            with writing(self.folder / name), opened(self.folder / name, "ab") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            self._progress["bytes"][name] += len(data)
+        self._progress["pairs"] += len(pairs)
+        self._progress["entries"] = int(ends[-1]) if len(ends) else self.entries
+        self._progress["too_long"] += too_long
+        self._record()
+
+    def _record(self) -> None:
+        write_json(self.folder / _PROGRESS, {"settings": self._settings, "progress": self._progress})
+
+    def keep_common(self, pairs: Iterator[Pair]) -> Iterator[Pair]:
+        """Keep what was written as far as `pairs` begins the same; the pairs that are left to write."""
+        common = 0
+        left: list[Pair] = []
+        if self.pairs:
+            with opened(self.folder / PAIRS) as file:
+                for _ in range(self.pairs):
+                    pair = next(pairs, None)
+                    if pair != pair_from_json(json.loads(file.readline())):
+                        left = [] if pair is None else [pair]
+                        break
+                    common += 1
+        self._truncate(common)
+        return chain(left, pairs)
+
+    def _truncate(self, pairs: int) -> None:
+        """Forget all but the first pairs."""
+        if pairs == self.pairs:
+            return
+        end_P = numbers(self.folder / END)
+        start_P = numbers(self.folder / PAIR_START)
+        entries = int(end_P[pairs - 1]) if pairs else 0
+        row = self._progress["bytes"][KEY] // self.entries if self.entries else 0
+        sizes = {KEY: entries * row, TOKEN: entries * 4, END: pairs * 8, PAIRS: int(start_P[pairs])}
+        source_end_P = numbers(self.folder / SOURCE_END)
+        sizes |= {
+            PAIR_START: pairs * 8,
+            SOURCE: 4 * int(source_end_P[pairs - 1]) if pairs else 0,
+            SOURCE_END: pairs * 8,
+            ID: pairs * 8,
+        }
+        too_long = int((np.diff(end_P[:pairs], prepend=0) == 0).sum())
+        self._progress = {"pairs": pairs, "entries": entries, "too_long": too_long, "bytes": sizes}
+        # Recorded before anything else is written: the files must never hold more than is known.
+        self._record()
+        for name, size in sizes.items():
+            with opened(self.folder / name, "r+b") as file:
+                file.truncate(size)
+
+    def seal(self) -> SegmentRecord:
+        """Describe the finished segment. The record of progress goes when a manifest names the segment."""
+        files = {name: FileRecord.of(self.folder / name) for name in FILES}
+        return SegmentRecord(self.folder.name, self.pairs, self.entries, int(self._progress["too_long"]), files)
+
+    def _resume(self) -> dict[str, Any] | None:
+        try:
+            with opened(self.folder / _PROGRESS, "r") as file:
+                left = json.loads(file.read())
+            complete = all((self.folder / name).stat().st_size >= left["progress"]["bytes"][name] for name in FILES)
+        except (OSError, ValueError, KeyError):
+            return None
+        return left["progress"] if complete and left["settings"] == self._settings else None
+
+
+class Segment:
+    """A sealed segment, memory-mapped."""
+
+    def __init__(self, folder: Path, record: SegmentRecord, columns: int, check: bool = True) -> None:
+        """Refuses numbers that lead nowhere, unless nobody follows them and `check` is False."""
+        self.folder, self.record = folder, record
+        for damage in size_damage(folder, record, columns):
+            raise damaged(folder / damage.file, damage.reason)
+        self.key_ND = _map(folder / KEY, "<f2", (record.entries, columns))
+        self.token_N = _map(folder / TOKEN, "<i4", (record.entries,))
+        self.end_P = _map(folder / END, "<i8", (record.pairs,))
+        self._start_P = _map(folder / PAIR_START, "<i8", (record.pairs,))
+        # Mapped like the rest: it can be read on when the store was compacted meanwhile and the file is gone.
+        self._line_L = _map(folder / PAIRS, "u1", (record.files[PAIRS].bytes,))
+        self.source_S, self.source_end_P = self._map_sources()
+        # These too, at once.
+        self._id_P = _map(folder / ID, "<u8", (record.pairs,)) if ID in record.files else None
+        #: None unless it is pruned.
+        self.weight_N = _map(folder / record.pruned["file"], "<i4", (record.entries,)) if record.pruned else None
+        #: Numbers of the pairs that were deleted since the segment was sealed.
+        self.deleted_X = np.zeros(0, dtype="<i8")
+        if record.deleted:
+            self.deleted_X = _map(folder / record.deleted["file"], "<i8", (record.deleted["pairs"],))
+        for damage in self.damage() if check else ():
+            raise damaged(folder / damage.file, damage.reason)
+
+    def _map_sources(self) -> tuple[np.ndarray, np.ndarray]:
+        """Source tokens, and where each pair's end; segments made before nearmt 0.3 have none."""
+        if SOURCE not in self.record.files or not self.record.pairs:
+            return np.zeros(0, dtype="<i4"), np.zeros(self.record.pairs, dtype="<i8")
+        tokens = self.record.files[SOURCE].bytes // 4
+        ends = _map(self.folder / SOURCE_END, "<i8", (self.record.pairs,))
+        return _map(self.folder / SOURCE, "<i4", (tokens,)), ends
+
+    def damage(self) -> Iterator[Damage]:
+        """Files with numbers that lead nowhere."""
+        record = self.record
+        if not is_within(self.token_N, 0, MOST_TOKENS):
+            yield Damage(TOKEN, "a token that no vocabulary has")
+        if not are_ends(self.end_P, record.entries):
+            yield Damage(END, "pairs whose entries do not follow one another")
+        if not are_starts(self._start_P, len(self._line_L)):
+            yield Damage(PAIR_START, "pairs that begin where no line does")
+        if not is_within(self.source_S, 0, MOST_TOKENS):
+            yield Damage(SOURCE, "a token that no vocabulary has")
+        if not are_ends(self.source_end_P, len(self.source_S)):
+            yield Damage(SOURCE_END, "pairs whose sources do not follow one another")
+        if record.deleted and not is_ascending(self.deleted_X, 0, record.pairs - 1, strictly=True):
+            yield Damage(record.deleted["file"], "deleted pairs that do not exist")
+        if record.pruned and self.weight_N is not None:
+            kept = int(np.count_nonzero(self.weight_N))
+            if kept != record.kept or not is_within(self.weight_N, 0, 1 << 31):
+                yield Damage(record.pruned["file"], f"weights of {kept} instead of {record.kept} entries")
+
+    def key_damage(self) -> Iterator[Damage]:
+        """The same of the keys, which take longer to look at and lead nowhere."""
+        if not is_finite(self.key_ND):
+            yield Damage(KEY, "keys that are no numbers")
+
+    @cached_property
+    def largest_token(self) -> int:
+        """The largest of the target tokens; -1 where there is none."""
+        return int(self.token_N.max(initial=-1))
+
+    @property
+    def kept_M(self) -> np.ndarray | None:
+        """The entries that an index holds; None stands for all."""
+        return None if self.weight_N is None else np.flatnonzero(self.weight_N)
+
+    @property
+    def searched_key_MD(self) -> np.ndarray:
+        """The keys that an index holds; of a pruned segment they are a copy."""
+        kept_M = self.kept_M
+        return self.key_ND if kept_M is None else self.key_ND[kept_M]
+
+    @property
+    def knows_sources(self) -> bool:
+        """Segments made before nearmt 0.3 do not."""
+        return SOURCE in self.record.files
+
+    @cached_property
+    def id_P(self) -> np.ndarray:
+        """Digests of the pairs' ids; of segments made before nearmt 0.4 they are read from the pairs."""
+        if self._id_P is not None:
+            return self._id_P
+        return np.fromiter((digest_of(pair.id) for pair in self.pairs()), dtype="<u8", count=self.record.pairs)
+
+    def pair(self, number: int) -> Pair:
+        last = number + 1 == self.record.pairs
+        end = len(self._line_L) if last else int(self._start_P[number + 1])
+        return _pair_of(self._line_L[int(self._start_P[number]) : end].tobytes(), self.folder / PAIRS, number)
+
+    def pairs(self) -> Iterator[Pair]:
+        """All pairs, the deleted ones among them."""
+        for number in range(self.record.pairs):
+            yield self.pair(number)
+
+
+def read_pairs(path: Path) -> Iterator[Pair]:
+    with opened(path) as file:
+        for number, line in enumerate(file):
+            yield _pair_of(line, path, number)
+
+
+def _pair_of(line: bytes, path: Path, number: int) -> Pair:
+    try:
+        return pair_from_json(json.loads(line))
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, f"line {number + 1} is no pair") from error
+
+
+def size_damage(folder: Path, record: SegmentRecord, columns: int) -> Iterator[Damage]:
+    """Files that are not as large as what the record of a segment counts."""
+    pairs, entries = record.pairs, record.entries
+    sizes = {KEY: 2 * columns * entries, TOKEN: 4 * entries, END: 8 * pairs, PAIR_START: 8 * pairs}
+    sizes[PAIRS] = record.files[PAIRS].bytes if PAIRS in record.files else 0
+    if SOURCE in record.files:
+        sizes |= {SOURCE: record.files[SOURCE].bytes // 4 * 4, SOURCE_END: 8 * pairs}
+    if ID in record.files:
+        sizes[ID] = 8 * pairs
+    if record.pruned:
+        sizes[record.pruned["file"]] = 4 * entries
+    if record.deleted:
+        sizes[record.deleted["file"]] = 8 * record.deleted["pairs"]
+    for name, size in sizes.items():
+        if name not in record.files:
+            yield Damage(name, "the manifest does not name it")
+        elif (found := (folder / name).stat().st_size) != size:
+            yield Damage(name, f"{found} bytes for {pairs} pairs of {entries} entries")
+
+
+def _map(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """A file as an array without reading it. Copy-on-write: nobody writes, but torch wants to be able to."""
+    if 0 in shape:
+        return np.zeros(shape, dtype=dtype)
+    with opened(path) as file:
+        return np.memmap(file, dtype=dtype, mode="c", shape=shape)
+
+
+def numbers(path: Path) -> np.ndarray:
+    """A file of numbers of eight bytes, read."""
+    with opened(path) as file:
+        return np.fromfile(file, dtype="<i8")

@@ -1,0 +1,101 @@
+"""Pairs to entries: the decoder's state before every target token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from nearmt.contracts import Pair
+from nearmt.datastore.disk.pairs import blocks_of
+from nearmt.models import TranslationModel
+from nearmt.reduction import FittingSample, Reduction
+from nearmt.threads import spread
+
+#: Most source and target tokens, padding included, of one forward pass.
+BATCH_TOKENS = {"cpu": 4096, "cuda": 65_536}
+
+
+@dataclass
+class EncodedPair:
+    """A pair and its entries: T keys and T target tokens; none if it is too long."""
+
+    pair: Pair
+    source: list[int]
+    tokens: list[int]
+    key_TD: Tensor | None = None
+
+
+def encode_block(
+    model: TranslationModel,
+    pairs: list[Pair],
+    reduction: Reduction | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[EncodedPair]:
+    """Force-decode a block in batches of similar length; the results come in the order of the pairs.
+
+    Keys are the model's states, or, with a reduction, what a store keeps of them. `progress` is told after each
+    batch how many pairs of the block are done.
+    """
+    sources = [model.codec.source_ids(pair.source) for pair in pairs]
+    targets = [model.codec.target_ids(pair.target) for pair in pairs]
+    encoded = [EncodedPair(*unit) for unit in zip(pairs, sources, targets, strict=True)]
+    positions, prompt = model.seq2seq.positions, len(model.seq2seq.prompt)
+    fitting = []
+    for number, unit in enumerate(encoded):
+        if len(sources[number]) <= positions and len(unit.tokens) + prompt - 1 <= positions:
+            fitting.append(number)
+        else:
+            unit.tokens = []
+    done = len(pairs) - len(fitting)
+    budget = BATCH_TOKENS.get(model.seq2seq.device.type, BATCH_TOKENS["cpu"])
+    batches = list(_batches(fitting, sources, encoded, budget))
+
+    def keys_of(batch: list[int]) -> list[Tensor]:
+        states = model.seq2seq.force_decode([sources[n] for n in batch], [encoded[n].tokens for n in batch])
+        return states if reduction is None else _reduced(states, reduction)
+
+    for place, keys in spread([partial(keys_of, batch) for batch in batches], model.seq2seq.device):
+        for number, key_TD in zip(batches[place], keys, strict=True):
+            encoded[number].key_TD = key_TD
+        done += len(batches[place])
+        if progress:
+            progress(done)
+    yield from encoded
+
+
+def _reduced(states: list[Tensor], reduction: Reduction) -> list[Tensor]:
+    """Keys as they are stored, fp16 on the CPU: of a whole batch by one product and one copy."""
+    key_ND = reduction.apply(torch.cat(states)).half().cpu()
+    return list(key_ND.split([len(state_TH) for state_TH in states]))
+
+
+def fitting_sample(model: TranslationModel, pairs: Iterable[Pair]) -> FittingSample:
+    """The states of pairs, as far as fitting a reduction needs them."""
+    sample = FittingSample(model.seq2seq.hidden_size)
+    for block in blocks_of(pairs):
+        for unit in encode_block(model, block):
+            if unit.key_TD is not None:
+                sample.add(unit.key_TD)
+    return sample
+
+
+def _batches(
+    numbers: list[int], sources: list[list[int]], encoded: list[EncodedPair], budget: int
+) -> Iterator[list[int]]:
+    """Groups of similar length whose padded size stays within the budget."""
+
+    def size(number: int) -> int:
+        return len(sources[number]) + len(encoded[number].tokens)
+
+    batch: list[int] = []
+    for number in sorted(numbers, key=size, reverse=True):
+        if batch and (len(batch) + 1) * size(batch[0]) > budget:
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch

@@ -1,0 +1,44 @@
+"""Where a store meets what its numbers are used with: searches, and a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from nearmt.datastore.disk import AnySegment, Segment
+from nearmt.datastore.disk.manifest import VERIFIED_AT_OPENING
+from nearmt.datastore.disk.ranges import damaged
+from nearmt.datastore.disk.segment import TOKEN
+from nearmt.errors import DatastoreError
+from nearmt.models import TranslationModel
+from nearmt.reduction import Reduction
+
+
+def check_keys(segments: Iterable[AnySegment], verify: bool | None) -> None:
+    """Refuse keys that are no numbers, where checksums are verified: always, never, or by size.
+
+    Elsewhere they do no harm: what is infinitely far from everything is not found.
+    """
+    sealed = [segment for segment in segments if isinstance(segment, Segment)]
+    if verify is None:
+        verify = sum(segment.key_ND.nbytes for segment in sealed) <= VERIFIED_AT_OPENING
+    for segment in sealed if verify else ():
+        for damage in segment.key_damage():
+            raise damaged(segment.folder / damage.file, damage.reason)
+
+
+def check_bounds(store: Path, segments: Iterable[AnySegment], reduction: Reduction, model: TranslationModel) -> None:
+    """Refuse tokens that a model's vocabulary does not have, and keys that are not made of its states."""
+    size, vocabulary = len(reduction.mean_H), model.seq2seq.vocabulary
+    if size != model.seq2seq.hidden_size:
+        raise DatastoreError(
+            f"{store}: reduces states of {size} numbers, those of '{model.name}' have {model.seq2seq.hidden_size}; "
+            "build the store again"
+        )
+    for segment in segments:
+        if segment.largest_token >= vocabulary:
+            file = segment.folder / TOKEN if isinstance(segment, Segment) else store
+            raise DatastoreError(
+                f"{file}: has the token {segment.largest_token}, '{model.name}' knows {vocabulary} tokens; "
+                "build the store again"
+            )

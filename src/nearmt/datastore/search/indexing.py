@@ -1,0 +1,230 @@
+"""Which index a segment gets, and which one searches it.
+
+The IVF indexes of a store's segments share a quantiser: a file quantiser-*.faiss beside the segments, named after
+its content and described in each of their records.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nearmt.contracts import Index
+from nearmt.datastore.disk import AnySegment, FileRecord, Segment, SegmentRecord
+from nearmt.datastore.disk.files import sync
+from nearmt.datastore.search.entries import Entries
+from nearmt.datastore.search.recall import tune_pieces, tune_recall
+from nearmt.datastore.search.searcher import Searcher
+from nearmt.engines.cuda.gathered import has_kernels
+from nearmt.errors import MissingPackageError, writing
+from nearmt.index import ExactIndex, PieceIndex, Quantiser, SharedIndex, SubsetIndex, TorchIndex
+from nearmt.index.faiss import FaissIndex, default_factory, import_faiss, make_index, training_size
+from nearmt.index.shared import has_cells
+
+SEARCHES = ("auto", "faiss", "torch", "exact")
+#: So few entries beside an index are searched exactly.
+FLAT = 8192
+#: So many entries on a GPU are worth an index.
+MANY = 1 << 18
+#: Quantisers in use, so that segments opened one by one share them.
+_OPENED: WeakValueDictionary[Path, Quantiser] = WeakValueDictionary()
+
+
+def check_factory(factory: str, columns: int) -> None:
+    """Refuse an index that cannot be made before hours are spent on what it would index."""
+    if factory not in ("auto", "exact"):
+        make_index(factory, columns)
+
+
+def index_segments(
+    folder: Path, records: Sequence[SegmentRecord], columns: int, factory: str = "auto"
+) -> list[SegmentRecord]:
+    """Index all segments of a store anew, in cells that they share if the index has cells, and measure the recall.
+
+    `auto` chooses by the size of the whole.
+    """
+    wanted = _chosen(factory, sum(record.kept for record in records))
+    if wanted == "exact" or not has_cells(wanted, columns):
+        return [index_segment(folder, record, columns, wanted) for record in records]
+    segments = [Segment(folder / record.name, record, columns) for record in records]
+    trained_on = [segment.searched_key_MD for segment in segments if segment.record.kept]
+    quantiser = Quantiser.train(_sample(trained_on, training_size(wanted, columns)), wanted)
+    shared = {"file": _save_quantiser(folder, quantiser), "entries": sum(map(len, trained_on))}
+    flat = _flat_ones(records) if factory == "auto" else set()
+    built: dict[str, SharedIndex] = {}
+    for segment in segments:
+        if segment.record.kept and segment.record.name not in flat:
+            built[segment.record.name] = quantiser.index(segment.searched_key_MD)
+    recall = _tune(segments, built)
+    return [
+        _indexed(segment, built[segment.record.name], recall, {"quantiser": shared})
+        if segment.record.name in built
+        else _exact(segment.record)
+        for segment in segments
+    ]
+
+
+def index_segment(
+    folder: Path, record: SegmentRecord, columns: int, factory: str, beside: Sequence[SegmentRecord] = ()
+) -> SegmentRecord:
+    """Build the index of one sealed segment (of its kept entries, if it is pruned).
+
+    `auto` puts it into the cells of the segments `beside`, if these have some, and chooses by size otherwise.
+    """
+    segment = Segment(folder / record.name, record, columns)
+    known = next((other.index for other in beside if "quantiser" in other.index), None)
+    if factory == "auto" and known is not None and _has_faiss():
+        if record.kept < FLAT:
+            return _exact(record)
+        quantiser = _open_quantiser(folder, known, columns)
+        shared = quantiser.index(segment.searched_key_MD)
+        # Alone it might need more effort; searched together with the others it needs as much as they do.
+        shared.effort = known["effort"]
+        return _indexed(segment, shared, known["recall"], {"quantiser": known["quantiser"]})
+    wanted = _chosen(factory, record.kept)
+    if wanted == "exact" or not record.kept:
+        return _exact(record)
+    index = FaissIndex.build(segment.searched_key_MD, wanted)
+    return _indexed(segment, index, _tune([segment], {record.name: index}))
+
+
+def trained_entries(records: Iterable[SegmentRecord]) -> int | None:
+    """How many entries there were when the quantiser was trained; None where there is none."""
+    return next((record.index["quantiser"]["entries"] for record in records if "quantiser" in record.index), None)
+
+
+def _chosen(factory: str, entries: int) -> str:
+    if factory != "auto":
+        return factory
+    return default_factory(entries) if _has_faiss() else "exact"
+
+
+def _flat_ones(records: Sequence[SegmentRecord]) -> set[str]:
+    """The smallest segments, as long as searching them all exactly costs next to nothing; never the largest."""
+    flat, entries = set(), 0
+    for record in sorted(records, key=lambda record: record.kept)[:-1]:
+        entries += record.kept
+        if entries >= FLAT:
+            break
+        flat.add(record.name)
+    return flat
+
+
+def _sample(keys: Sequence[np.ndarray], size: int) -> np.ndarray:
+    """Evenly spaced keys of all segments, somewhat more than so many if there are enough."""
+    stride = max(1, sum(map(len, keys)) // size)
+    return np.concatenate([key_ND[::stride] for key_ND in keys])
+
+
+def _tune(segments: Sequence[Segment], built: dict[str, Any]) -> float:
+    """Give the indexes their effort and return the recall of searching all segments with them."""
+    entries = Entries(segments, torch.device("cpu"))
+    indexes: list[Index] = [
+        _of_kept(segment, built.get(segment.record.name) or TorchIndex(torch.from_numpy(segment.searched_key_MD)))
+        for segment in segments
+    ]
+    return tune_recall(Searcher(entries, indexes, segments[0].key_ND.shape[1]), list(built.values()))
+
+
+def _of_kept(segment: Segment, index: Index) -> Index:
+    """The index of a pruned segment under the numbers of all its entries."""
+    return index if segment.kept_M is None else SubsetIndex(index, torch.from_numpy(segment.kept_M))
+
+
+def _exact(record: SegmentRecord) -> SegmentRecord:
+    return replace(record, files=_without_index(record), index={"kind": "exact", **_pruning(record)})
+
+
+def _indexed(segment: Segment, index: FaissIndex, recall: float, more: dict[str, Any] | None = None) -> SegmentRecord:
+    """Save an index; the record of its segment with it."""
+    # A name of its own: until the manifest changes, the old index must stay what it was.
+    name = f"index-{secrets.token_hex(4)}.faiss"
+    path = segment.folder / name
+    index.save(path)
+    with writing(path):
+        sync(path)
+    description = {**index.describe(), "recall": round(recall, 4), "file": name, **(more or {})}
+    files = {**_without_index(segment.record), name: FileRecord.of(path)}
+    return replace(segment.record, files=files, index={**description, **_pruning(segment.record)})
+
+
+def _without_index(record: SegmentRecord) -> dict[str, FileRecord]:
+    return {name: file for name, file in record.files.items() if not name.startswith("index")}
+
+
+def _pruning(record: SegmentRecord) -> dict[str, Any]:
+    return {"pruned": record.pruned} if record.pruned else {}
+
+
+def _save_quantiser(folder: Path, quantiser: Quantiser) -> str:
+    """Write the quantiser; its name tells its content."""
+    path = folder / f"quantiser-{secrets.token_hex(4)}.faiss"
+    quantiser.save(path)
+    with writing(path):
+        named = folder / f"quantiser-{FileRecord.of(path).sha256[:12]}.faiss"
+        sync(path)
+        path.rename(named)
+        sync(folder)
+    return named.name
+
+
+def _open_quantiser(folder: Path, description: dict[str, Any], columns: int) -> Quantiser:
+    """The quantiser of a segment whose index is described like this."""
+    path = folder / description["quantiser"]["file"]
+    found = _OPENED.get(path)
+    if found is None:
+        found = _OPENED[path] = Quantiser.load(path, description["factory"], columns, description.get("unit"))
+    return found
+
+
+def open_index(segment: AnySegment, key_ND: Tensor, search: str) -> Index:
+    """The index that searches a segment.
+
+    `auto`: on a GPU torch, in pieces where there are many entries; else FAISS where there is an index, else torch.
+    """
+    kept_M = segment.kept_M
+    if kept_M is None:
+        return _open_index(segment, key_ND, search)
+    kept = torch.from_numpy(kept_M).to(key_ND.device)
+    return SubsetIndex(_open_index(segment, key_ND, search, kept), kept)
+
+
+def _open_index(segment: AnySegment, key_ND: Tensor, search: str, kept_M: Tensor | None = None) -> Index:
+    """An index of all entries, or of the kept ones under numbers of their own; it copies keys only if it has to."""
+    has_index = segment.record.index["kind"] == "faiss"
+    if search == "exact":
+        return ExactIndex(segment.searched_key_MD)
+    if search == "torch" or (search == "auto" and (key_ND.is_cuda or not has_index or not _has_faiss())):
+        searched_MD = key_ND if kept_M is None else key_ND[kept_M]
+        if search == "auto" and len(searched_MD) >= MANY and has_kernels(key_ND.device):
+            return PieceIndex(searched_MD, tune_pieces)
+        return TorchIndex(searched_MD)
+    if isinstance(segment, Segment) and has_index:
+        return _load_index(segment)
+    return FaissIndex.build(segment.searched_key_MD, "Flat")
+
+
+def _load_index(segment: Segment) -> FaissIndex:
+    description = segment.record.index
+    path = segment.folder / description["file"]
+    columns, entries = segment.key_ND.shape[1], segment.record.kept
+    if "quantiser" not in description:
+        return FaissIndex.load(path, description, columns, entries)
+    quantiser = _open_quantiser(segment.folder.parent, description, columns)
+    return SharedIndex.load_with(path, quantiser, description["effort"], columns, entries)
+
+
+def _has_faiss() -> bool:
+    try:
+        import_faiss()
+    except MissingPackageError:
+        return False
+    return True

@@ -1,0 +1,307 @@
+"""A datastore at one moment: what a translation reads from its first step to its last, whatever is added meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nearmt.contracts import Index, Neighbours, Pair
+from nearmt.corpus import Match
+from nearmt.datastore.disk import AnySegment, Calibration
+from nearmt.datastore.disk.ids import DigestIndex, digest_of
+from nearmt.datastore.search.entries import Entries
+from nearmt.datastore.search.indexing import open_index
+from nearmt.datastore.search.matches import SegmentSources, SourceLookup
+from nearmt.datastore.search.recall import measure_recall
+from nearmt.datastore.search.searcher import Searcher
+from nearmt.datastore.search.similar import Postings, SimilarSources
+from nearmt.engines.cpu.nearest import EntryRows
+from nearmt.engines.cuda.gathered import GatheredEntries
+from nearmt.errors import ConfigError
+from nearmt.reduction import Reduction
+from nearmt.timing import timed
+
+#: Shares of the usual familiarity: a sentence that reaches no more than the first is none of the store's business,
+#: one that reaches the second is all the store's.
+TRUSTED = (0.8, 1.0)
+#: A source with this share of the score of the same source is as good as the same: one that is there is not strange.
+SAME = 0.99
+
+
+class Part:
+    """A segment as it is searched: keys where searches run, an index, postings once they are needed."""
+
+    def __init__(self, segment: AnySegment, device: torch.device, search: str) -> None:
+        self.segment = segment
+        self.key_ND = torch.from_numpy(segment.key_ND).to(device)
+        self.index: Index = open_index(segment, self.key_ND, search)
+
+    def with_segment(self, segment: AnySegment) -> Part:
+        """The same part when nothing of the segment changed but what is deleted."""
+        same = copy(self)
+        same.segment = segment
+        return same
+
+    @cached_property
+    def ids(self) -> DigestIndex:
+        return DigestIndex(self.segment.id_P)
+
+    @cached_property
+    def sources(self) -> SegmentSources:
+        return SegmentSources(self.segment)
+
+    @cached_property
+    def postings(self) -> Postings:
+        with timed("store/similar"):
+            return Postings(self.segment)
+
+
+class Snapshot:
+    """Implements `retrieval.source.EntrySource`. Entries and keys live on the store's device, queries come from
+    the model's: each call takes them over and brings the result back. Pairs and entries that are deleted keep
+    their numbers and are not found."""
+
+    def __init__(
+        self,
+        identity: str,
+        parts: Sequence[Part],
+        reduction: Reduction,
+        calibration: Calibration,
+        cache_columns: int,
+        device: torch.device,
+        seen_P: np.ndarray | None,
+    ) -> None:
+        """`seen_P` says which pairs can be found; None stands for all."""
+        self.identity, self.calibration, self.device = identity, calibration, device
+        self.reduction = reduction
+        self._parts, self._cache_columns = parts, cache_columns
+        keys = [part.key_ND for part in parts]
+        self.entries = Entries([part.segment for part in parts], device, keys)
+        self._searcher = Searcher(self.entries, [part.index for part in parts], reduction.columns)
+        self._see(seen_P)
+
+    def _see(self, seen_P: np.ndarray | None) -> None:
+        self.seen_P = None if seen_P is None or seen_P.all() else seen_P
+        self._seen_N: Tensor | None = None
+        if self.seen_P is not None:
+            self._seen_N = torch.repeat_interleave(torch.from_numpy(self.seen_P), self.pair_lengths()).to(self.device)
+
+    def findable_N(self) -> Tensor | None:
+        """Which entries a search can find: those in sight that were not merged away; None stands for all."""
+        if self._seen_N is None or self.entries.kept_N is None:
+            return self.entries.kept_N if self._seen_N is None else self._seen_N
+        return self._seen_N & self.entries.kept_N
+
+    def findable(self) -> int:
+        """Entries that a search can find."""
+        found_N = self.findable_N()
+        return len(self) if found_N is None else int(found_N.sum())
+
+    def restricted(self, seen_P: np.ndarray, name: str) -> Snapshot:
+        """The same with fewer pairs in sight; `name` tells it from others."""
+        fewer = copy(self)
+        for made in ("_similar", "_lookup", "gathered", "rows"):
+            vars(fewer).pop(made, None)
+        fewer.identity = f"{self.identity}-{name}"
+        fewer._see(seen_P if self.seen_P is None else seen_P & self.seen_P)
+        return fewer
+
+    def snapshot(self) -> Snapshot:
+        return self
+
+    @property
+    def segments(self) -> list[AnySegment]:
+        """What it is made of."""
+        return [part.segment for part in self._parts]
+
+    def __len__(self) -> int:
+        """Entries, the deleted ones among them."""
+        return len(self.entries)
+
+    # Pairs
+
+    def numbers(self) -> Iterator[int]:
+        """The numbers of all pairs that can be found, in corpus order."""
+        count = self.entries.pair_count
+        return iter(range(count)) if self.seen_P is None else iter(np.flatnonzero(self.seen_P).tolist())
+
+    def pair(self, number: int) -> Pair:
+        return self.entries.pair(number)
+
+    def pairs(self) -> Iterator[Pair]:
+        """All pairs that can be found, in corpus order."""
+        return (self.pair(number) for number in self.numbers())
+
+    @property
+    def pair_count(self) -> int:
+        """Pairs that can be found."""
+        return self.entries.pair_count if self.seen_P is None else int(self.seen_P.sum())
+
+    def pair_lengths(self) -> Tensor:
+        """How many entries each pair has, [P], in corpus order, deleted ones among them."""
+        zero = torch.zeros(1, dtype=torch.long)
+        lengths = [torch.diff(torch.from_numpy(part.segment.end_P), prepend=zero) for part in self._parts]
+        return torch.cat([zero[:0], *lengths])
+
+    def pair_of(self, entry: int) -> Pair:
+        """The pair that an entry comes from."""
+        return self.pair(int(self.entries.pair_numbers(torch.tensor([entry], device=self.device))))
+
+    @cached_property
+    def _lookup(self) -> SourceLookup:
+        return SourceLookup([part.sources for part in self._parts], self.seen_P)
+
+    def exact(self, source: str) -> Pair | None:
+        """The latest pair with this very source."""
+        with timed("store/lookup"):
+            return self._lookup.exact(source)
+
+    def matches(self, source: str, limit: int = 3, threshold: float = 0.5) -> list[Match]:
+        """The pairs whose sources resemble this one most, best first."""
+        return self._lookup.fuzzy(source, limit, threshold)
+
+    def find(self, identity: str) -> int | None:
+        """The number of the pair with this id, if it can be found; the latest, should there be several."""
+        digest, end = digest_of(identity), self.entries.pair_count
+        for part in reversed(self._parts):
+            start = end - part.segment.record.pairs
+            for place in reversed(part.ids.find(digest)):
+                seen = self.seen_P is None or bool(self.seen_P[start + place])
+                if seen and part.segment.pair(place).id == identity:
+                    return start + place
+            end = start
+        return None
+
+    # Neighbours
+
+    @property
+    def search_scale(self) -> float:
+        return self.calibration.search_scale
+
+    @property
+    def cache_scale(self) -> float:
+        return self.calibration.cache_scale
+
+    def scale(self, columns: int) -> float:
+        if columns == self._cache_columns:
+            return self.cache_scale
+        # What was not measured: squared distances spread over the columns as the variance does.
+        variance_D = self.reduction.variance_D
+        share = float(variance_D[:columns].sum() / variance_D.sum().clamp(min=1e-12))
+        return float((self.search_scale * share) ** 0.5)
+
+    @property
+    def likely_weight(self) -> float | None:
+        return self.calibration.likely_weight
+
+    @property
+    def columns(self) -> int:
+        return self.reduction.columns
+
+    def query(self, hidden_BH: Tensor) -> Tensor:
+        return self.reduction.apply(hidden_BH.to(self.device)).to(hidden_BH.device)
+
+    def search(self, query_BD: Tensor, k: int, allowed_N: Tensor | None = None) -> Neighbours:
+        """The k nearest entries that are in sight and allowed (a mask over all entries), with squared distances."""
+        if allowed_N is not None and len(allowed_N) != len(self):
+            raise ConfigError(f"the mask has {len(allowed_N)} places, the datastore {len(self)} entries")
+        seen_N = self._seen_N
+        if seen_N is not None and allowed_N is not None:
+            allowed_N = seen_N & allowed_N.to(seen_N.device)
+        found = self._searcher.search(query_BD.to(self.device), k, seen_N if allowed_N is None else allowed_N)
+        return Neighbours(found.entry_BK.to(query_BD.device), found.distance_BK.to(query_BD.device))
+
+    def recall(self) -> float:
+        """Share of the nearest neighbours of a sample of entries that searches find."""
+        return measure_recall(self._searcher, self._seen_N)
+
+    def tokens(self, entry: Tensor) -> Tensor:
+        return self.entries.tokens(entry.to(self.device)).to(entry.device)
+
+    def weights(self, entry: Tensor) -> Tensor | None:
+        weight = self.entries.weights(entry.to(self.device))
+        return None if weight is None else weight.to(entry.device)
+
+    def keys(self, entry_M: Tensor, columns: int) -> Tensor:
+        return self.entries.keys(entry_M.to(self.device), columns).to(entry_M.device)
+
+    def nearest(self, query_BE: Tensor, candidate_BX: Tensor, k: int) -> Neighbours:
+        found = self.entries.nearest(query_BE.to(self.device), candidate_BX.to(self.device), k)
+        return Neighbours(found.entry_BK.to(query_BE.device), found.distance_BK.to(query_BE.device))
+
+    @cached_property
+    def gathered(self) -> GatheredEntries | None:
+        keys = self.entries.gathered
+        if keys is None:
+            return None
+        weight_N = self.weights(torch.arange(len(self), device=self.device))
+        steady = self._seen_N is None and self._searcher.complete
+        return GatheredEntries(keys, self.entries.token_N, weight_N, steady)
+
+    @cached_property
+    def rows(self) -> EntryRows | None:
+        keys = self.entries.key_rows
+        if keys is None:
+            return None
+        entries, weighted = self.entries, self.weights(torch.zeros(0, dtype=torch.long)) is not None
+        rows = EntryRows(keys, entries.token_N, entries.end_P, weighted)
+        return rows if self._seen_N is not None else replace(rows, searching=self._searcher.row_search)
+
+    def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
+        return self.entries.chunks(entry_BK.to(self.device), size).to(entry_BK.device)
+
+    # Sources
+
+    @property
+    def knows_sources(self) -> bool:
+        # An empty store will, once something is added to it.
+        return not len(self) or any(len(part.segment.source_S) for part in self._parts)
+
+    @cached_property
+    def _similar(self) -> SimilarSources:
+        return SimilarSources([part.postings for part in self._parts], self.seen_P, self.device)
+
+    def similar_pairs(self, source: Sequence[int], count: int) -> list[int]:
+        """Numbers of the pairs whose source tokens have most in common with these, best first."""
+        return [int(number) for number in self._similar.best(source, count)]
+
+    def similar(self, source: Sequence[int], count: int) -> Tensor:
+        """All entries of up to `count` pairs whose source tokens have most in common with these, [X]."""
+        return self.similar_each([source], count)[0]
+
+    def similar_each(self, sources: Sequence[Sequence[int]], count: int) -> Tensor:
+        with timed("index/similar"):
+            return self.entries.of_pairs_each(self._similar.best_of_each(sources, count))
+
+    def typical_familiarity(self) -> float | None:
+        """How familiar nearly all of its own sources are to the store; None if it knows not all of them."""
+        # Merged with others, pairs from before nearmt 0.3 have no source tokens; every source has some.
+        known = all(part.segment.knows_sources and part.postings.length_P.all() for part in self._parts)
+        return self._similar.typical_familiarity() if known else None
+
+    def trust(self, source: Sequence[int], trusted: tuple[float, float] = TRUSTED) -> float:
+        """How far a source like this is what the store is about."""
+        return self.trust_each([source], trusted)[0]
+
+    def trust_each(self, sources: Sequence[Sequence[int]], trusted: tuple[float, float]) -> list[float]:
+        familiar = self.calibration.familiar
+        if familiar is None:
+            return [1.0] * len(sources)
+        with timed("index/similar"):
+            shares = self._similar.shares_of_each(sources)
+        return [_trust(best, familiar, trusted) for best in shares]
+
+
+def _trust(best: np.ndarray, usual: float, trusted: tuple[float, float]) -> float:
+    """How far a sentence is trusted whose best matches reach these shares of its own score."""
+    if best[-1] > SAME:
+        return 1.0
+    reached = float(best.mean()) / max(usual, 1e-6)
+    strange, familiar = trusted
+    return min(1.0, max(0.0, (reached - strange) / (familiar - strange)))

@@ -1,0 +1,212 @@
+"""What can be read of a damaged store: its pairs, its log, and which model it was built with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearmt.contracts import Pair
+from nearmt.datastore.disk import FileRecord, Manifest, SegmentRecord
+from nearmt.datastore.disk.claims import check_manifest
+from nearmt.datastore.disk.log import Operation, salvage_log
+from nearmt.datastore.disk.manifest import FILE_NAME, manifest_of, wrong_with
+from nearmt.datastore.disk.names import check_names
+from nearmt.datastore.disk.segment import END, PAIRS, numbers
+from nearmt.datastore.disk.texts import replayed
+from nearmt.datastore.upkeep.salvage import Salvaged, parsed, salvage_pairs, without_flip
+from nearmt.datastore.upkeep.verify import SOUND, TORN
+from nearmt.errors import DatastoreError
+from nearmt.models import TranslationModel
+from nearmt.opening import exists_inside, opened
+
+#: Loads a model, given the settings that are known of it.
+LoadModel = Callable[[dict[str, Any]], TranslationModel]
+
+_SETTINGS = ("model", "source_lang", "target_lang", "key_layer")
+_NAMED = 20
+
+
+class DamagedStore:
+    """Reads, and keeps a report of what is found and what is lost."""
+
+    def __init__(self, path: Path, verdicts: Mapping[str, str], load: LoadModel) -> None:
+        self.path, self._verdicts, self._load = path, verdicts, load
+        self.report: list[str] = []
+        #: Pairs that are gone: their ids, or their places where even these are not known.
+        self.lost: list[str] = []
+        #: Whether the model was needed so far.
+        self.loaded = False
+
+    def is_sound(self, file: str) -> bool:
+        return self._verdicts.get(file) == SOUND
+
+    def is_whole(self, log: str) -> bool:
+        """Whether nothing but an unfinished end is missing of a log."""
+        return self._verdicts.get(log) in (SOUND, TORN)
+
+    @cached_property
+    def manifest(self) -> Manifest | None:
+        """None if it is damaged."""
+        return Manifest.load(self.path) if self.is_sound(FILE_NAME) else None
+
+    @cached_property
+    def claimed(self) -> Manifest | None:
+        """What a damaged manifest says, if it can be read at all: nothing of it is certain."""
+        try:
+            return self.manifest or claimed_by(self.path / FILE_NAME)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
+
+    @cached_property
+    def model(self) -> TranslationModel:
+        path, settings = self.path / FILE_NAME, {}
+        text = _bytes_of(path).decode(errors="replace")
+        for name in _SETTINGS:
+            if known := re.search(rf'"{name}": "([^"\n]*)"', text):
+                settings[name.replace("_", "-")] = known.group(1)
+        model = self._load(settings)
+        self.loaded = True
+        return model
+
+    def all_pairs(self) -> list[Pair]:
+        """What the segments and the log leave behind."""
+        segments = [self.pairs_of(record) for record in self._records()]
+        added, touched = replayed(self._operations())
+        found: list[Pair] = []
+        for pairs in reversed(segments):
+            # An id that comes again later was replaced.
+            kept = [pair for pair in pairs if pair.id not in touched]
+            touched |= {pair.id for pair in kept}
+            found = kept + found
+        return found + added
+
+    def _records(self) -> list[SegmentRecord]:
+        """The segments that a damaged manifest names; all that are there where it names one that is not."""
+        claimed = {} if self.claimed is None else {record.name: record for record in self.claimed.segments}
+        folders = sorted(folder.name for folder in self.path.glob("segment-*") if folder.is_dir())
+        if claimed and claimed.keys() <= set(folders):
+            return list(claimed.values())
+        return [claimed.get(name) or SegmentRecord(name, -1, 0, 0, {}) for name in folders]
+
+    def pairs_of(self, record: SegmentRecord) -> list[Pair]:
+        """The pairs of a segment that are whole and not deleted. Of an unknown segment only the name is right."""
+        folder = self.path / record.name
+        sound = {name for name, file in record.files.items() if _is(folder / name, file)}
+        if PAIRS in sound:
+            result = Salvaged([(number, pair) for number, pair in enumerate(parsed_lines(folder / PAIRS))])
+        else:
+            count = record.pairs if record.pairs >= 0 else _rows(folder / END)
+            result = salvage_pairs(folder, count, sound, self.model.codec)
+        deleted = self._deleted(record, sound, len(result.pairs) + len(result.lost)) if result.numbered else set()
+        lost = [name for number, name in result.lost if number not in deleted]
+        if lost:
+            self.lost += lost
+            self.report.append(f"{record.name}: {len(lost)} of its pairs are lost: {_named(lost)}")
+        return [pair for number, pair in result.pairs if number not in deleted]
+
+    def _deleted(self, record: SegmentRecord, sound: set[str], pairs: int) -> set[int]:
+        """Numbers of the deleted pairs, as far as they are known."""
+        folder = self.path / record.name
+        if record.deleted and record.deleted["file"] in sound:
+            return set(numbers(folder / record.deleted["file"]).tolist())
+        files = list(folder.glob("deleted-*.i64")) if record.pairs < 0 else []
+        if len(files) == 1:
+            return self.still_deleted(files[0], self._recorded(files[0].name), None, pairs)
+        if record.deleted:
+            name = record.deleted["file"]
+            return self.still_deleted(folder / name, record.files.get(name), record.deleted["pairs"], pairs)
+        return set()
+
+    def _recorded(self, name: str) -> FileRecord | None:
+        """What a manifest that cannot be read as a whole still says about a file."""
+        text = _bytes_of(self.path / FILE_NAME).decode(errors="replace")
+        found = re.search(rf'"{re.escape(name)}": {{\s*"bytes": (\d+),\s*"sha256": "([0-9a-f]{{64}})"', text)
+        return FileRecord(int(found.group(1)), found.group(2)) if found else None
+
+    def still_deleted(self, path: Path, file: FileRecord | None, count: int | None, pairs: int) -> set[int]:
+        """The numbers of deleted pairs that a damaged file still tells; `count` is how many there were, if known."""
+        name, data = f"{path.parent.name}/{path.name}", _bytes_of(path)
+        total = count if count is not None else (len(data) if file is None else file.bytes) // 8
+        if file is not None and hashlib.sha256(data).hexdigest() != file.sha256:
+            if (restored := without_flip(data, file.sha256)) is not None:
+                self.report.append(f"{name}: one bit was flipped; restored")
+                data = restored
+            elif len(data) >= file.bytes:
+                data = b""  # a number that is wrong would delete another pair
+        number_X = np.frombuffer(data[: len(data) // 8 * 8], dtype="<i8")
+        ascends = bool((np.diff(number_X, prepend=-1) > 0).all()) and (not len(number_X) or int(number_X[-1]) < pairs)
+        kept = number_X.tolist() if ascends else []
+        if (missing := total - len(kept)) > 0:
+            told = f"{missing} of its deleted pairs are not known any more: they are back, unless replaced"
+            self.report.append(f"{name}: damaged; {told}")
+        return set(kept)
+
+    def _operations(self) -> list[Operation]:
+        name = self.claimed.log if self.claimed else None
+        logs = sorted(path.name for path in self.path.glob("log-*.log"))
+        if logs and (self.claimed is None or (name is not None and name not in logs)):
+            name = logs[-1]
+        return [] if name is None else self.operations_of(name)
+
+    def operations_of(self, log: str) -> list[Operation]:
+        """What a log still holds."""
+        try:
+            found = salvage_log(self.path / log)
+        except DatastoreError as error:
+            self.report.append(f"{log}: all of it is lost ({error})")
+            self.lost.append(f"operations of {log}")
+            return []
+        if not self.is_whole(log):
+            # A log that was cut short does not tell what is missing.
+            lost = found.lost or [f"operations of {log}"]
+            self.report.append(f"{log}: {len(found.operations)} operations are left of it; lost: {_named(lost)}")
+            self.lost += lost
+        return found.operations
+
+    def ids_of(self, records: Sequence[SegmentRecord]) -> set[str]:
+        """Ids of all pairs of segments that can be read."""
+        return {pair.id for record in records for pair in parsed_lines(self.path / record.name / PAIRS)}
+
+
+def _named(lost: Sequence[str]) -> str:
+    more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+    return ", ".join(lost[:_NAMED]) + more
+
+
+def parsed_lines(path: Path) -> list[Pair]:
+    """The lines of a file that are pairs."""
+    lines = _bytes_of(path).split(b"\n")
+    return [pair for line in lines if (pair := parsed(line))]
+
+
+def claimed_by(path: Path) -> Manifest:
+    """A manifest that need not be true; its names are those of a store's files all the same."""
+    manifest = manifest_of(json.loads(_bytes_of(path)))
+    check_manifest(manifest)
+    check_names(manifest.log, manifest.reduction_name, manifest.quantisers, manifest.segments)
+    return manifest
+
+
+def _bytes_of(path: Path) -> bytes:
+    """The content of a file in a store, nothing if there is none."""
+    if not exists_inside(path):
+        return b""
+    with opened(path) as file:
+        content: bytes = file.read()
+    return content
+
+
+def _is(path: Path, record: FileRecord) -> bool:
+    return wrong_with(path, record) is None
+
+
+def _rows(path: Path) -> int | None:
+    """How many numbers of eight bytes a file has."""
+    return path.stat().st_size // 8 if path.is_file() else None

@@ -1,0 +1,117 @@
+"""Giving a finished store a new index, keys that were kept whole their reduction, all pairs another model."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from nearmt.contracts import Progress
+from nearmt.datastore.disk import Manifest, Segment, SegmentRecord, stored_pairs
+from nearmt.datastore.disk.files import WriterLock, writer_lock
+from nearmt.datastore.disk.manifest import FileRecord, reduction_name
+from nearmt.datastore.disk.segment import KEY
+from nearmt.datastore.edit.build import BuildConfig, build_locked, cache_columns_of, measured_anew
+from nearmt.datastore.edit.editor import Editor
+from nearmt.datastore.edit.opened import Opened
+from nearmt.datastore.search.indexing import index_segments
+from nearmt.errors import writing
+from nearmt.models import TranslationModel
+from nearmt.opening import opened
+from nearmt.reduction import FittingSample, Reduction
+
+_BLOCK = 65_536
+
+
+def reindex(path: Path, factory: str = "auto") -> Manifest:
+    """Index all segments anew. Needs no model: keys are there."""
+    with sealed_alone(path) as lock:
+        manifest = _reindex(path, factory)
+        lock.check()
+        manifest.save(path)
+    return manifest
+
+
+def rebuild(path: Path, model: TranslationModel, config: BuildConfig, progress: Progress | None = None) -> Manifest:
+    """Encode the pairs of a store anew with another model. The old store stays until the new one is complete."""
+    Manifest.load(path)  # a folder that is no datastore gets no lock
+    with writer_lock(path) as lock:
+        manifest = Manifest.load(path)
+        built = build_locked(lock, stored_pairs(path, manifest), model, config, manifest.cleaning, progress)
+        assert built is not None
+        return built
+
+
+@contextmanager
+def sealed_alone(path: Path, *, without_deleted: bool = False) -> Iterator[WriterLock]:
+    """Be the only writer of a store whose entries are all in sealed segments, `without_deleted` ones if asked."""
+    Manifest.load(path)  # a folder that is no datastore gets no lock
+    store = Opened(path, "exact", torch.device("cpu"))
+    editor = Editor(store)
+    with editor.changing() as lock:
+        if without_deleted and store.now.seen_P is not None:
+            editor.merge(0, "exact")
+        elif store.content.encoded:
+            editor.merge(len(store.content.parts), "exact")
+        yield lock
+
+
+def _reindex(path: Path, factory: str) -> Manifest:
+    manifest = Manifest.load(path)
+    manifest.check_files(path)
+    reduction = Reduction.load(path / manifest.reduction_name)
+    records = list(manifest.segments)
+    if not reduction.fitted:
+        manifest, reduction, records = _reduce_whole_keys(path, manifest, reduction)
+    records = index_segments(path, records, reduction.columns, factory)
+    return measured_anew(path, manifest, reduction, records)
+
+
+def _reduce_whole_keys(
+    path: Path, manifest: Manifest, reduction: Reduction
+) -> tuple[Manifest, Reduction, list[SegmentRecord]]:
+    """Fit a PCA on stored whole states, if there are enough by now, and replace them by its coordinates."""
+    records = list(manifest.segments)
+    segments = [Segment(path / record.name, record, reduction.columns) for record in records]
+    sample = FittingSample(reduction.columns)
+    for segment in segments:
+        for start in range(0, segment.record.entries, _BLOCK):
+            sample.add(torch.from_numpy(segment.key_ND[start : start + _BLOCK]).float())
+    if not sample.enough:
+        return manifest, reduction, records
+    fitted = Reduction.fit(sample)
+    new_records = []
+    for segment in segments:
+        # A new folder, so that a crash before the manifest is replaced leaves the old store as it was.
+        name = segment.record.name + "-reduced"
+        new_records.append(_reduced_copy(path / name, segment, fitted))
+    with writing(path):
+        fitted.save(path / reduction_name(fitted.identity))
+    manifest = replace(
+        manifest,
+        columns=fitted.columns,
+        cache_columns=cache_columns_of(fitted),
+        reduction=fitted.identity,
+        reduction_file=FileRecord.of(path / reduction_name(fitted.identity)),
+    )
+    return manifest, fitted, new_records
+
+
+def _reduced_copy(folder: Path, segment: Segment, reduction: Reduction) -> SegmentRecord:
+    with writing(folder):
+        folder.mkdir(exist_ok=True)
+        for name in segment.record.files:
+            if name != KEY and not name.startswith("index"):
+                with opened(segment.folder / name) as source, opened(folder / name, "wb") as copy:
+                    shutil.copyfileobj(source, copy)
+        with opened(folder / KEY, "wb") as file:
+            for start in range(0, segment.record.entries, _BLOCK):
+                block = torch.from_numpy(segment.key_ND[start : start + _BLOCK]).float()
+                file.write(reduction.apply(block).numpy().astype(np.float16).tobytes())
+    files = {name: file for name, file in segment.record.files.items() if not name.startswith("index")}
+    return replace(segment.record, name=folder.name, files={**files, KEY: FileRecord.of(folder / KEY)})

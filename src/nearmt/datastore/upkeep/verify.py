@@ -1,0 +1,179 @@
+"""Looking at every byte of a store. Needs no model and loads no tensors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearmt.contracts import Pair
+from nearmt.datastore.disk.files import LOCK
+from nearmt.datastore.disk.live import Block, check_logged, mark_of, readable_blocks
+from nearmt.datastore.disk.log import Added, Replay, read_log, read_named_log
+from nearmt.datastore.disk.manifest import (
+    FILE_NAME,
+    Manifest,
+    live_names,
+    missing_manifest,
+    wrong_with,
+    wrong_with_named,
+)
+from nearmt.datastore.disk.names import is_ours
+from nearmt.datastore.disk.records import read_records
+from nearmt.datastore.disk.recovery import recover
+from nearmt.datastore.disk.wrong_numbers import wrong_numbers
+from nearmt.errors import DatastoreError
+from nearmt.opening import BUILDING, REPAIRING, exists_inside
+
+#: A file is as it was; it is not; a log whose last operation did not arrive; what is computed again when it is needed;
+#: what nothing vouches for; what does not belong to the store.
+SOUND, DAMAGED, TORN, RECOMPUTED, UNKNOWN, STRAY = "sound", "damaged", "torn", "recomputed", "unknown", "stray"
+#: A writer may replace the manifest while somebody looks: then all is looked at anew, so many times at most.
+_TRIES = 5
+_UNFINISHED = {
+    BUILDING: "a build that did not finish; the same `nearmt build` goes on with it",
+    REPAIRING: "a repair that did not finish; it can be deleted",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One file of a store, and what is to be said about it."""
+
+    file: str
+    verdict: str
+    detail: str = ""
+
+    @property
+    def damaged(self) -> bool:
+        return self.verdict == DAMAGED
+
+
+def verify(folder: Path) -> list[Finding]:
+    """A verdict for every file in the folder of a store, and for those that should be there and are not."""
+    check_is_store(folder)
+    for left in reversed(range(_TRIES)):
+        before = _manifest_of(folder)
+        try:
+            found = _verified(folder)
+        except OSError as error:  # files that were there went, or the disk cannot be read
+            if not left or before == _manifest_of(folder):
+                raise DatastoreError(f"{folder}: cannot be read ({error})") from error
+            continue
+        if before == _manifest_of(folder):
+            break
+    return found
+
+
+def _manifest_of(folder: Path) -> bytes | None:
+    path = folder / FILE_NAME
+    return path.read_bytes() if path.is_file() else None
+
+
+def check_is_store(folder: Path) -> None:
+    """Refuse a folder that no store is in, not even a damaged one."""
+    recover(folder)
+    if not folder.is_dir():
+        raise DatastoreError(f"{folder}: no such datastore; make one with `nearmt build FILE --out {folder}`")
+    if not (folder / FILE_NAME).exists() and not any(map(is_ours, folder.iterdir())):
+        raise DatastoreError(f"{folder}: {missing_manifest(folder)}")
+
+
+def _verified(folder: Path) -> list[Finding]:
+    try:
+        manifest = Manifest.load(folder)
+    except DatastoreError as error:
+        return [Finding(FILE_NAME, DAMAGED, _reason(error, folder / FILE_NAME)), *_unvouched(folder)]
+    found = [Finding(FILE_NAME, SOUND)]
+    found += [_sealed(name, wrong_with(folder / name, record)) for name, record in manifest.files().items()]
+    wrong = wrong_numbers(folder, manifest, {finding.file for finding in found if finding.damaged})
+    found = [Finding(old.file, DAMAGED, wrong[old.file]) if old.file in wrong else old for old in found]
+    found += [_sealed(name, wrong_with_named(folder / name)) for name in sorted(manifest.quantisers)]
+    found += _log_and_live(folder, manifest)
+    known = {finding.file for finding in found} | {LOCK}
+    return found + [_stray(name) for name in _names(folder) if name not in known]
+
+
+def _sealed(name: str, reason: str | None) -> Finding:
+    """What is to be said about a file that is not written to any more."""
+    return Finding(name, DAMAGED, reason) if reason else Finding(name, SOUND)
+
+
+def _log_and_live(folder: Path, manifest: Manifest) -> Iterator[Finding]:
+    if manifest.log is None:
+        return
+    log, live = live_names(manifest.log)
+    blocks, computed = _blocks(folder / live, manifest.columns)
+    finding, added = _log(folder, log, read_named_log)
+    if not finding.damaged:
+        try:
+            check_logged(blocks, 0, added, folder / log)
+        except DatastoreError as error:
+            finding = Finding(log, DAMAGED, _reason(error, folder / log))
+    yield finding
+    if computed:
+        fit = sum(len(block.tokens) for block in blocks) <= len(added) and all(map(_made_of(added), blocks))
+        yield computed if fit else Finding(live, RECOMPUTED, "does not fit the log")
+
+
+def _made_of(added: list[Pair]) -> Callable[[Block], bool]:
+    """Whether a block was computed from these pairs."""
+    return lambda block: block.made_of == mark_of(added[block.first : block.first + len(block.tokens)])
+
+
+def _log(folder: Path, name: str, read: Callable[[Path], Replay] = read_log) -> tuple[Finding, list[Pair]]:
+    """What is to be said about a log, and which pairs it adds."""
+    try:
+        replay = read(folder / name)
+    except DatastoreError as error:
+        return Finding(name, DAMAGED, _reason(error, folder / name)), []
+    added = [operation.pair for operation in replay.operations if isinstance(operation, Added)]
+    if replay.torn:
+        return Finding(name, TORN, f"its last {replay.torn} bytes are no complete operation"), added
+    return Finding(name, SOUND), added
+
+
+def _blocks(path: Path, columns: int) -> tuple[list[Block], Finding | None]:
+    """The blocks of a file, and what is to be said about it by itself; None if there is no file."""
+    try:
+        if not exists_inside(path):
+            return [], None
+        records = read_records(path)
+    except DatastoreError as error:
+        return [], Finding(path.name, RECOMPUTED, _reason(error, path))
+    blocks = readable_blocks(records.payloads, columns)
+    if len(blocks) < len(records.payloads):
+        return blocks, Finding(path.name, RECOMPUTED, "has a block that cannot be read")
+    if records.torn:
+        return blocks, Finding(path.name, RECOMPUTED, f"its last {records.torn} bytes are no complete block")
+    return blocks, Finding(path.name, SOUND)
+
+
+def _unvouched(folder: Path) -> Iterator[Finding]:
+    """Without a manifest only logs can be checked."""
+    for name in _names(folder):
+        if name.startswith("log-"):
+            yield _log(folder, name)[0]
+        elif name not in (FILE_NAME, LOCK):
+            yield Finding(name, UNKNOWN, f"nothing vouches for it without {FILE_NAME}")
+
+
+def _names(folder: Path) -> list[str]:
+    """All files of a store's folder, and the folder of a build or repair that did not finish."""
+    names = []
+    # Unlike globbing it bears folders that a writer removes meanwhile.
+    for inner, folders, files in os.walk(folder):
+        links = [name for name in folders if (Path(inner) / name).is_symlink()]
+        names += [(Path(inner) / name).relative_to(folder) for name in [*files, *links]]
+    return sorted({name.parts[0] if name.parts[0] in _UNFINISHED else name.as_posix() for name in names})
+
+
+def _stray(name: str) -> Finding:
+    return Finding(name, STRAY, _UNFINISHED.get(name, "belongs to nothing"))
+
+
+def _reason(error: Exception, path: Path) -> str:
+    """What an error says about a file, without its name and the advice."""
+    _, named, rest = str(error).partition(f"{path.name}: ")
+    return (rest if named else str(error).partition(": ")[2] or str(error)).partition(";")[0]

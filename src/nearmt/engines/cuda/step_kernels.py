@@ -1,0 +1,245 @@
+"""Kernels for GPUs, in Triton, of what is done at every step."""
+
+# Triton compiles this source: its arguments are pointers and numbers of its own, for which there are no types.
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+import triton
+import triton.language as tl
+
+from nearmt.engines.cuda.search_kernels import keys_of, ranks, squared_distances
+
+
+@triton.jit
+def compare(
+    query,
+    key,
+    more,
+    size,
+    stride,
+    held,
+    room,
+    count,
+    holder,
+    near,
+    width,
+    rows,
+    query_stride,
+    columns: tl.constexpr,
+    ROWS: tl.constexpr,
+    PLACES: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    MORE: tl.constexpr,
+):
+    """|k|^2 - 2 q k of the rows of a sentence and some of the entries that it holds; infinite where it holds none."""
+    sentence = tl.program_id(0).to(tl.int64)
+    place = tl.program_id(1) * PLACES + tl.arange(0, PLACES)
+    owner = tl.load(holder + sentence)
+    there = place < tl.load(count + owner)
+    entry = tl.load(held + owner * room + place, mask=there, other=0)
+    row = tl.arange(0, ROWS)
+    at_row = sentence * rows + row
+    product = tl.zeros((ROWS, PLACES), tl.float32)
+    length = tl.zeros((PLACES,), tl.float32)
+    # Sentences hold unequally many: most of what is not there is not looked at.
+    if tl.program_id(1) * PLACES < tl.load(count + owner):
+        for start in range(0, columns, COLUMNS):
+            column = start + tl.arange(0, COLUMNS)
+            inside = column < columns
+            at = tl.load(
+                query + at_row[:, None] * query_stride + column[None, :],
+                mask=(row < rows)[:, None] & inside[None, :],
+                other=0.0,
+            )
+            to = keys_of(key, more, size, stride, entry, column, there[:, None] & inside[None, :], MORE)
+            length += tl.sum(to * to, axis=1)
+            product = tl.dot(at, tl.trans(to), product, input_precision="tf32")
+    squared = tl.where(there[None, :], length[None, :] - 2.0 * product, float("inf"))
+    wanted = (row < rows)[:, None] & (place < width)[None, :]
+    tl.store(near + at_row[:, None] * width + place[None, :], squared, mask=wanted)
+
+
+@triton.jit
+def measure(
+    query,
+    key,
+    more,
+    size,
+    stride,
+    held,
+    room,
+    holder,
+    rows,
+    nominated,
+    width,
+    asked,
+    found,
+    distance,
+    k,
+    most,
+    query_stride,
+    columns: tl.constexpr,
+    ORIGIN: tl.constexpr,
+    PLACES: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    MORE: tl.constexpr,
+):
+    """The k nearest of what a row's holder has in the nominated places [width], and how far they are (not squared).
+
+    A row of what is found has room for `most`: what is behind the k is filled up.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    place = tl.arange(0, PLACES)
+    owner = tl.load(holder + row // rows)
+    at = tl.load(nominated + row * width + place, mask=place < width, other=0)
+    entry = tl.load(held + owner * room + at, mask=place < width, other=-1)
+    squared = squared_distances(
+        query + row * query_stride, key, more, size, stride, entry, columns, PLACES, COLUMNS, MORE
+    )
+    rank = ranks(entry, squared, place)
+    wanted = rank < most
+    tl.store(found + row * most + rank, tl.where(rank < k, entry, -1), mask=wanted)
+    tl.store(distance + row * most + rank, tl.where(rank < k, tl.sqrt(squared), float("inf")), mask=wanted)
+    tl.store(asked + row, ORIGIN)
+
+
+@triton.jit
+def put_searched(row_of, entry, squared, k, asked, found, distance, most, ORIGIN: tl.constexpr, PLACES: tl.constexpr):
+    """The k neighbours that a search found for a row are what is found for it; the rest of `most` is filled up."""
+    number = tl.program_id(0).to(tl.int64)
+    place = tl.arange(0, PLACES)
+    row = tl.load(row_of + number)
+    mine = tl.load(entry + number * k + place, mask=place < k, other=-1)
+    far = tl.load(squared + number * k + place, mask=place < k, other=float("inf"))
+    tl.store(found + row * most + place, mine, mask=place < most)
+    tl.store(distance + row * most + place, far, mask=place < most)
+    tl.store(asked + row, ORIGIN)
+
+
+@triton.jit
+def put_new(held, room, count, known, words, holder, entry, width, PLACES: tl.constexpr):
+    """Those of a holder's entries [width], in ascending order (-1: none), that it does not know are put behind what
+    it has. What it knows is marked: a bit for every entry of the datastore."""
+    number = tl.program_id(0).to(tl.int64)
+    owner = tl.load(holder + number)
+    end = tl.load(count + owner)
+    start = tl.program_id(0) * 0
+    while start < width:
+        place = start + tl.arange(0, PLACES)
+        mine = tl.load(entry + number * width + place, mask=place < width, other=-1)
+        before = tl.load(entry + number * width + place - 1, mask=(place > 0) & (place < width), other=-1)
+        # The first holder is nobody. (As many numbers as places: some versions of Triton mistake one for a mask.)
+        some = (mine >= 0) & (mine != before) & (tl.zeros_like(mine) + owner > 0)
+        word = known + owner * words + mine // 32
+        bit = (tl.full((PLACES,), 1, tl.int32) << (mine % 32).to(tl.int32)).to(tl.int32)
+        fresh = some & ((tl.load(word, mask=some, other=0) & bit) == 0)
+        put = end + tl.cumsum(fresh.to(tl.int32), axis=0) - 1
+        stored = fresh & (put < room)
+        tl.store(held + owner * room + put, mine, mask=stored)
+        tl.atomic_or(word, bit, mask=stored)
+        end += tl.sum(fresh.to(tl.int32), axis=0)
+        start += PLACES
+    tl.store(count + owner, tl.minimum(end, room))
+
+
+@triton.jit
+def log_of_sum(logits, vocabulary: tl.constexpr, BLOCK: tl.constexpr):
+    """log sum exp of a row: each lane keeps a maximum and a sum of its own."""
+    lane = tl.arange(0, BLOCK)
+    highest = tl.full((BLOCK,), float("-inf"), tl.float32)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, vocabulary, BLOCK):
+        said = tl.load(logits + start + lane, mask=start + lane < vocabulary, other=float("-inf"))
+        higher = tl.maximum(highest, said)
+        # A lane that has seen nothing yet has nothing to scale.
+        scale = tl.where(higher > float("-inf"), tl.exp(highest - higher), 0.0)
+        total = total * scale + tl.where(said > float("-inf"), tl.exp(said - higher), 0.0)
+        highest = higher
+    best = tl.max(highest, axis=0)
+    return best + tl.log(tl.sum(tl.where(highest > float("-inf"), total * tl.exp(highest - best), 0.0), axis=0))
+
+
+@triton.jit
+def p_knn(number, far, token, end, near, temperature, weight_of, WEIGHTED: tl.constexpr):
+    """Equation 2, n_j exp(-d_j / T) / sum_i n_i exp(-d_i / T), of each neighbour's token; zeros if there is none.
+
+    Those that would end the sentence and are not near leave their shares to the model; also returned is what the
+    others keep.
+    """
+    there = number >= 0
+    score = tl.where(there, -far / temperature, float("-inf"))
+    if WEIGHTED:
+        times = tl.load(weight_of + number, mask=there, other=1.0)
+        score += tl.log(tl.where(times == 0.0, 1.0, times))
+    best = tl.max(score, axis=0)
+    weight = tl.where(there, tl.exp(score - tl.where(best > float("-inf"), best, 0.0)), 0.0)
+    weight = weight / tl.maximum(tl.sum(weight, axis=0), 1e-30)
+    leaving = (token == end) & (far > near)
+    left = tl.sum(tl.where(leaving, weight, 0.0), axis=0)
+    weight = tl.where(leaving, 0.0, weight)
+    kept = tl.where(left > 0.0, tl.minimum(tl.sum(weight, axis=0), 1.0), 1.0)  # sums are rounded
+    # Neighbours with the same token add up.
+    return tl.sum(tl.where(token[:, None] == token[None, :], weight[None, :], 0.0), axis=1), kept
+
+
+@triton.jit
+def mix(
+    logits,
+    stride,
+    entry,
+    distance,
+    asked,
+    token_of,
+    weight_of,
+    trust,
+    mixed,
+    k,
+    vocabulary: tl.constexpr,
+    search_share,
+    search_temperature,
+    cache_share,
+    cache_temperature,
+    end,
+    search_near,
+    cache_near,
+    likely,
+    SEARCH: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    GUARDED: tl.constexpr,
+    PLACES: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Equations 2 and 3 for one row: its logits change where neighbours speak, and its offset everywhere."""
+    row = tl.program_id(0).to(tl.int64)
+    place = tl.arange(0, PLACES)
+    number = tl.load(entry + row * k + place, mask=place < k, other=-1)
+    far = tl.load(distance + row * k + place, mask=place < k, other=float("inf"))
+    there = number >= 0
+    searched = tl.load(asked + row) == SEARCH
+    temperature = tl.where(searched, search_temperature, cache_temperature)
+    share = tl.where(searched, search_share, cache_share)
+    if GUARDED:
+        share *= tl.load(trust + row)
+    token = tl.load(token_of + number, mask=there, other=-1).to(tl.int64)
+    total = log_of_sum(logits + row * stride, vocabulary, BLOCK)
+    # Where the model thinks an end likely, whoever speaks for it is near enough.
+    said_end = tl.load(logits + row * stride + end, mask=end >= 0, other=float("-inf"))
+    near = tl.where(searched, search_near, cache_near)
+    near = tl.where(tl.exp(said_end - total) < likely, near, float("inf"))
+    probability, kept = p_knn(number, far, token, end, near, temperature, weight_of, WEIGHTED)
+    share = tl.where(tl.max(probability, axis=0) > 0.0, share, 0.0)
+    spoken = there & (share * probability > 0.0)
+    said = tl.load(logits + row * stride + token, mask=spoken, other=0.0)
+    base = tl.log(1.0 - share * kept) - total
+    if share * kept == 1.0:
+        # Nothing is left to the model: log 0, which no offset can say.
+        base = share * 0.0
+        said = tl.where(spoken, float("-inf"), said)
+        for start in range(0, vocabulary, BLOCK):
+            column = start + tl.arange(0, BLOCK)
+            tl.store(logits + row * stride + column, float("-inf"), mask=column < vocabulary)
+        tl.debug_barrier()
+    added = tl.log(tl.where(spoken, share * probability, 1.0)) - base
+    # log(exp(said) + exp(added)), of which only the first can be 0.
+    higher, lower = tl.maximum(said, added), tl.minimum(said, added)
+    both = higher + tl.log(1.0 + tl.exp(lower - higher))
+    tl.store(logits + row * stride + token, both, mask=spoken)
+    tl.store(mixed + row, base)

@@ -1,0 +1,1 @@
+"""Research: measuring, tuning, training, and the systems that the paper compares with."""

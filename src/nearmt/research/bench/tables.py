@@ -1,0 +1,187 @@
+"""Tables of benchmarks, from their reports alone: speed, building, growth, precision, the same answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nearmt.research.bench.profile import OTHER, PARTS, UNNAMED
+
+#: CPUs that others keep busy from which on a report says so.
+_DISTURBED = 0.1
+
+
+def speed_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Headings, then a row for every system, batch size and beam; columns in which nothing stands are left out."""
+    cells = [_speed_cells(cell, report["reference"]) for cell in report["cells"]]
+    return _without_empty(cells)
+
+
+def _speed_cells(cell: dict[str, Any], reference: str) -> dict[str, str]:
+    low, high = cell["quartiles"]
+    return {
+        "system": f"{cell['system']} {cell['precision']}",
+        "batch": str(cell["batch_size"]),
+        "beam": str(cell["beams"]),
+        "tokens/s": f"{cell['tokens_per_second']:.0f}",
+        "quartiles": f"{low:.0f}-{high:.0f}",
+        f"× {reference.replace(':', ' ')}": _ratio(cell, "to_reference"),
+        "× plain": _ratio(cell, "to_plain"),
+        "recall@8": _number(cell.get("recall"), ".3f"),
+        "BLEU": _number(cell.get("bleu"), ".2f"),
+        "exact": _number(cell.get("exact_bleu"), ".2f"),
+    }
+
+
+def share_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Headings, then for nearmt's systems the share of the time by part, in percent."""
+    rows = []
+    for cell in report["cells"]:
+        if "shares" in cell:
+            shares = {part: _number(_percent(cell["shares"].get(part)), ".1f") for part in (*PARTS, OTHER, UNNAMED)}
+            name = {"system": f"{cell['system']} {cell['precision']}", "batch": str(cell["batch_size"])}
+            rows.append({**name, "beam": str(cell["beams"]), **shares})
+    return _without_empty(rows)
+
+
+def building_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Headings, then a row for every precision."""
+    rows = []
+    for cell in report["cells"]:
+        low, high = cell["ratio_quartiles"]
+        rows.append(
+            {
+                "precision": cell["precision"],
+                "forced decoding, tokens/s": f"{cell['forced']:.0f}",
+                "building, tokens/s": f"{cell['building']:.0f}",
+                "ratio": f"{cell['ratio']:.2f}",
+                "quartiles": f"{low:.2f}-{high:.2f}",
+                "transformers forward, tokens/s": _number(cell.get("transformers"), ".0f"),
+            }
+        )
+    return _without_empty(rows)
+
+
+def growth_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Headings, then a row for every size."""
+    rows = []
+    for cell in report["cells"]:
+        steps = {f"{name} step, ms": f"{ms:.1f}" for name, ms in cell["step_milliseconds"].items()}
+        rows.append(
+            {
+                "entries": f"{cell['entries']:,}",
+                "keys": cell["keys"],
+                "index": cell["index"],
+                "probes": str(cell["effort"] or ""),
+                "recall@8": f"{cell['recall']:.3f}",
+                "search, ms": f"{cell['search_milliseconds']:.2f}",
+                **steps,
+            }
+        )
+    return _without_empty(rows)
+
+
+def precision_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Headings, then a row for every file and number format."""
+    rows = []
+    for cell in report["cells"]:
+        lost = cell["log_likelihood"] / cell["fp32_log_likelihood"] - 1
+        rows.append(
+            {
+                "data": cell["data"],
+                "precision": cell["precision"],
+                "lines": f"{cell['lines']:,}",
+                "BLEU fp32": f"{cell['fp32_bleu']:.2f}",
+                "BLEU": f"{cell['bleu']:.2f}",
+                "p": f"{cell['p_value']:.3f}",
+                "log-likelihood lost, percent": f"{100 * lost:.2f}",
+            }
+        )
+    return _without_empty(rows)
+
+
+def same_answer_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Headings, then a row for every system; for each way to translate how many texts (and scores) are others."""
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for cell in report["cells"]:
+        system = cell["precision"], cell["method"]
+        row = rows.setdefault(system, dict(zip(("precision", "method"), system, strict=True)))
+        row[cell["way"]] = f"{cell['other_texts']} ({cell['other_scores']}) of {cell['lines']}"
+    for system, row in rows.items():
+        mine = [cell for cell in report["cells"] if (cell["precision"], cell["method"]) == system]
+        row["largest difference of scores"] = f"{max(cell['largest'] for cell in mine):.1e}"
+    return _without_empty(list(rows.values()))
+
+
+#: By what a report says it is: caption of the table, and how its rows are made.
+TABLES = {
+    "speed": {"Speed": speed_rows, "Where the time goes, in percent": share_rows},
+    "building": {"Building": building_rows},
+    "growth": {"Growth": growth_rows},
+    "precision": {"Precision": precision_rows},
+    "same-answer": {"Texts (scores) that are others than in batches of 8": same_answer_rows},
+}
+
+
+#: Of which batch size and beam the short table of speeds is.
+_TYPICAL = {"batch_size": 8, "beams": 5}
+
+
+def markdown(report: dict[str, Any], short: bool = False) -> str:
+    """All tables of a report below a line that says what was measured where; `short`: only the first, of what is
+    typical."""
+    parts = [caption(report)]
+    if short and (typical := typical_cells(report)):
+        report = {**report, "cells": typical}
+    for title, rows in TABLES[report["benchmark"]].items():
+        found = rows(report)
+        if len(found) > 1:
+            parts += [f"{title}:", markdown_table(found)]
+        if short:
+            break
+    return "\n\n".join(parts)
+
+
+def typical_cells(report: dict[str, Any]) -> list[dict[str, Any]]:
+    return [cell for cell in report["cells"] if _TYPICAL.items() <= cell.items()]
+
+
+def caption(report: dict[str, Any]) -> str:
+    machine = report["machine"]
+    where = machine["cpu"] if machine["device"] == "cpu" else machine["device"]
+    others = max((cell.get("others", 0.0) for cell in report["cells"]), default=0.0)
+    busy = f"; other programs kept up to {others:.1f} CPUs busy" if others >= _DISTURBED else ""
+    entries = f", {report['datastore']['entries']:,} entries" if "datastore" in report else ""
+    kernels = ", no kernels" if machine["device"] == "cpu" and not machine.get("kernels", False) else ""
+    if machine["device"] != "cpu" and report.get("datastore", {}).get("search_device") == "cpu":
+        entries += " searched on the CPU"
+    return (
+        f"{report['data']}{entries}; {where}, {machine['threads']} threads, torch {machine['torch']}{kernels}; "
+        f"{report['date'][:10]}, commit {report['commit']}{busy}"
+    )
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    rule = ["---", *["---:"] * (len(rows[0]) - 1)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in [rows[0], rule, *rows[1:]])
+
+
+def _without_empty(rows: list[dict[str, str]]) -> list[list[str]]:
+    headings = list(dict.fromkeys(heading for row in rows for heading in row))
+    shown = [heading for heading in headings if any(row.get(heading) for row in rows)]
+    return [shown, *([row.get(heading, "") for heading in shown] for row in rows)]
+
+
+def _ratio(cell: dict[str, Any], name: str) -> str:
+    if name not in cell:
+        return ""
+    low, high = cell[f"{name}_quartiles"]
+    return f"{cell[name]:.2f} ({low:.2f}-{high:.2f})"
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)

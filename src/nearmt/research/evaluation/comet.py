@@ -1,0 +1,143 @@
+"""COMET by its own command line, `comet-score` of the package unbabel-comet, in an environment of its own.
+
+It wants versions of packages that nearmt cannot live with, so it is run as a program and its scores are read back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearmt.corpus.lines import one_line
+from nearmt.errors import ConfigError, MissingPackageError, ModelError, writing
+from nearmt.research.evaluation.metrics import check_lengths
+
+MODEL = "Unbabel/wmt22-comet-da"
+#: Seconds that a run may take: for loading (and fetching) the model, and for each translation on a slow CPU.
+_SECONDS_TO_LOAD = 1800.0
+_SECONDS_A_TRANSLATION = 5.0
+#: The last line for each file of translations; lines of single segments have a column more.
+_SYSTEM_SCORE = re.compile(r"^([^\t]*)\tscore:\s*(\S+)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Comet:
+    """The program, its model, and how long it may take; without a timeout that depends on how much there is to do."""
+
+    command: tuple[str, ...]
+    model: str = MODEL
+    timeout: float | None = None
+
+    def scores(
+        self, sources: Sequence[str], references: Sequence[str], systems: Sequence[Sequence[str]]
+    ) -> list[float]:
+        """The score of every system, all in one run, so that the model is loaded once."""
+        for outputs in systems:
+            check_lengths(outputs, references)
+        check_lengths(sources, references)
+        with tempfile.TemporaryDirectory(prefix="nearmt-comet-") as folder:
+            source, reference = _lines(folder, "source", sources), _lines(folder, "reference", references)
+            files = [_lines(folder, f"system-{number}", outputs) for number, outputs in enumerate(systems)]
+            arguments = ["-s", str(source), "-t", *map(str, files), "-r", str(reference)]
+            timeout = self.timeout or _SECONDS_TO_LOAD + _SECONDS_A_TRANSLATION * len(sources) * len(systems)
+            printed = self._run([*arguments, "--model", self.model, "--quiet", "--only_system", *self._gpus()], timeout)
+        return self._read(printed, files)
+
+    def _gpus(self) -> list[str]:
+        """Its default is one GPU, and an error where there is none."""
+        if any(part.split("=")[0] == "--gpus" for part in self.command):
+            return []
+        import torch
+
+        return ["--gpus", str(int(torch.cuda.is_available()))]
+
+    def _run(self, arguments: list[str], timeout: float) -> str:
+        # Our packages must not get into its environment.
+        environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+        try:
+            process = subprocess.Popen(
+                [*self.command, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ModelError(f"COMET: {self.command[0]} cannot be run ({error.strerror})") from error
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired as error:
+            raise ModelError(f"COMET: {self.command[0]} was stopped after {timeout:g} seconds") from error
+        finally:
+            _end(process)
+        if process.returncode != 0:
+            said = _last_line(err) or "no message"
+            raise ModelError(f"COMET: {self.command[0]} failed with exit code {process.returncode}: {said}")
+        return out.decode("utf-8", "replace")
+
+    def _read(self, printed: str, files: list[Path]) -> list[float]:
+        found = {Path(file).name: value for file, value in _SYSTEM_SCORE.findall(printed)}
+        scores = [_number(found.get(file.name)) for file in files]
+        if None in scores:
+            said = _last_line(printed.encode()) or "nothing"
+            raise ModelError(f"COMET: {self.command[0]} printed no score for some translations; its last line: {said}")
+        return [score for score in scores if score is not None]
+
+
+def find_comet(command: str, model: str = MODEL) -> Comet:
+    """COMET by the path of its program, which may be followed by arguments; an error if it is not there."""
+    if whole := shutil.which(command):  # also a path with blanks in it
+        return Comet((whole,), model)
+    try:
+        parts = shlex.split(command)
+    except ValueError as error:
+        raise ConfigError(f"comet = {command!r}: cannot be read as a command ({error})") from error
+    program = shutil.which(parts[0]) if parts else None
+    if program is None:
+        raise MissingPackageError(
+            f"comet = {command!r}: no such program; install unbabel-comet in an environment of its own "
+            "and give the path of its comet-score"
+        )
+    return Comet((program, *parts[1:]), model)
+
+
+def _lines(folder: str, name: str, texts: Sequence[str]) -> Path:
+    path = Path(folder) / f"{name}.txt"
+    with writing(path):
+        path.write_text("".join(one_line(text) + "\n" for text in texts), encoding="utf-8", newline="\n")
+    return path
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Nothing of it goes on behind our back, neither after a timeout nor after Ctrl-C."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+def _last_line(text: bytes) -> str:
+    lines = text.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1].strip()[:300] if lines else ""
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

@@ -1,0 +1,110 @@
+"""What a system did with a stream, as a whole and window by window: scores, and where the time went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nearmt.research.evaluation.metrics import check_lengths, make_metric
+from nearmt.research.experiments.on_the_fly_steps import LEARN, TRANSLATE, Done
+
+#: TER is left out: it takes longer than the translations on a GPU do.
+METRICS = ("bleu", "chrf")
+
+
+def whole(done: Sequence[Done], texts: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+    """Scores over the stream and its cost. All time is counted, but that of loading the base model."""
+    check_lengths(texts, references)
+    found: dict[str, Any] = {}
+    for name in METRICS:
+        metric = make_metric(name)
+        found[name] = round(metric.corpus_score(list(texts), [list(references)]).score, 2)
+        found[f"{name}_signature"] = str(metric.get_signature())
+    learning, inference = (sum(d.seconds for d in done if d.step.kind == kind) for kind in (LEARN, TRANSLATE))
+    tokens, searches = sum(d.tokens for d in done), sum(d.searches for d in done)
+    return {
+        **found,
+        "learning_seconds": round(learning, 3),
+        "inference_seconds": round(inference, 3),
+        "total_seconds": round(learning + inference, 3),
+        "tokens_per_second": round(tokens / inference, 1) if inference else 0.0,
+        "searches_per_sentence": round(searches / len(texts), 2),
+        "sentences": len(texts),
+        "tokens": tokens,
+        "truncated": sum(d.truncated for d in done),
+        #: Kept with the cell, so that windows can be cut anew; translations stand in a file of their own.
+        "steps": [[d.step.kind, d.step.start, d.step.end, d.seconds, d.tokens] for d in done],
+    }
+
+
+def window_ends(sentences: int, size: int) -> list[int]:
+    """Where windows end; a rest of less than half a window belongs to the one before."""
+    ends = list(range(size, sentences + 1, size))
+    rest = sentences - (ends[-1] if ends else 0)
+    if rest:
+        if ends and rest < size / 2:
+            ends.pop()
+        ends.append(sentences)
+    return ends
+
+
+def windows(
+    steps: Sequence[Sequence[Any]], texts: Sequence[str], references: Sequence[str], size: int
+) -> list[dict[str, Any]]:
+    """Scores and times of each window, and from the beginning to its end (`so_far`)."""
+    ends = window_ends(len(texts), size)
+    costs = _costs(steps, ends)
+    scores = {name: _scores(name, texts, references, ends) for name in METRICS}
+    found = []
+    for number, end in enumerate(ends):
+        values: dict[str, Any] = {"start": ends[number - 1] if number else 0, "end": end}
+        so_far: dict[str, Any] = {}
+        for name, (alone, together) in scores.items():
+            values[name], so_far[name] = alone[number], together[number]
+        for name, spent in costs.items():
+            places = 3 if name.endswith("seconds") else None
+            values[name] = round(float(spent[number]), places)
+            so_far[name] = round(float(spent[: number + 1].sum()), places)
+        found.append({**values, "so_far": so_far})
+    return found
+
+
+def _scores(name: str, texts: Sequence[str], references: Sequence[str], ends: list[int]) -> tuple[list[float], ...]:
+    """Of each window alone, and of all up to its end: these metrics follow from sums over sentences."""
+    metric = make_metric(name)
+    statistics_NX = np.array(metric._extract_corpus_statistics(list(texts), [list(references)]))
+    sums_WX = np.add.reduceat(statistics_NX, [0, *ends[:-1]], axis=0)
+    return tuple(
+        [round(metric._compute_score_from_stats(row.tolist()).score, 2) for row in sums]
+        for sums in (sums_WX, sums_WX.cumsum(axis=0))
+    )
+
+
+def _costs(steps: Sequence[Sequence[Any]], ends: list[int]) -> dict[str, np.ndarray]:
+    """Seconds and tokens of each window [W].
+
+    The time of a block belongs to its sentences in equal shares. What is learned before a sentence is translated
+    belongs to the window of that sentence.
+    """
+    sentences = ends[-1]
+    learning_N, inference_N, tokens_N = np.zeros(sentences), np.zeros(sentences), np.zeros(sentences)
+    place = 0
+    for kind, start, end, seconds, tokens in steps:
+        if kind == LEARN:
+            learning_N[place] += seconds
+            continue
+        count = end - start
+        inference_N[place : place + count] = seconds / count
+        tokens_N[place : place + count] = tokens / count
+        place += count
+    starts = [0, *ends[:-1]]
+    by_window = [np.add.reduceat(each, starts) for each in (learning_N, inference_N, tokens_N)]
+    learning_W, inference_W, tokens_W = by_window
+    return {
+        "learning_seconds": learning_W,
+        "inference_seconds": inference_W,
+        "total_seconds": learning_W + inference_W,
+        "tokens": tokens_W,
+    }

@@ -1,0 +1,208 @@
+"""The training loop: epochs, early stopping, the best weights kept."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nearmt.config import Config, option
+from nearmt.contracts import Progress
+from nearmt.errors import ModelError
+from nearmt.models import TrainableModel
+from nearmt.research.training.batches import Batches, EncodedPairs
+from nearmt.research.training.schedules import SCHEDULES, learning_rate
+from nearmt.research.training.teacher import Teacher, set_dropout
+
+#: Of AdamW. The second is the usual one for translation: the average forgets faster than 0.999 does.
+BETAS = (0.9, 0.98)
+
+
+@dataclass(frozen=True)
+class FinetuneConfig(Config):
+    """How a model is fine-tuned."""
+
+    learning_rate: float = option(5e-5, "highest learning rate", low=1e-9, high=1)
+    schedule: str = option("inverse-sqrt", "how the learning rate falls", choices=SCHEDULES)
+    warmup: bool = option(False, "let the learning rate rise linearly over the first epoch")
+    epochs: int = option(20, "most epochs", low=1)
+    patience: int = option(3, "stop after so many epochs in a row without a lower dev loss", low=1)
+    batch_tokens: int = option(8192, "source and target tokens of a batch, padding included", low=1)
+    label_smoothing: float = option(
+        0.1, "share of the target's probability spread over the vocabulary", low=0, high=0.9
+    )
+    dropout: float | None = option(None, "dropout while training (default: the model's own)", low=0, high=0.9)
+    weight_decay: float = option(0.0, "weight decay of AdamW", low=0, high=1)
+    clip_norm: float = option(1.0, "gradients are scaled down to this norm; 0 leaves them alone", low=0)
+    mixed_precision: bool = option(True, "multiply in bf16 on a GPU; weights stay fp32, and a CPU uses fp32")
+    dev_limit: int = option(500, "dev sentences translated at the end for BLEU; 0 for none", low=0)
+    seed: int = option(1, "of the order of batches and of dropout", low=0)
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """How one epoch went. Losses are nats a target token; None where they are no longer numbers."""
+
+    number: int
+    #: With label smoothing and dropout; None before training.
+    train_loss: float | None
+    #: Without either.
+    dev_loss: float | None
+    #: Of the last update.
+    learning_rate: float
+    seconds: float
+
+
+OnEpoch = Callable[[Epoch], None]
+
+
+@dataclass
+class Outcome:
+    """What a training came to; the model holds the weights of the best epoch."""
+
+    precision: str
+    updates_per_epoch: int
+    stopped: str = "epochs"
+    updates: int = 0
+    history: list[Epoch] = field(default_factory=list)
+
+    @property
+    def best(self) -> Epoch:
+        """The epoch with the lowest dev loss, the first of equals."""
+        return min(self.history, key=_dev_loss)
+
+    @property
+    def best_loss(self) -> float:
+        return _dev_loss(self.best)
+
+    def worse_in_a_row(self) -> int:
+        """Epochs since the best one."""
+        return self.history[-1].number - self.best.number
+
+
+def train(
+    model: TrainableModel,
+    pairs: EncodedPairs,
+    dev: EncodedPairs,
+    config: FinetuneConfig,
+    progress: Progress | None = None,
+    on_epoch: OnEpoch | None = None,
+) -> Outcome:
+    """Train until the last epoch or until patience is over, and put the best epoch's weights back."""
+    device = model.translation.seq2seq.device
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(config.seed)
+        try:
+            return _Training(model, pairs, dev, config, progress).run(on_epoch)
+        finally:
+            model.weights.eval()
+            model.weights.zero_grad(set_to_none=True)
+
+
+class _Training:
+    def __init__(
+        self,
+        model: TrainableModel,
+        pairs: EncodedPairs,
+        dev: EncodedPairs,
+        config: FinetuneConfig,
+        progress: Progress | None,
+    ) -> None:
+        self._config, self._progress = config, progress
+        self._weights = model.weights
+        if config.dropout is not None:
+            set_dropout(model.weights, config.dropout)
+        self._teacher = Teacher(model, config.mixed_precision)
+        pad_id = model.translation.seq2seq.pad_id
+        self._batches, self._dev_batches = (Batches(each, config.batch_tokens, pad_id) for each in (pairs, dev))
+        self._tokens, self._dev_tokens = pairs.target_tokens, dev.target_tokens
+        self._learned = {name: weight for name, weight in model.weights.named_parameters() if weight.requires_grad}
+        self._optimizer = torch.optim.AdamW(
+            self._learned.values(),
+            lr=config.learning_rate,
+            betas=BETAS,
+            weight_decay=config.weight_decay,
+            fused=self._teacher.device.type == "cuda",
+        )
+        self._halvings = 0
+        self._outcome = Outcome("bf16" if self._teacher.mixed else "fp32", len(self._batches))
+
+    def run(self, on_epoch: OnEpoch | None) -> Outcome:
+        outcome, config = self._outcome, self._config
+        for number in range(config.epochs + 1):
+            outcome.history.append(self._epoch(number))
+            if on_epoch:
+                on_epoch(outcome.history[-1])
+            if not math.isfinite(_dev_loss(outcome.history[-1])):
+                if number == 0:
+                    raise ModelError("the model's loss on the dev set is not a number before any training")
+                outcome.stopped = "diverged"
+                break
+            if outcome.best.number == number:
+                best = {name: weight.detach().to("cpu", copy=True) for name, weight in self._learned.items()}
+            elif outcome.worse_in_a_row() >= config.patience:
+                outcome.stopped = "patience"
+                break
+            else:
+                self._halvings += 1
+        with torch.no_grad():
+            for name, weight in self._learned.items():
+                weight.copy_(best[name])
+        return outcome
+
+    def _epoch(self, number: int) -> Epoch:
+        """Train one epoch (none is number 0) and measure the dev loss."""
+        start = time.perf_counter()
+        train_loss = self._train_epoch(number) if number else None
+        dev_loss = self._teacher.loss_per_token(self._dev_batches, self._dev_tokens)
+        rate = self._rate(self._outcome.updates) if number else 0.0
+        return Epoch(number, _number(train_loss), _number(dev_loss), rate, round(time.perf_counter() - start, 2))
+
+    def _train_epoch(self, number: int) -> float:
+        """One pass over the pairs. The loss is summed where the model runs and read once, at the end."""
+        self._weights.train()
+        total = torch.zeros((), dtype=torch.float64, device=self._teacher.device)
+        for batch in self._batches.epoch(np.random.default_rng([self._config.seed, number])):
+            loss = self._teacher.loss_sum(batch, self._config.label_smoothing)
+            total += loss.detach()
+            self._update(loss / batch.target_mask_BT.sum())
+        return float(total) / self._tokens
+
+    def _update(self, loss: Tensor) -> None:
+        """One step against the gradient of the mean loss of a batch's tokens."""
+        self._outcome.updates += 1
+        updates = self._outcome.updates
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._rate(updates)
+        self._optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        if self._config.clip_norm:
+            torch.nn.utils.clip_grad_norm_(self._learned.values(), self._config.clip_norm)
+        self._optimizer.step()
+        if self._progress:
+            self._progress(updates, len(self._batches) * self._config.epochs)
+
+    def _rate(self, update: int) -> float:
+        config = self._config
+        return learning_rate(
+            config.learning_rate,
+            config.schedule,
+            config.warmup,
+            update=update,
+            updates_per_epoch=len(self._batches),
+            halvings=self._halvings,
+        )
+
+
+def _dev_loss(epoch: Epoch) -> float:
+    return math.inf if epoch.dev_loss is None else epoch.dev_loss
+
+
+def _number(loss: float | None) -> float | None:
+    """A loss as JSON can hold it."""
+    return None if loss is None or not math.isfinite(loss) else loss

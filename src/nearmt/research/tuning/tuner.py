@@ -1,0 +1,162 @@
+"""Finding the settings of a method on a dev set."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nearmt.config import Config, option
+from nearmt.contracts import Pair, Progress
+from nearmt.datastore import Memory
+from nearmt.decoding import BeamConfig
+from nearmt.errors import ConfigError, InputError
+from nearmt.methods import make_method
+from nearmt.models import TranslationModel
+from nearmt.research.tuning.holdout import hold_out
+from nearmt.research.tuning.memo import with_memo
+from nearmt.research.tuning.objective import METRICS, DevObjective, make_metric
+from nearmt.research.tuning.record import Record, Settings
+from nearmt.research.tuning.result import Tuned
+from nearmt.research.tuning.search import STRATEGIES, Study, run_search
+from nearmt.research.tuning.slices import SMALLEST, Slices, make_slices
+from nearmt.research.tuning.space import RANGES, Point, Value, make_axes, names_to_tune, significant
+from nearmt.translator import Translator
+
+
+@dataclass(frozen=True)
+class TuneConfig(Config):
+    """How settings are searched for."""
+
+    tune: str | None = option(None, "settings to tune, joined by commas, or all (default: weights and temperatures)")
+    strategy: str = option("smart", "one setting after the other with early stops, or all points", choices=STRATEGIES)
+    ranges: str = option("store", "values to try: from the store's own distances, or the paper's", choices=RANGES)
+    budget: int = option(36, "translations of the dev set to spend", low=1)
+    metric: str = option("bleu", "what is maximised", choices=METRICS)
+    margin: float = option(0.3, "scores this close count as equal; the settings nearest to the defaults win", low=0)
+    held_out: int = option(500, "without a dev set: pairs of the memory held out, at most a fifth of it", low=1)
+    base: bool = option(True, "also score the model alone")
+
+
+def tune(
+    model: TranslationModel,
+    datastore: Memory,
+    method: str = "chunk",
+    dev: Sequence[Pair] | None = None,
+    config: TuneConfig | None = None,
+    settings: Mapping[str, Any] | None = None,
+    record: Path | None = None,
+    progress: Progress | None = None,
+    batch_size: int = 8,
+    search: BeamConfig | None = None,
+    *,
+    overwrite: bool = False,
+    smallest_slice: int = SMALLEST,
+) -> Tuned:
+    """The best settings for a method on a dev set, or without one on pairs held out of the memory.
+
+    `settings` are fixed. With `record` every trial is kept on disk, and a run that was interrupted goes on there.
+    """
+    config = config or TuneConfig()
+    held_out = dev is None
+    if dev is None:
+        datastore, dev = hold_out(datastore, config.held_out)
+    if not dev:
+        raise InputError("the dev set has no pairs: nothing to tune on")
+    tuner = _Tuner(model, datastore, method, dict(settings or {}), search or BeamConfig(), batch_size)
+    axes = make_axes(tuner.names(config), config.ranges, datastore, tuner.defaults())
+    slices = make_slices(len(dev), batch_size if tuner.shares_batch else 1, smallest_slice)
+    metric = make_metric(config.metric)
+    total = (config.budget + 1 + config.base) * len(dev)
+    with Record(tuner.signature(dev, slices), record, overwrite=overwrite) as kept:
+        report = _reporting(progress, total)
+        objective = DevObjective(dev, slices, tuner.translate, metric, kept, report)
+        names = [axis.name for axis in axes]
+        study = Study(objective, axes, config.budget, slices.shares, lambda point: tuner.complete(point, names))
+        best = run_search(config.strategy, study, config.ranges == "store", config.margin)
+        base_score = _base_score(objective, study.last) if config.base else None
+    return Tuned(
+        method=method,
+        settings={**tuner.fixed, **best},
+        metric=config.metric,
+        score=study.score(best, study.last),
+        default_score=study.score({}, study.last),
+        base_score=base_score,
+        sentences=len(dev),
+        held_out=held_out,
+        spent=study.spent,
+        signature=tuner.translator(best).signature(),
+        metric_signature=str(metric.get_signature()),
+        trials=tuple(study.trials),
+    )
+
+
+def _base_score(objective: DevObjective, last: int) -> float:
+    return [objective(None, number) for number in range(last + 1)][-1]
+
+
+def _reporting(progress: Progress | None, total: int) -> Callable[[int], None]:
+    def report(done: int) -> None:
+        if progress:
+            progress(done, max(done, total))
+
+    return report
+
+
+def _rounded(value: Value) -> Value:
+    return significant(value) if isinstance(value, float) else value
+
+
+class _Tuner:
+    """A method whose settings change while the model, the store and the search stay."""
+
+    def __init__(
+        self,
+        model: TranslationModel,
+        datastore: Memory,
+        method: str,
+        fixed: dict[str, Any],
+        search: BeamConfig,
+        batch_size: int,
+    ) -> None:
+        self._model, self._datastore, self._method = with_memo(model), datastore, method
+        self.fixed, self._search, self._batch_size = fixed, search, batch_size
+        self._complete: dict[tuple[object, ...], Point] = {}
+        self.shares_batch = self.translator({}).method.shares_batch
+
+    def translator(self, settings: Settings) -> Translator:
+        if settings is None:
+            return Translator(self._model, None, "plain", None, self._search, self._batch_size)
+        chosen = {**self.fixed, **settings}
+        return Translator(self._model, self._datastore, self._method, chosen, self._search, self._batch_size)
+
+    def translate(self, settings: Settings, sources: Sequence[str], progress: Progress | None) -> list[str]:
+        return [found.text for found in self.translator(settings).translate(sources, progress=progress)]
+
+    def defaults(self, point: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """All settings of the method, those that are not given derived from the store."""
+        config = getattr(make_method(self._method, self._datastore, {**self.fixed, **(point or {})}), "config", None)
+        if not isinstance(config, Config):
+            raise ConfigError(f"method '{self._method}' has nothing to tune; use knn, efficient or chunk")
+        return config.public_values()
+
+    def complete(self, point: Point, names: Sequence[str]) -> Point:
+        """The tuned settings with those filled in that follow from the others."""
+        key = (*sorted(point.items()), *names)
+        if key not in self._complete:
+            values = point if all(name in point for name in names) else self.defaults(point)
+            self._complete[key] = {name: _rounded(values[name]) for name in names}
+        return self._complete[key]
+
+    def names(self, config: TuneConfig) -> list[str]:
+        return names_to_tune(config.tune, self.defaults(), self.fixed, config.ranges)
+
+    def signature(self, dev: Sequence[Pair], slices: Slices) -> str:
+        """Everything that a translation of a slice depends on, beside the settings that are tuned."""
+        digest = hashlib.sha256()
+        for pair in dev:
+            digest.update(f"{pair.source}\0{pair.target}\0".encode())
+        counts = "-".join(map(str, slices.counts))
+        return f"{self.translator({}).signature()}|dev:{digest.hexdigest()[:16]}|slices:{counts}"

@@ -1,0 +1,107 @@
+"""The benchmarks of building, growth and precision run, and their stores are what they say."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nearmt.contracts import Pair
+from nearmt.datastore import Datastore
+from nearmt.models import TranslationModel
+
+BENCHMARKS = Path(__file__).parent.parent.parent.parent / "benchmarks"
+
+
+@pytest.fixture
+def data(tmp_path: Path, tiny_pairs: list[Pair]) -> Path:
+    path = tmp_path / "test.tsv"
+    path.write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in tiny_pairs[:4]), encoding="utf-8")
+    return path
+
+
+def run(monkeypatch: pytest.MonkeyPatch, name: str, *arguments: object) -> None:
+    monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+    runpy.run_path(str(BENCHMARKS / name), run_name="__main__")
+
+
+def report_of(path: Path) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return report
+
+
+def test_building(
+    monkeypatch: pytest.MonkeyPatch, data: Path, tiny_folder: Path, tiny: TranslationModel, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    out, model = tmp_path / "building.json", ("--model", tiny_folder, "--device", "cpu")
+    run(monkeypatch, "building.py", "--data", data, "--out", out, "--repeats", 2, "--precisions", "fp32,int8", *model)
+    report = report_of(out)
+    cells = {cell["precision"]: cell for cell in report["cells"]}
+    lines = data.read_text(encoding="utf-8").splitlines()
+    tokens = sum(len(tiny.codec.target_ids(line.split("\t")[1])) for line in lines)
+    assert cells["fp32"]["tokens"] == cells["int8"]["tokens"] == tokens
+    assert cells["fp32"]["transformers"] > 0 and "transformers" not in cells["int8"]
+    assert "model/force_decode" in cells["fp32"]["build_seconds"] and "| fp32 |" in capsys.readouterr().out
+
+
+def test_precision(
+    monkeypatch: pytest.MonkeyPatch, data: Path, tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "precision.json"
+    run(monkeypatch, "precision.py", data, "--out", out, "--model", tiny_folder, "--device", "cpu", "--limit", 3)
+    (cell,) = report_of(out)["cells"]
+    assert cell["lines"] == 3 and cell["precision"] == "int8" and 0 <= cell["same_texts"] <= 3
+    assert cell["log_likelihood"] != cell["fp32_log_likelihood"] and cell["log_likelihood"] < 0
+    assert 0 <= cell["p_value"] <= 1 and "| int8 | 3 |" in capsys.readouterr().out
+
+
+def test_same_answer(
+    monkeypatch: pytest.MonkeyPatch, data: Path, tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, model = tmp_path / "same.json", ("--model", tiny_folder, "--device", "cpu")
+    run(monkeypatch, "same_answer.py", "--data", data, "--memory", data, "--out", out, "--precisions", "fp32", *model)
+    cells = report_of(out)["cells"]
+    ways = ["again", "batch 1", "batch 3", "batch 64", "another order", "fewer others", "2 threads"]
+    assert [cell["way"] for cell in cells if cell["method"] == "plain"] == ways
+    assert {cell["other_texts"] for cell in cells} == {0} and "| fp32 | chunk | 0 (" in capsys.readouterr().out
+
+
+def test_growth(
+    monkeypatch: pytest.MonkeyPatch, data: Path, tiny_store: Datastore, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    out, real = tmp_path / "growth.json", len(tiny_store)
+    sizes = ("--sizes", f"100,{3 * real + 10}", "--folder", tmp_path, "--repeats", 1, "--threads", 1)
+    run(monkeypatch, "growth.py", "--datastore", tiny_store.path, "--data", data, "--out", out, *sizes)
+    small, large = report_of(out)["cells"]
+    assert small["keys"] == "real" and large["keys"] == f"{real / large['entries']:.0%} real"
+    assert 100 <= small["entries"] < 120 and 3 * real + 10 <= large["entries"] < 3 * real + 40
+    assert small["recall"] == large["recall"] == 1.0 and set(large["step_milliseconds"]) == {"plain", "knn", "chunk"}
+    assert "| plain step, ms |" in capsys.readouterr().out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["growth.json", "test.tsv"]
+
+
+def test_a_grown_store_begins_with_the_real_one(tiny_store: Datastore, tiny: TranslationModel, tmp_path: Path) -> None:
+    growth = runpy.run_path(str(BENCHMARKS / "growth.py"))
+    source, real = growth["Source"](tiny_store.path), len(tiny_store)
+    spread_D = growth["neighbour_spread"](tiny_store)
+    assert spread_D.shape == (tiny_store.columns,) and (spread_D > 0).all()
+    store = growth["make_store"](tmp_path / "grown", source, 2 * real, tiny, spread_D)
+    assert len(store) == 2 * real
+    entry_N, columns = np.arange(2 * real), store.columns
+    key_ND = store.keys(torch.from_numpy(entry_N), columns).numpy()
+    wanted_ND = tiny_store.keys(torch.arange(real), columns).numpy()
+    assert (key_ND[:real] == wanted_ND).all()
+    moved_ND = key_ND[real:] - wanted_ND
+    assert np.allclose(moved_ND.std(axis=0), spread_D, rtol=0.3)
+    tokens = store.tokens(torch.from_numpy(entry_N))
+    assert torch.equal(tokens[:real], tokens[real:])
+    sources = [[pair.source for pair in each.snapshot().pairs()] for each in (tiny_store, store)]
+    assert sources[1] == 2 * sources[0]

@@ -1,0 +1,199 @@
+"""What the network learns from is what it will see: the trace equals decoding that is forced to the same tokens."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+from nearmt.contracts import Evidence, Origin, Pair, Scores, Step
+from nearmt.datastore import Datastore, PruneConfig, prune
+from nearmt.decoding import BeamConfig, beam_search
+from nearmt.methods import make_method
+from nearmt.methods.mixing import FixedMixer, Mixer
+from nearmt.methods.retrieving import RetrievingMethod, RetrievingState
+from nearmt.models import TranslationModel
+from nearmt.research.training.trace import Trace, trace_pairs
+from nearmt.retrieval.retriever import Retrieved
+from nearmt.retrieval.source import EntrySource
+from tests.conftest import make_pairs
+
+PAIRS = make_pairs(9, seed=21)
+CHUNK: dict[str, Any] = {"cache-k": 4, "k": 4, "chunk": 5, "schedule": "geometric:2:8"}
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {
+    "knn": ("knn", {"k": 5}),
+    "more neighbours than entries": ("knn", {"k": 1000}),
+    "chunk": ("chunk", CHUNK),
+    "short chunks": ("chunk", {**CHUNK, "chunk": 1, "k": 2, "seeds": 0, "retention": "last"}),
+    "hypothesis scope": ("chunk", {**CHUNK, "scope": "hypothesis", "retention": "last"}),
+    "batch scope": ("chunk", {**CHUNK, "scope": "batch"}),
+    "in order": ("chunk", {**CHUNK, "recall": "in-order"}),
+    "efficient": ("efficient", {"k": 4, "reuse-scope": "source"}),
+}
+
+
+class Seen:
+    """A mixer that notes what it is given, and leaves the weighing to another."""
+
+    trusted: ClassVar[tuple[float, float]] = FixedMixer.trusted
+
+    def __init__(self, mixer: Mixer) -> None:
+        self._mixer = mixer
+        self.found: list[Retrieved] = []
+        self.log_probs: list[Tensor] = []
+
+    def evidence(self, found: Retrieved, store: EntrySource, scores: Scores) -> Evidence:
+        self.found.append(found)
+        self.log_probs.append(scores.log_probs())
+        return self._mixer.evidence(found, store, scores)
+
+
+class Dictated:
+    """A method that retrieves as another does, and then says what it is told."""
+
+    shares_batch = by_sentence = False
+
+    def __init__(self, method: RetrievingMethod, targets: list[list[int]]) -> None:
+        self._method, self._targets = method, targets
+        self.sources: list[list[int]] = []  # of the rows, at every step
+
+    def begin(
+        self, source_lengths: Sequence[int], max_steps: int, trace: bool, sources: Sequence[Sequence[int]] = ()
+    ) -> Dictated:
+        self._state: RetrievingState = self._method.begin(source_lengths, max_steps, trace, sources)
+        return self
+
+    def scores(self, step: Step) -> Scores:
+        self._state.scores(step)
+        self.sources.append(list(step.sources))
+        said_BV = torch.full_like(step.logits_BV, -torch.inf)
+        for row, source in enumerate(step.sources):
+            said_BV[row, self._targets[source][step.times[row] - 1]] = 0.0
+        return Scores(said_BV, torch.zeros(len(said_BV)))
+
+    def lags(self, sources: list[int]) -> list[float]:
+        return self._state.lags(sources)
+
+    def reorder(self, row_B: Tensor) -> None:
+        self._state.reorder(row_B)
+
+    def leave(self, sources: list[int]) -> None:
+        self._state.leave(sources)
+
+    def signature(self) -> str:
+        return "dictated"
+
+
+def decoded(model: TranslationModel, method: RetrievingMethod, pairs: list[Pair]) -> Trace:
+    """The same by the search that translates, one hypothesis a sentence."""
+    encoded = [(model.codec.source_ids(pair.source), model.codec.target_ids(pair.target)) for pair in pairs]
+    encoded.sort(key=lambda pair: len(pair[1]))
+    sources, targets = [s for s, _ in encoded], [t for _, t in encoded]
+    method.mixer = seen = Seen(method.mixer)
+    dictated = Dictated(method, targets)
+    lengths = [model.codec.source_length(source) for source in sources]
+    config = BeamConfig(beams=1, max_new_tokens=max(map(len, targets)))
+    hypotheses = beam_search(model.seq2seq, dictated, sources, lengths, config)[0]
+    assert [h.tokens for h in hypotheses] == targets
+    rows = []
+    for place, (found, log_prob_BV) in enumerate(zip(seen.found, seen.log_probs, strict=True)):
+        for row, source in enumerate(dictated.sources[place]):
+            if int(found.origin_B[row]) == int(Origin.MODEL):
+                continue
+            token_K = method.store.tokens(found.entry_BK[row])
+            count_K = method.store.weights(found.entry_BK[row])
+            gold = targets[source][place]
+            rows.append(
+                Trace(
+                    origin_X=found.origin_B[row],
+                    distance_XK=found.distance_BK[row],
+                    token_XK=token_K,
+                    count_XK=torch.ones(len(token_K)) if count_K is None else count_K.clamp(min=1.0),
+                    spoken_XK=log_prob_BV[row][token_K],
+                    surest_X=log_prob_BV[row].max(),
+                    gold_X=torch.tensor(gold),
+                    gold_log_prob_X=log_prob_BV[row][gold],
+                )
+            )
+    return Trace(*(torch.stack([getattr(row, name) for row in rows]) for name in Trace.__dataclass_fields__))
+
+
+def made(name: str, store: EntrySource, settings: dict[str, Any]) -> RetrievingMethod:
+    method = make_method(name, store, settings)
+    assert isinstance(method, RetrievingMethod)
+    return method
+
+
+def assert_same(trace: Trace, expected: Trace) -> None:
+    assert len(trace) == len(expected)
+    for name in ("origin_X", "gold_X", "count_XK"):
+        assert torch.equal(getattr(trace, name), getattr(expected, name)), name
+    for name in ("distance_XK", "surest_X", "gold_log_prob_X"):
+        assert torch.allclose(getattr(trace, name), getattr(expected, name), atol=2e-3, rtol=1e-4), name
+    there_XK = trace.distance_XK.isfinite()
+    assert torch.equal(trace.token_XK[there_XK], expected.token_XK[there_XK])
+    assert torch.allclose(trace.spoken_XK[there_XK], expected.spoken_XK[there_XK], atol=1e-3)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_trace_is_what_decoding_sees(tiny: TranslationModel, tiny_store: Datastore, way: str) -> None:
+    name, settings = WAYS[way]
+    trace = trace_pairs(tiny, made(name, tiny_store, settings), PAIRS)
+    assert_same(trace, decoded(tiny, made(name, tiny_store, settings), PAIRS))
+    origins = set(trace.origin_X.tolist())
+    assert origins == ({int(Origin.SEARCH)} if name == "knn" else {int(Origin.SEARCH), int(Origin.CACHE)})
+    if way != "in order":  # beyond its chunks that has nothing, and the model is alone
+        assert len(trace) == sum(len(tiny.codec.target_ids(pair.target)) for pair in PAIRS)
+    fewer = way in ("more neighbours than entries", "in order", "short chunks")
+    assert bool(trace.distance_XK.isinf().any()) == fewer
+
+
+def test_a_pruned_store_has_its_weights(tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path) -> None:
+    shutil.copytree(tiny_store.path, tmp_path / "store")
+    prune(tmp_path / "store", PruneConfig(neighbours=16))
+    store = Datastore.open(tmp_path / "store")
+    for name, settings in (WAYS["knn"], WAYS["chunk"]):
+        trace = trace_pairs(tiny, made(name, store, settings), PAIRS)
+        assert_same(trace, decoded(tiny, made(name, store, settings), PAIRS))
+        assert float(trace.count_XK.max()) > 1 and float(trace.count_XK.min()) == 1
+
+
+def test_many_sentences_are_read_in_batches(
+    tiny: TranslationModel, tiny_store: Datastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one sentence each, the same tokens are there in another order."""
+    together = trace_pairs(tiny, made("chunk", tiny_store, CHUNK), PAIRS)
+    monkeypatch.setattr("nearmt.research.training.trace._TOGETHER", {"cpu": 1})
+    seen: list[tuple[int, int]] = []
+    apart = trace_pairs(
+        tiny, made("chunk", tiny_store, CHUNK), PAIRS, progress=lambda done, total: seen.append((done, total))
+    )
+    assert seen == [(number, len(PAIRS)) for number in range(1, len(PAIRS) + 1)]
+    for name in ("gold_log_prob_X", "surest_X"):
+        found, expected = (getattr(trace, name).sort().values for trace in (apart, together))
+        assert torch.allclose(found, expected, atol=1e-3)
+    assert int((apart.origin_X == int(Origin.SEARCH)).sum()) == int((together.origin_X == int(Origin.SEARCH)).sum())
+
+
+def test_pairs_that_are_too_long_are_left_out(tiny: TranslationModel, tiny_store: Datastore) -> None:
+    endless = "pumpe " * 200
+    method = made("knn", tiny_store, {"k": 3})
+    alone = trace_pairs(tiny, method, PAIRS[:2])
+    mixed = trace_pairs(tiny, method, [Pair(endless, "pump"), PAIRS[0], Pair("pumpe", endless), PAIRS[1]])
+    assert torch.equal(mixed.gold_X, alone.gold_X)
+    assert len(trace_pairs(tiny, method, [Pair(endless, "pump")])) == len(trace_pairs(tiny, method, [])) == 0
+
+
+def test_an_empty_target_is_its_end(tiny: TranslationModel, tiny_store: Datastore) -> None:
+    trace = trace_pairs(tiny, made("knn", tiny_store, {"k": 3}), [Pair("pumpe", "")])
+    assert trace.gold_X.tolist() == tiny.codec.target_ids("") and len(trace) == 1
+
+
+def test_an_empty_store_leaves_nothing_to_learn(tiny: TranslationModel, tmp_path: Path) -> None:
+    store = Datastore.build(tmp_path / "store", [], tiny)
+    assert len(trace_pairs(tiny, made("chunk", store, CHUNK), PAIRS)) == 0
