@@ -1,4 +1,4 @@
-"""The values that cross rooms, and the contracts between them.
+"""The values that cross rooms.
 
 Shapes: B rows (hypotheses), T target steps, S source length, H decoder state, D key, E cache-key
 columns, V vocabulary, K neighbours, C chunk, N entries, M cache entries.
@@ -6,10 +6,10 @@ columns, V vocabulary, K neighbours, C chunk, N entries, M cache entries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # opening a manifest needs no tensors
     from torch import Tensor
@@ -30,36 +30,11 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Step:
-    """What the model says at one decoding step, for all rows."""
-
-    #: They belong to the method, which may change them.
-    logits_BV: Tensor
-    hidden_BH: Tensor
-    #: Of each row: 1 for the first token that is not forced.
-    times: list[int]
-    #: Which sentence of the request each row translates.
-    sources: list[int]
-    #: Tokens that end a sentence.
-    ends: Sequence[int] = ()
-
-
-@dataclass(frozen=True)
 class Scores:
-    """Log-probabilities of all tokens: log p = logits_BV + offset_B[:, None]."""
+    """Log-probabilities of all tokens: log p = logits_BV + offset_B[:, None]. An engine's `Scoring` makes them."""
 
     logits_BV: Tensor
     offset_B: Tensor
-
-    @classmethod
-    def of(cls, logits_BV: Tensor) -> Scores:
-        """The model's own distribution, its softmax."""
-        from nearmt.engines.cpu import scores  # opening a manifest needs no tensors
-
-        if scores.serves(logits_BV):
-            return cls(logits_BV, -scores.log_of_sum(logits_BV))
-        # In one pass, as `generate()` does it; the logarithm of the sum alone takes twice as long.
-        return cls(logits_BV.log_softmax(dim=1), logits_BV.new_zeros(len(logits_BV)))
 
     def at(self, token_BK: Tensor) -> Tensor:
         """Log-probabilities of some tokens of each row, [B, K]."""
@@ -70,22 +45,51 @@ class Scores:
         return self.logits_BV.amax(dim=1) + self.offset_B
 
     def log_probs(self) -> Tensor:
-        """All log-probabilities, [B, V], as numbers of their own."""
+        """A copy of all log-probabilities, [B, V]."""
         return self.logits_BV + self.offset_B[:, None]
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Entries of a datastore, nearest first; entry -1 and distance inf where there are fewer than K."""
+    """Entries of a datastore, nearest first; entry -1 and distance inf are padding."""
 
     entry_BK: Tensor
     distance_BK: Tensor
 
 
-class Origin(IntEnum):
-    """Where the second distribution of a step came from."""
+@dataclass(frozen=True)
+class StoreProfile:
+    """What was measured of a store: defaults of settings are derived from it."""
 
-    MODEL = 0  # there was none: the model alone
+    #: Pairs that can be found.
+    pairs: int
+    #: Columns of the keys, by falling variance.
+    columns: int
+    #: Typical squared distance of a query to its neighbours: the unit of T.
+    search_scale: float
+    #: Typical distance, not squared, on so many leading columns: the unit of T'.
+    scale: Callable[[int], float]
+    #: Lambda under which the store's own held-out tokens are most likely, if it was measured.
+    likely_weight: float | None
+    #: Whether similar sources can be found: stores made before nearmt 0.3 have no source tokens.
+    knows_sources: bool
+
+
+@dataclass(frozen=True)
+class SimilarSources:
+    """What a store knows that is like some sentences."""
+
+    #: Entries of the pairs with the most similar sources of each sentence, [S, X]; -1 is padding.
+    entry_SX: Tensor
+    #: How much each sentence has in common with its most similar sources, in units of what the store's own sources
+    #: have in common: about 1 for text of the store's kind, inf for a source that is in the store.
+    familiarity: list[float]
+
+
+class Origin(IntEnum):
+    """Where the neighbours of a row came from."""
+
+    MODEL = 0  # no neighbours: the model alone
     SEARCH = 1  # a search of the datastore
     CACHE = 2  # the neighbours' cache or a chunk read in order
 
@@ -101,53 +105,9 @@ class Evidence:
     share_B: Tensor  # lambda or lambda' of each row; 0 where there is no neighbour
 
 
-class MethodState(Protocol):
-    """What a method remembers while one request is decoded."""
-
-    def scores(self, step: Step) -> Scores:
-        """log p(y_t | y_<t, x) of every row."""
-
-    def lags(self, sources: list[int]) -> list[float]:
-        """Of sentences that begin: how much worse than the best that ended, as a share, hypotheses are still waited
-        for; infinite where `generate()` would wait, too."""
-
-    def reorder(self, row_B: Tensor) -> None:
-        """Row i continues as what was row `row_B[i]`."""
-
-    def leave(self, sources: list[int]) -> None:
-        """These sentences are done."""
-
-
-class Method(Protocol):
-    """A way to turn the model's distribution into the one that is searched."""
-
-    @property
-    def shares_batch(self) -> bool:
-        """Whether a sentence's result depends on what is translated beside it."""
-
-    @property
-    def by_sentence(self) -> bool:
-        """Whether all it remembers belongs to single sentences: then others can take the places of those done."""
-
-    def begin(
-        self, source_lengths: Sequence[int], max_steps: int, trace: bool, sources: Sequence[Sequence[int]] = ()
-    ) -> MethodState:
-        """Start a request of some sentences: their |x| and, for those who look at them, their tokens."""
-
-    def signature(self) -> str:
-        """The method and everything that can change its result."""
-
-
-class Index(Protocol):
-    """Nominates candidates. Distances are computed elsewhere, from the stored keys."""
-
-    def nominate(self, query_BD: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
-        """At least `count` entries likely to be nearest, [B, >=count]; -1 where it found fewer."""
-
-
 @dataclass(frozen=True)
 class Witness:
-    """A stored pair that spoke for an output token, and its share of p_kNN."""
+    """A stored pair with a neighbour that predicted an output token, and its share of p_kNN."""
 
     pair_id: str
     share: float

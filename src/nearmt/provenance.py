@@ -7,9 +7,9 @@ import math
 from torch import Tensor
 
 from nearmt.contracts import Evidence, Origin, TokenProvenance, Witness
-from nearmt.datastore import Snapshot
 from nearmt.decoding import Hypothesis
 from nearmt.models import TextCodec
+from nearmt.retrieval.source import EntrySource
 
 _NAMES = {Origin.MODEL: "model", Origin.SEARCH: "search", Origin.CACHE: "cache"}
 
@@ -18,7 +18,7 @@ def explain_hypothesis(
     hypothesis: Hypothesis,
     evidence: list[Evidence] | None,
     codec: TextCodec,
-    store: Snapshot | None,
+    store: EntrySource | None,
     chunk: int,
 ) -> tuple[TokenProvenance, ...]:
     """The provenance of every token of a traced hypothesis (end of sentence included)."""
@@ -47,7 +47,7 @@ def explain_hypothesis(
     return tuple(explained)
 
 
-def _witnesses(evidence: Evidence, row: int, token: int, store: Snapshot) -> tuple[Witness, ...]:
+def _witnesses(evidence: Evidence, row: int, token: int, store: EntrySource) -> tuple[Witness, ...]:
     """Pairs that spoke for this token, with their shares of the neighbours' distribution, largest first."""
     shares: dict[str, float] = {}
     columns = (evidence.entry_BK[row], evidence.token_BK[row], evidence.weight_BK[row])
@@ -59,7 +59,7 @@ def _witnesses(evidence: Evidence, row: int, token: int, store: Snapshot) -> tup
     return tuple(Witness(pair_id, share) for pair_id, share in ranked)
 
 
-def _chunk_texts(entry_K: Tensor, store: Snapshot, codec: TextCodec, size: int) -> tuple[str, ...]:
+def _chunk_texts(entry_K: Tensor, store: EntrySource, codec: TextCodec, size: int) -> tuple[str, ...]:
     """The retrieved chunks as text, nearest first, each once."""
     entry_KC = store.chunks(entry_K[None], size)[0]
     texts = []

@@ -62,7 +62,7 @@ def side_by_side(tasks: Sequence[Callable[[], Result]]) -> Iterator[tuple[int, R
 
 
 def spread(tasks: Sequence[Callable[[], Result]], device: torch.device) -> Iterator[tuple[int, Result]]:
-    """The number and the result of each task: side by side on a CPU, one after the other elsewhere."""
+    """The number and the result of each task: on threads on a CPU, one after the other elsewhere."""
     if device.type == "cpu":
         return side_by_side(tasks)
     return ((number, task()) for number, task in enumerate(tasks))

@@ -9,20 +9,17 @@ from functools import cache, partial
 from typing import Any, overload
 
 from nearmt import __version__
-from nearmt.contracts import Method, Progress, Translation
+from nearmt.contracts import Progress, Translation
 from nearmt.corpus import clean
 from nearmt.datastore import Datastore, Memory
 from nearmt.decoding import BeamConfig, Hypothesis, beam_search
+from nearmt.engines.devices import device_of
 from nearmt.errors import ConfigError, NearmtError, NearmtWarning
 from nearmt.methods import make_method
-from nearmt.methods.adaptive import AdaptiveMixer
 from nearmt.models import ModelConfig, TranslationModel, load_model, split_to_fit
 from nearmt.provenance import explain_hypothesis
+from nearmt.steps import Method, MethodState
 from nearmt.threads import spread, workers
-
-#: Batches that one search takes: as long as others follow those that are done, no place is empty. On a CPU so many
-#: are enough, and there is more to tell of progress; a GPU does not care how few rows are left, and loses more.
-BATCHES, BATCHES_ON_GPU = 8, 64
 
 
 @dataclass(frozen=True)
@@ -73,8 +70,7 @@ class Translator:
         method, settings = self._asked_for
         self._calibration = None if self.datastore is None else self.datastore.snapshot().calibration
         made = make_method(method, self.datastore, settings) if isinstance(method, str) else method
-        if isinstance(mixer := getattr(made, "mixer", None), AdaptiveMixer):
-            mixer.check_model(self.model)
+        made.check_model(self.model)
         return made
 
     def _follow_datastore(self) -> None:
@@ -139,18 +135,19 @@ class Translator:
             yield Piece(number, ids_of(text), codec.source_length(ids_of(text)))
 
     def _runs(self, pieces: list[Piece], explain: bool) -> list[list[int]]:
-        """Places of pieces that one search takes, in its order: batches of similar length, unless the batch matters.
+        """The pieces of each request, in order: batches of similar length, unless results depend on the batch.
 
-        Where sentences that are done can be followed by others, a run is several batches, and runs are much alike.
+        Where finished sentences can be replaced, a request is several batches, and requests are much alike.
         """
         order, size = list(range(len(pieces))), self.batch_size
         if not self.method.shares_batch:
             order.sort(key=lambda place: pieces[place].length, reverse=True)
         batches = [order[start : start + size] for start in range(0, len(order), size)]
-        if explain or not self.method.by_sentence:
+        if explain or not self.method.per_sentence:
             return batches
-        at_a_time = workers() if self._on_cpu else 1
-        rounds = -(-len(batches) // ((BATCHES if self._on_cpu else BATCHES_ON_GPU) * at_a_time))
+        device = device_of(self.model.seq2seq.device)
+        at_a_time = workers() if device.concurrent else 1
+        rounds = -(-len(batches) // (device.batches * at_a_time))
         count = min(rounds * at_a_time, len(batches))
         runs: list[list[int]] = [[] for _ in range(count)]
         work = [0] * count
@@ -159,10 +156,6 @@ class Translator:
             runs[least] += batch
             work[least] += 1 + sum(pieces[place].length for place in batch)
         return runs
-
-    @property
-    def _on_cpu(self) -> bool:
-        return self.model.seq2seq.device.type == "cpu"
 
     def _decode_all(self, pieces: list[Piece], explain: bool) -> Iterator[tuple[list[int], list[Translation]]]:
         """Runs of places and their translations as they are ready; on a CPU several at a time."""
@@ -173,17 +166,16 @@ class Translator:
     def _decode(self, pieces: list[Piece], explain: bool) -> list[Translation]:
         sources, lengths = [piece.ids for piece in pieces], [piece.length for piece in pieces]
         best, state = beam_search(
-            self.model.seq2seq, self.method, sources, lengths, self.search, trace=explain, together=self.batch_size
+            self.model.seq2seq, self.method, sources, lengths, self.search, trace=explain, slots=self.batch_size
         )
         return [self._translation(hypothesis, state, explain) for hypothesis in best]
 
-    def _translation(self, hypothesis: Hypothesis, state: object, explain: bool) -> Translation:
+    def _translation(self, hypothesis: Hypothesis, state: MethodState, explain: bool) -> Translation:
         provenance = None
         if explain:
-            chunk = getattr(getattr(self.method, "config", None), "chunk", 1)
-            evidence = getattr(state, "evidence", None)
-            store = getattr(state, "store", None)
-            provenance = explain_hypothesis(hypothesis, evidence, self.model.codec, store, chunk)
+            provenance = explain_hypothesis(
+                hypothesis, state.evidence, self.model.codec, state.store, self.method.chunk
+            )
         return Translation(
             source="",
             text=self.model.codec.text(hypothesis.tokens),

@@ -12,11 +12,9 @@ from typing import NoReturn, Protocol
 
 from torch import Tensor
 
-from nearmt.contracts import Neighbours, Pair, Progress
+from nearmt.contracts import Neighbours, Pair, Progress, SimilarSources
 from nearmt.corpus import Match
-from nearmt.datastore.search.snapshot import TRUSTED, Snapshot
-from nearmt.engines.cpu.nearest import EntryRows
-from nearmt.engines.cuda.gathered import GatheredEntries
+from nearmt.datastore.search.snapshot import Snapshot
 from nearmt.errors import DatastoreError
 from nearmt.models import TranslationModel
 
@@ -88,21 +86,6 @@ class Memory(Protocol):
     # Neighbours
 
     @property
-    def search_scale(self) -> float:
-        return self.snapshot().search_scale
-
-    @property
-    def cache_scale(self) -> float:
-        return self.snapshot().cache_scale
-
-    def scale(self, columns: int) -> float:
-        return self.snapshot().scale(columns)
-
-    @property
-    def likely_weight(self) -> float | None:
-        return self.snapshot().likely_weight
-
-    @property
     def columns(self) -> int:
         return self.snapshot().columns
 
@@ -122,43 +105,17 @@ class Memory(Protocol):
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         return self.snapshot().keys(entry_M, columns)
 
-    def nearest(self, query_BE: Tensor, candidate_BX: Tensor, k: int) -> Neighbours:
-        return self.snapshot().nearest(query_BE, candidate_BX, k)
-
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
         return self.snapshot().chunks(entry_BK, size)
 
     # Sources
 
-    @property
-    def knows_sources(self) -> bool:
-        return self.snapshot().knows_sources
-
     def similar_pairs(self, source: Sequence[int], count: int) -> list[int]:
         """Numbers of the pairs whose source tokens have most in common with these, best first."""
         return self.snapshot().similar_pairs(source, count)
 
-    def similar(self, source: Sequence[int], count: int) -> Tensor:
-        """All entries of up to `count` pairs whose source tokens have most in common with these, [X]."""
-        return self.snapshot().similar(source, count)
-
-    def similar_each(self, sources: Sequence[Sequence[int]], count: int) -> Tensor:
-        return self.snapshot().similar_each(sources, count)
-
-    def trust(self, source: Sequence[int], trusted: tuple[float, float] = TRUSTED) -> float:
-        """How far a source like this is what the store is about."""
-        return self.snapshot().trust(source, trusted)
-
-    def trust_each(self, sources: Sequence[Sequence[int]], trusted: tuple[float, float]) -> list[float]:
-        return self.snapshot().trust_each(sources, trusted)
-
-    @property
-    def gathered(self) -> GatheredEntries | None:
-        return self.snapshot().gathered
-
-    @property
-    def rows(self) -> EntryRows | None:
-        return self.snapshot().rows
+    def similar(self, sources: Sequence[Sequence[int]], count: int) -> SimilarSources:
+        return self.snapshot().similar(sources, count)
 
 
 class View(Memory):

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nearmt.config import Config, option
-from nearmt.contracts import Method, MethodState, Scores, Step
-from nearmt.decoding.candidates import recorded_best
+from nearmt.contracts import Scores
 from nearmt.decoding.hypothesis import Candidate, Hypothesis, SentenceBeam, StepTrace
-from nearmt.decoding.state import Array, Chosen, SearchState
-from nearmt.engines.cuda.graphs import Recorder, current
+from nearmt.decoding.state import Array, BeamState, Chosen
+from nearmt.engines.base import Scoring
+from nearmt.engines.cuda.graphs import current
+from nearmt.engines.devices import device_of
 from nearmt.models import Seq2SeqModel
+from nearmt.steps import Method, MethodState, Request, Step
 from nearmt.threads import check_wanted
 from nearmt.timing import timed
-
-#: So many sentences, at least, that are to follow others take their first step together: to a GPU many are hardly
-#: more work than few.
-AHEAD = {"cpu": 1, "cuda": 128}
 
 
 @dataclass(frozen=True)
 class BeamConfig(Config):
-    """How the best translation is searched for."""
+    """Beam search."""
 
     beams: int = option(5, "hypotheses kept per sentence; 1 is greedy search", low=1, high=100)
     length_penalty: float = option(1.0, "scores are divided by length ** this", low=-10, high=10)
@@ -43,12 +41,12 @@ class BeamConfig(Config):
 
 @dataclass(frozen=True)
 class Tracer:
-    """Records how candidates came about, for those who explain a translation."""
+    """Records how candidates came about, to explain a translation."""
 
     model: Scores
-    mixed_BV: Tensor  # log-probabilities after mixing, before anything is forbidden or forced
+    mixed_BV: Tensor  # log-probabilities after mixing, before constraints
 
-    def extend(self, state: SearchState, chosen: list[Candidate]) -> list[tuple[StepTrace, ...]]:
+    def extend(self, state: BeamState, chosen: list[Candidate]) -> list[tuple[StepTrace, ...]]:
         """The trace of each candidate: its row's so far, and this step."""
         row = torch.tensor([candidate.row for candidate in chosen], device=self.mixed_BV.device)
         token = torch.tensor([candidate.token for candidate in chosen], device=self.mixed_BV.device)
@@ -68,12 +66,12 @@ def beam_search(
     source_lengths: Sequence[int],
     config: BeamConfig,
     trace: bool = False,
-    together: int | None = None,
-) -> tuple[list[Hypothesis], object]:
-    """The best hypothesis of every source (token ids), and the method's state for those who explain it.
+    slots: int | None = None,
+) -> tuple[list[Hypothesis], MethodState]:
+    """The best hypothesis of every source (token ids), and the method's state, which explains it if traced.
 
-    `together` is how many sentences are searched for at a time, if not all. As soon as one is done another takes its
-    place: a method that remembers by sentence is needed, and sentences of similar length should follow each other.
+    `slots` is how many sentences are decoded at a time, if not all. A finished sentence is replaced in its slot: the
+    method's state must be per sentence, and sentences of similar length should follow each other.
     """
     beams = [
         SentenceBeam(
@@ -81,50 +79,52 @@ def beam_search(
         )
         for length in source_lengths
     ]
-    state = method.begin(source_lengths, max(beam.limit for beam in beams), trace, sources)
-    together = together or len(sources)
-    assert together >= len(sources) or (method.by_sentence and not trace)
+    slots = slots or len(sources)
+    assert slots >= len(sources) or (method.per_sentence and not trace)
     with current(model.device):
-        _Search(model, state, sources, beams, trace, together).run()
-    searches = getattr(state, "searches", [0] * len(sources))
-    return [replace(beam.best, searches=searches[number]) for number, beam in enumerate(beams)], state
+        decoding = _Decoding(model, method, sources, source_lengths, beams, trace, slots)
+        decoding.run()
+    state = decoding.method
+    return [replace(beam.best, searches=state.searches[number]) for number, beam in enumerate(beams)], state
 
 
-@dataclass
-class _Search:
-    """One request: its sentences, the hypotheses of each, and who has not begun yet."""
+class _Decoding:
+    """One request: its sentences, the hypotheses of each, and the sentences that have not begun yet."""
 
-    model: Seq2SeqModel
-    method: MethodState
-    sources: Sequence[Sequence[int]]
-    beams: list[SentenceBeam]
-    trace: bool
-    #: How many are searched for at a time.
-    places: int
-    #: Sentences that have not begun.
-    left: list[int] = field(init=False)
-    record: Recorder = field(init=False)
-    #: Sentences that have taken their first step, encoded together, and wait for places; the first `taken` have them.
-    waiting: SearchState | None = None
-    taken: int = 0
-
-    def __post_init__(self) -> None:
-        self.left = list(range(len(self.sources)))
-        self.record = self.model.recorders.take(self, self.model, lambda: Recorder(self.model.device))
+    def __init__(
+        self,
+        model: Seq2SeqModel,
+        method: Method,
+        sources: Sequence[Sequence[int]],
+        lengths: Sequence[int],
+        beams: list[SentenceBeam],
+        trace: bool,
+        slots: int,
+    ) -> None:
+        self.model, self.sources, self.beams, self.trace, self.slots = model, sources, beams, trace, slots
+        self.scoring: Scoring = model.scoring.lease(self)
+        longest = max(beam.limit for beam in beams)
+        self.method = method.begin(Request(sources, lengths, longest, model.device, self.scoring, trace))
+        #: Sentences that have not begun.
+        self.left = list(range(len(sources)))
+        #: Sentences that were encoded and took their first step together, and wait for slots; the first `taken` have
+        #: theirs.
+        self.waiting: BeamState | None = None
+        self.taken = 0
 
     def run(self) -> None:
-        while self.left:  # one turn is enough, unless all are done at their first step
-            running = self._begin(self.places)
+        while self.left:  # one turn is enough, unless all sentences finish at their first step
+            running = self._begin(self.slots)
             while running.sentences:
-                self._step(running, others_follow=True)
+                self._step(running, refill=True)
 
-    def _begin(self, most: int) -> SearchState:
-        """The next sentences after their first step, which fans out into beams: each is encoded and projected once."""
+    def _begin(self, most: int) -> BeamState:
+        """The next sentences after their first step, which fans out into beams: each is encoded once."""
         sentences, self.left = self.left[:most], self.left[most:]
-        for sentence, lag in zip(sentences, self.method.lags(sentences), strict=True):
-            self.beams[sentence].lag = lag
+        for sentence, tolerance in zip(sentences, self.method.begin(sentences), strict=True):
+            self.beams[sentence].tolerance = tolerance
         count, prompt = len(sentences), self.model.prompt
-        state = SearchState(
+        state = BeamState(
             decoder=self.model.encode([self.sources[sentence] for sentence in sentences]),
             method=self.method,
             sentences=sentences,
@@ -135,60 +135,61 @@ class _Search:
             said_BT=np.array([prompt] * count),
             traces=[()] * count,
         )
-        self._step(state, others_follow=False)
+        self._step(state, refill=False)
         return state
 
-    def _step(self, state: SearchState, others_follow: bool) -> None:
-        """All rows go on by a token. Places of sentences that are done fall to others, or are given up."""
+    def _step(self, state: BeamState, refill: bool) -> None:
+        """Extend all rows by a token. Slots of finished sentences are refilled, or removed."""
         check_wanted()
         logits_BV, hidden_BH = self.model.step(state.decoder, state.newest_BT)
-        before = Scores.of(logits_BV.clone()) if self.trace else None
+        before = self.scoring.normalise(logits_BV.clone()) if self.trace else None
         total_B = self._total(logits_BV)
-        mixed = self.method.scores(Step(logits_BV, hidden_BH, state.times, state.sources, self.model.eos_ids))
+        times = state.time_S.tolist()
+        mixed = self.method.scores(Step(logits_BV, hidden_BH, times, state.sentences, self.model.eos_ids))
         tracer = None if before is None else Tracer(before, mixed.log_probs())
         beams = [self.beams[sentence] for sentence in state.sentences]
         ranked = _constrain(self.model, state, beams, mixed, total_B)
         best_SK, ranks_S = self._decide(state, ranked, tracer)
-        done = [place for place, ranks in enumerate(ranks_S) if not ranks]
-        self.method.leave([state.sentences[place] for place in done])
-        newcomers = self._newcomers(done) if others_follow else []
-        replaced = [place for places, _, _ in newcomers for place in places]
-        kept = [place for place, ranks in enumerate(ranks_S) if ranks or place in replaced]
+        finished = [slot for slot, ranks in enumerate(ranks_S) if not ranks]
+        self.method.release([state.sentences[slot] for slot in finished])
+        newcomers = self._newcomers(finished) if refill else []
+        refilled = [slot for slots, _, _ in newcomers for slot in slots]
+        kept = [slot for slot, ranks in enumerate(ranks_S) if ranks or slot in refilled]
         if not kept:
             state.sentences = []
             return
-        # Rows of places that fall to others go on anyhow, and are then forgotten.
+        # Rows of refilled slots are continued by any candidates, and then overwritten.
         size, count = self.beams[0].size, best_SK.score.shape[1]
-        rows = [place * count + rank for place in kept for rank in ranks_S[place] or range(size)]
+        rows = [slot * count + rank for slot in kept for rank in ranks_S[slot] or range(size)]
         chosen_B = Chosen(*(part.reshape(-1) for part in best_SK)).at(rows)
         traces = tracer.extend(state, chosen_B.candidates()) if tracer else [()] * len(rows)
         state.advance(chosen_B, kept, traces)
-        for places, waiting, newer in newcomers:
-            state.replace([kept.index(place) for place in places], waiting, newer)
+        for slots, waiting, newer in newcomers:
+            state.refill([kept.index(slot) for slot in slots], waiting, newer)
 
     def _total(self, logits_BV: Tensor) -> Tensor | None:
-        """What makes logits of log-probabilities, where rules are to see logits: in greedy search."""
+        """What turns log-probabilities into logits, for rules that read logits: in greedy search."""
         rules = self.model.constraint
         wanted = rules is not None and rules.reads_signs and self.beams[0].size == 1
         return logits_BV.logsumexp(dim=1) if wanted else None
 
-    def _newcomers(self, free: list[int]) -> list[tuple[list[int], SearchState, list[int]]]:
-        """Who takes places that are free, as long as there is somebody: the places, a group, and whom of it."""
+    def _newcomers(self, free: list[int]) -> list[tuple[list[int], BeamState, list[int]]]:
+        """Sentences for free slots, while there are any: the slots, a waiting group, and which of its sentences."""
         newcomers = []
-        while free and (waiting := self._at_hand()) is not None:
+        while free and (waiting := self._waiting_group()) is not None:
             newer = list(range(self.taken, len(waiting.sentences)))[: len(free)]
             newcomers.append((free[: len(newer)], waiting, newer))
             free, self.taken = free[len(newer) :], self.taken + len(newer)
         return newcomers
 
-    def _at_hand(self) -> SearchState | None:
-        """The group that waits for places; none only if all have places."""
+    def _waiting_group(self) -> BeamState | None:
+        """The group that waits for slots; None only if all sentences have begun and have slots."""
         while self.left and (self.waiting is None or self.taken == len(self.waiting.sentences)):
-            self.waiting, self.taken = self._begin(max(self.places, AHEAD.get(self.model.device.type, 1))), 0
+            self.waiting, self.taken = self._begin(max(self.slots, device_of(self.model.device).ahead)), 0
         return None if self.waiting is None or self.taken == len(self.waiting.sentences) else self.waiting
 
-    def _decide(self, state: SearchState, scores: Scores, tracer: Tracer | None) -> tuple[Chosen, list[list[int]]]:
-        """The best continuations of each sentence [S, K], and the ranks of those with which it goes on, if it does."""
+    def _decide(self, state: BeamState, scores: Scores, tracer: Tracer | None) -> tuple[Chosen, list[list[int]]]:
+        """The best continuations of each slot [S, K], and the ranks of those that continue (none: finished)."""
         beams = [self.beams[sentence] for sentence in state.sentences]
         best_SK = self._best_continuations(state, beams[0], scores)
 
@@ -200,26 +201,26 @@ class _Search:
         with timed("beam/choose"):
             lengths, times = state.length_S.tolist(), state.time_S.tolist()
             ends_SK = np.isin(best_SK.token, beams[0].eos_ids)
-            # Ranks of those that go on where nothing happens, as long as there are so many.
+            # Ranks of the candidates that continue where nothing happens.
             rank_SR = ends_SK.argsort(axis=1, kind="stable")[:, : beams[0].size]
             eventful_S = _eventful(beams, best_SK, ends_SK, rank_SR, lengths)
             ranks_S = rank_SR.tolist()
-            for place in np.flatnonzero(eventful_S).tolist():
-                candidates = best_SK.at(place).candidates()
-                ranks_S[place] = beams[place].advance(candidates, lengths[place], times[place], finish)
+            for slot in np.flatnonzero(eventful_S).tolist():
+                candidates = best_SK.at(slot).candidates()
+                ranks_S[slot] = beams[slot].advance(candidates, lengths[slot], times[slot], finish)
         return best_SK, ranks_S
 
-    def _best_continuations(self, state: SearchState, beam: SentenceBeam, scores: Scores) -> Chosen:
-        """Per open sentence its best, best first, [S, K]: enough that a full beam goes on even if all others end."""
+    def _best_continuations(self, state: BeamState, beam: SentenceBeam, scores: Scores) -> Chosen:
+        """The best continuations of each slot, best first, [S, K]: enough for a full beam even if all others end."""
         with timed("beam/top"):
             keep = max(2, 1 + len(beam.eos_ids)) * beam.size
-            found_S3K = recorded_best(self.record, scores, state.score_B, len(state.sentences), keep)
-            # What goes on is decided on the host: one transfer, for which the program waits.
+            found_S3K = self.scoring.best(scores, state.score_B, len(state.sentences), keep)
+            # The host decides what continues: one transfer, one synchronisation a step.
             return Chosen(*found_S3K.cpu().numpy().transpose(1, 0, 2))
 
 
 def _constrain(
-    model: Seq2SeqModel, state: SearchState, beams: list[SentenceBeam], scores: Scores, total_B: Tensor | None
+    model: Seq2SeqModel, state: BeamState, beams: list[SentenceBeam], scores: Scores, total_B: Tensor | None
 ) -> Scores:
     """Apply the generation config: its rules, and the forced last token where a sentence reaches its bound."""
     lengths = state.length_S.tolist()
@@ -230,11 +231,11 @@ def _constrain(
         said_BT = torch.from_numpy(state.said_BT).to(log_prob_BV.device)
         kinds = list(zip(lengths, at_bound, strict=True))
         for length, last in sorted(set(kinds)):  # rules want rows of one length
-            rows = state.rows_of([place for place, kind in enumerate(kinds) if kind == (length, last)])
+            rows = state.rows_of([slot for slot, kind in enumerate(kinds) if kind == (length, last)])
             total = None if total_B is None else total_B[rows]
             log_prob_BV[rows] = model.constraint(said_BT[rows, :length], log_prob_BV[rows], last, total)
         return Scores(log_prob_BV, torch.zeros_like(scores.offset_B))
-    last_rows = state.rows_of([place for place, last in enumerate(at_bound) if last])
+    last_rows = state.rows_of([slot for slot, last in enumerate(at_bound) if last])
     if last_rows and model.forced_last is not None:
         scores.logits_BV[last_rows] = -torch.inf
         for token in model.forced_last:
@@ -243,7 +244,7 @@ def _constrain(
 
 
 def _eventful(beams: list[SentenceBeam], best_SK: Chosen, ends_SK: Array, rank_SR: Array, lengths: list[int]) -> Array:
-    """Which sentences have something to decide, [S]: a hypothesis ends, a bound is reached, nothing better can come."""
+    """Which slots need a decision, [S]: a hypothesis ends, a bound is reached, or nothing better can come."""
     size = beams[0].size
     norm_S = np.array([beam.hoped_norm(length) for length, beam in zip(lengths, beams, strict=True)])
     leader_S = np.take_along_axis(best_SK.score, rank_SR[:, :1], axis=1)[:, 0]

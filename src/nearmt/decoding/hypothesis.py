@@ -40,12 +40,12 @@ class Hypothesis:
 class SentenceBeam:
     """Decides like `generate()`: stop when no running hypothesis can do better than those that ended.
 
-    Its `early_stopping` says what they can do: with False no better than at their present length, with "never" no
-    better than at the bound if length is rewarded; with True none is waited for once as many as
-    there are beams have ended.
+    `early_stopping` says what they can still reach: with False no more than at their present length, with "never" no
+    more than at the bound if length is rewarded; with True the search stops once as many hypotheses as there are beams
+    have ended.
 
-    With `lag` it stops also when all that run score this share worse than the best that ended: even if all their
-    tokens to come were certain, they would have to grow by this share to be as good.
+    With `tolerance` it also stops when all running hypotheses score this share worse than the best finished one: even
+    with certain tokens from here on, they would have to grow by this share to be as good.
     """
 
     size: int
@@ -53,7 +53,7 @@ class SentenceBeam:
     limit: int  # most tokens, the forced first one included
     eos_ids: list[int]
     early_stopping: bool | str = False
-    lag: float = math.inf
+    tolerance: float = math.inf
     finished: list[Hypothesis] = field(default_factory=list)
     steps: int = 0
 
@@ -85,21 +85,21 @@ class SentenceBeam:
         return []
 
     def hoped_norm(self, length: int) -> float:
-        """What the score of a running hypothesis of so many tokens is divided by to tell how good it may become."""
+        """The optimistic length normalisation of a running hypothesis of so many tokens."""
         grows = self.early_stopping == "never" and self.length_penalty > 0
         return float((self.limit if grows else length) ** self.length_penalty)
 
     @property
     def bar(self) -> float:
-        """What a running hypothesis must score for the search to go on."""
+        """The score that a running hypothesis must exceed for the search to continue."""
         if not self.finished:
             return -math.inf
         full = len(self.finished) == self.size
         if full and (self.size == 1 or self.early_stopping is True):  # greedy search stops at the first end
             return math.inf
         best, worst = self.finished[0].score, self.finished[-1].score
-        # Scores are logarithms: what is worse is farther below 0.
-        far_behind = -math.inf if math.isinf(self.lag) else (1 + self.lag) * best
+        # Scores are logarithms: worse is further below 0.
+        far_behind = -math.inf if math.isinf(self.tolerance) else (1 + self.tolerance) * best
         return max(far_behind, worst if full else -math.inf)
 
     @property

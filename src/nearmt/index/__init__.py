@@ -1,10 +1,8 @@
 """Nearest-neighbour indexes behind one contract: they nominate, they do not measure."""
 
-from nearmt.engines.cuda.pieces import PieceIndex
-from nearmt.engines.reference.exact_index import TorchIndex
 from nearmt.index.exact import ExactIndex
 from nearmt.index.shared import Quantiser, SharedIndex
 from nearmt.index.subset import SubsetIndex
 from nearmt.index.together import nominate_together
 
-__all__ = ["ExactIndex", "PieceIndex", "Quantiser", "SharedIndex", "SubsetIndex", "TorchIndex", "nominate_together"]
+__all__ = ["ExactIndex", "Quantiser", "SharedIndex", "SubsetIndex", "nominate_together"]

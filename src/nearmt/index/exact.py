@@ -1,4 +1,4 @@
-"""Exact search in numpy: the yardstick for all others."""
+"""Exact search in numpy: what all others are compared with."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ BLOCK = 65_536
 
 class ExactIndex:
     """Compares every query with every key, block by block."""
+
+    complete, lists = True, None
 
     def __init__(self, key_ND: np.ndarray) -> None:
         self._key_ND = key_ND

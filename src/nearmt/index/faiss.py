@@ -12,7 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearmt.engines.reference.clusters import find_centres, nearest_as_codes, nearest_centre
+from nearmt.engines.base import KernelLists
+from nearmt.engines.choose import assign_rounded
+from nearmt.engines.reference.clusters import find_centres, nearest_centre
 from nearmt.errors import ConfigError, MissingPackageError, OutputError
 from nearmt.index.faiss_files import MOST_BITS, MOST_BITS_IN_GRAPH, Layout, check_index, unreadable
 from nearmt.opening import opened
@@ -37,7 +39,7 @@ def import_faiss() -> Any:
         import faiss
     except ImportError as error:
         raise MissingPackageError(
-            "faiss is not installed: `pip install faiss-cpu`, or search with --search torch"
+            "faiss is not installed: `pip install faiss-cpu`, or search with --set nominate=torch"
         ) from error
     # The default (128,000) keeps small batches of queries away from matrix products: twice as slow.
     faiss.cvar.distance_compute_blas_threshold = 20
@@ -117,6 +119,13 @@ def coded(key_XD: np.ndarray, unit: float | None) -> np.ndarray:
 class FaissIndex:
     """A trained FAISS index over all entries of a segment."""
 
+    #: Probed lists may have fewer entries than are asked for.
+    complete = False
+
+    @property
+    def lists(self) -> KernelLists | None:
+        return None
+
     def __init__(self, index: Any, factory: str, effort: int = 0, unit: float | None = None) -> None:
         self._index, self._factory, self._unit = index, factory, unit
         self.effort = effort
@@ -144,7 +153,7 @@ class FaissIndex:
         if centres is None:
             self._index.add(code_XD)
             return
-        nearest = nearest_centre if self._unit is None else nearest_as_codes
+        nearest = nearest_centre if self._unit is None else assign_rounded
         cell_X = nearest(torch.from_numpy(code_XD), centres).numpy()
         faiss = import_faiss()
         self._index.add_core(len(code_XD), faiss.swig_ptr(code_XD), None, faiss.swig_ptr(cell_X))
@@ -246,7 +255,7 @@ def train(key_ND: np.ndarray, factory: str) -> tuple[Any, float | None]:
         with _refusing(factory, f"{entries} entries are too few to train it; leave the choice to nearmt"):
             if flat_centres(index) is not None and len(sample_SD) >= index.nlist:
                 # FAISS finds centres too, in three times the time.
-                nearest = nearest_centre if unit is None else nearest_as_codes
+                nearest = nearest_centre if unit is None else assign_rounded
                 index.quantizer.add(find_centres(torch.from_numpy(sample_SD), index.nlist, nearest=nearest).numpy())
             index.train(sample_SD)
     return index, unit

@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Index
+from nearmt.engines.base import Index
 from nearmt.index.faiss import as_queries
 from nearmt.index.shared import Assignment, SharedIndex
 from nearmt.index.subset import SubsetIndex

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,12 +21,11 @@ import torch
 from torch import Tensor, nn
 
 from nearmt.contracts import Evidence, Origin, Scores
+from nearmt.engines.base import EndRule, Scoring
 from nearmt.engines.precision import apply_precision
 from nearmt.errors import ConfigError, InputError, writing
-from nearmt.methods.mixing import multiplicity
+from nearmt.methods.mixing import Votes, weighed
 from nearmt.models import TranslationModel
-from nearmt.retrieval.retriever import Retrieved
-from nearmt.retrieval.source import EntrySource
 
 HIDDEN = 32
 # As many as a method may ask for.
@@ -137,7 +137,7 @@ class AdaptiveMixer:
         self.heads, self.origin, self.boost = heads, origin, boost
 
     @property
-    def identity(self) -> str:
+    def identity(self) -> str | None:
         return self.origin.identity
 
     def check_model(self, model: TranslationModel) -> None:
@@ -149,9 +149,9 @@ class AdaptiveMixer:
             )
 
     @torch.no_grad()
-    def evidence(self, found: Retrieved, store: EntrySource, scores: Scores) -> Evidence:
-        token_BK = store.tokens(found.entry_BK)
-        inputs = (found.distance_BK, token_BK, scores.at(token_BK), scores.surest(), multiplicity(found, store))
+    def evidence(self, votes: Votes, scores: Scores) -> Evidence:
+        found, token_BK, count_BK = votes
+        inputs = (found.distance_BK, token_BK, scores.at(token_BK), scores.surest(), count_BK)
         model_B, weight_BK = self._head("search", scores.offset_B.device)(*inputs)
         if "cache" in self.heads:
             recalled_B = found.origin_B == int(Origin.CACHE)
@@ -172,6 +172,18 @@ class AdaptiveMixer:
             weight_BK=weight_BK / total_B1.clamp(min=1e-9),
             share_B=torch.where(total_B1[:, 0] > 0, share_B, 0.0),
         )
+
+    def mix(
+        self,
+        scoring: Scoring,
+        logits_BV: Tensor,
+        votes: Votes,
+        trust_B: Tensor | None,
+        rule: EndRule | None,
+        ends: Sequence[int],
+    ) -> Scores:
+        scores = scoring.normalise(logits_BV)
+        return scoring.mix(scores, weighed(self, scores, votes, trust_B, rule, ends))
 
     def _head(self, name: str, device: torch.device) -> Head:
         head = self.heads[name]

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from nearmt.config import option
-from nearmt.engines.cuda.graphs import Pool
-from nearmt.errors import ConfigError
+from nearmt.engines.base import CachePlan, EndRule
 from nearmt.methods.adaptive import load_adaptive
-from nearmt.methods.knn import KnnConfig, lag_of, near_ends, resolve, settings_signature
+from nearmt.methods.knn import END_RADIUS, end_rule, resolve, settings_signature, tolerance_of
 from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.methods.retrieving import RetrievingMethod
-from nearmt.retrieval.chunked import Chunked, ChunkPlan
-from nearmt.retrieval.ends import NEAR_SHARE, NearEnds
-from nearmt.retrieval.entry_cache import EntryCache
-from nearmt.retrieval.kernel_chunked import KernelChunked
-from nearmt.retrieval.native_chunked import NativeChunked
-from nearmt.retrieval.neighbour_cache import DUPLICATES, RETENTIONS, SCOPES, CacheConfig
-from nearmt.retrieval.retriever import Retriever
+from nearmt.methods.settings import ALL_BEAMS, ChunkConfig
+from nearmt.retrieval.retriever import RetrievalPlan, Retriever, ScheduledRetriever
 from nearmt.retrieval.schedule import parse_schedule
-from nearmt.retrieval.source import EntrySource
+from nearmt.retrieval.source import EntrySource, LiveSource
+from nearmt.steps import Request
 
 #: T' in units of the store's typical distance (not squared) on the cache columns, and neighbours recalled, in
 #: units of k: a cache that is seeded holds many that are worth hearing.
@@ -32,76 +24,15 @@ SEEDED_NEIGHBOURS = 2
 CHUNK_TEMPERATURE_SHARE = 0.3
 CHUNK_NEIGHBOURS = 1
 CHUNK_DISCOUNT = 0.1
-
-#: Hypotheses of a sentence that search where they share what they find, and as many as there can be. Fewer than
-#: three cost BLEU with a large memory (docs/log.md).
+#: Hypotheses of a sentence that search where they share what they find. Fewer than three cost BLEU with a large memory
+#: (docs/log.md).
 SEARCH_BEAMS = 3
-ALL_BEAMS = 100
-#: What the paper's caches have in common: nothing but retrieved chunks, of all hypotheses, as often as they are
-#: retrieved.
-_PAPER_CACHE: dict[str, Any] = {
-    "duplicates": "keep",
-    "seeds": 0,
-    "search-beams": ALL_BEAMS,
-    "cache-columns": 64,
-    "guard": False,
-    "ends": "all",
-    "give-up": False,
-}
-#: The strategies of section 3.2 as settings.
-PRESETS: dict[str, dict[str, Any]] = {
-    "in-order": {"recall": "in-order", "seeds": 0, "guard": False, "ends": "all", "give-up": False},
-    "single-chunk": {"scope": "hypothesis", "retention": "last", **_PAPER_CACHE},
-    "beam-batch": {"scope": "batch", "retention": "last", **_PAPER_CACHE},
-    "sentence": {"scope": "batch", "retention": "all", **_PAPER_CACHE},
-}
-#: What the paper uses where it says nothing else.
-PRESETS["paper"] = PRESETS["sentence"]
-
-
-@dataclass(frozen=True)
-class ChunkConfig(KnnConfig):
-    """How neighbours are retrieved and mixed in."""
-
-    chunk: int = option(16, "tokens of a retrieved chunk (c)", low=1, high=1024)
-    schedule: str = option("geometric:2:16", "when to search: every:STEPS or geometric:MIN:MAX")
-    varying_chunk: bool = option(False, "chunks as long as the interval that follows (c_k = i_k), not --chunk")
-    cache_weight: float | None = option(
-        None, "weight of the neighbours between searches (default: from the store)", name="cache-lambda", low=0, high=1
-    )
-    cache_temperature: float | None = option(
-        None, "softmax temperature T' between searches, on distances (default: from the store)", low=1e-6
-    )
-    cache_k: int | None = option(None, "neighbours recalled from the cache (default: 2 times k)", low=1, high=4096)
-    cache_columns: int | None = option(None, "columns of the keys that the cache compares (default: all)", low=1)
-    seeds: int = option(128, "pairs with similar sources that are in the cache from the start", low=0, high=65536)
-    search_beams: int | None = option(
-        None,
-        "hypotheses of a sentence that search, best first (default: 3; all where each has chunks of its own)",
-        low=1,
-        high=ALL_BEAMS,
-    )
-    recall: str = option("cache", "between searches: the cache, or chunks in order", choices=("cache", "in-order"))
-    scope: str = option("source", "who shares a cache", choices=SCOPES)
-    retention: str = option("all", "chunks a cache keeps: of the last search, or of all", choices=RETENTIONS)
-    duplicates: str = option("remove", "what to do with an entry retrieved twice", choices=DUPLICATES)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        parse_schedule(self.schedule)
-        if not self.shares_chunks and (self.search_beams or ALL_BEAMS) < ALL_BEAMS:
-            raise ConfigError("search-beams lets few hypotheses search for all, but each has chunks of its own here")
-
-    @property
-    def shares_chunks(self) -> bool:
-        """Whether what one hypothesis retrieves is there for the others of its sentence."""
-        return self.recall == "cache" and self.scope != "hypothesis"
 
 
 def resolve_cache(config: ChunkConfig, store: EntrySource) -> ChunkConfig:
     """The settings with lambda', T' and the others filled in from what the store knows of itself."""
-    columns = min(config.cache_columns or store.columns, store.columns)
-    if not store.knows_sources:
+    columns = min(config.cache_columns or store.profile.columns, store.profile.columns)
+    if not store.profile.knows_sources:
         config = replace(config, seeds=0)
     weight, temperature = config.cache_weight, config.cache_temperature
     if config.adaptive is not None:
@@ -111,7 +42,7 @@ def resolve_cache(config: ChunkConfig, store: EntrySource) -> ChunkConfig:
         weight = round(max(0.0, (config.weight or 0.0) - discount), 2)
     if temperature is None and config.adaptive is None:
         share = SEEDED_TEMPERATURE_SHARE if config.seeds else CHUNK_TEMPERATURE_SHARE
-        temperature = share * store.scale(columns)
+        temperature = share * store.profile.scale(columns)
     seeded = config.seeds and config.recall == "cache"
     neighbours = config.k * (SEEDED_NEIGHBOURS if seeded else CHUNK_NEIGHBOURS)
     return replace(
@@ -129,33 +60,23 @@ class ChunkMethod(RetrievingMethod):
 
     name = "chunk"
 
-    def __init__(self, store: EntrySource, config: ChunkConfig | None = None) -> None:
-        self.config = resolve_cache(resolve(config or ChunkConfig(), store), store)
-        mixer, near = _mixer(self.config), _near_ends(self.config, store)
-        super().__init__(store, mixer, self.config.guard, near, lag_of(self.config))
-        self._plan = _plan(self.config, store)
-        #: What requests on a GPU leave to those that follow.
-        self._caches = Pool[EntryCache]()
+    def __init__(self, store: LiveSource, config: ChunkConfig | None = None) -> None:
+        now = store.snapshot()
+        self.config = resolve_cache(resolve(config or ChunkConfig(), now), now)
+        mixer, rule = _mixer(self.config), _end_rule(self.config, now)
+        super().__init__(store, mixer, self.config.guard, rule, tolerance_of(self.config))
+        self.plan = _plan(self.config, now)
 
     @property
-    def shares_batch(self) -> bool:  # type: ignore[override]
-        return self.config.recall == "cache" and self.config.scope == "batch"
+    def chunk(self) -> int:  # type: ignore[override]
+        return self.config.chunk
 
     @property
-    def by_sentence(self) -> bool:  # type: ignore[override]
-        return self.config.recall == "cache" and self.config.scope == "source"
+    def seeds(self) -> int:  # type: ignore[override]
+        return self.config.seeds
 
-    def retriever(
-        self,
-        store: EntrySource,
-        source_lengths: Sequence[int],
-        max_steps: int,
-        sources: Sequence[Sequence[int]] = (),
-    ) -> Retriever:
-        if KernelChunked.serves(store, self._plan):
-            return KernelChunked(store, self._plan, source_lengths, max_steps, sources, self._caches)
-        usual = NativeChunked if NativeChunked.serves(store, self._plan) else Chunked
-        return usual(store, self._plan, source_lengths, max_steps, sources)
+    def retriever(self, store: EntrySource, request: Request) -> Retriever:
+        return ScheduledRetriever(store, self.plan, request.lengths, request.max_steps, request.device)
 
     def settings(self) -> str:
         return settings_signature(self.config, self.mixer)
@@ -171,24 +92,19 @@ def _mixer(config: ChunkConfig) -> Mixer:
     return FixedMixer(config.weight, config.temperature, config.cache_weight, recalled)
 
 
-def _near_ends(config: ChunkConfig, store: EntrySource) -> NearEnds | None:
-    searched = near_ends(config, store)
+def _end_rule(config: ChunkConfig, store: EntrySource) -> EndRule | None:
+    rule = end_rule(config, store)
     # Chunks that are read in order keep the distances of their search.
-    if searched is None or config.recall == "in-order":
-        return searched
-    return replace(searched, cache=NEAR_SHARE * store.scale(config.cache_columns or store.columns))
+    if rule is None or config.recall == "in-order":
+        return rule
+    return replace(rule, cache=END_RADIUS * store.profile.scale(config.cache_columns or store.profile.columns))
 
 
-def _plan(config: ChunkConfig, store: EntrySource) -> ChunkPlan:
-    columns = config.cache_columns or store.columns
-    return ChunkPlan(
+def _plan(config: ChunkConfig, store: EntrySource) -> RetrievalPlan:
+    cache = CachePlan(
         k=config.k,
-        schedule=parse_schedule(config.schedule),
-        chunk=config.chunk,
-        varying_chunk=config.varying_chunk,
         cache_k=config.cache_k or config.k,
-        search_beams=config.search_beams or ALL_BEAMS,
-        seeds=config.seeds,
-        in_order=config.recall == "in-order",
-        cache=CacheConfig(config.scope, config.retention, config.duplicates, columns),
+        chunk=config.chunk,
+        columns=config.cache_columns or store.profile.columns,
     )
+    return RetrievalPlan(parse_schedule(config.schedule), config.search_beams or ALL_BEAMS, cache)

@@ -2,58 +2,109 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Evidence, Origin, Scores
-from nearmt.datastore.search.snapshot import TRUSTED
-from nearmt.retrieval.distribution import neighbour_weights
-from nearmt.retrieval.retriever import Retrieved
+from nearmt.contracts import Evidence, Scores
+from nearmt.engines.base import EndRule, Mixing, Retrieved, Scoring
+from nearmt.engines.reference.scoring import apply_end_rule, evidence_of
+from nearmt.models import TranslationModel
 from nearmt.retrieval.source import EntrySource
+
+#: Familiarity up to which a sentence is foreign to the store, and from which it is all the store's.
+TRUSTED = (0.8, 1.0)
+
+
+class Votes(NamedTuple):
+    """The neighbours of a step with the tokens they vote for."""
+
+    found: Retrieved
+    #: Their target tokens.
+    token_BK: Tensor
+    #: What multiplies exp(-d / T) of each; None where all count alike.
+    count_BK: Tensor | None
+
+
+def votes_of(found: Retrieved, store: EntrySource) -> Votes:
+    """Look up the tokens of neighbours, and how much each counts.
+
+    A store among several has a weight. A pruned store merges entries into others that are found in their stead. Its
+    chunks stay whole: an entry that was merged still stands for itself where a chunk brings it into the cache.
+    """
+    weight_BK = store.weights(found.entry_BK)
+    count_BK = None if weight_BK is None else torch.where(weight_BK == 0, 1.0, weight_BK)
+    return Votes(found, store.tokens(found.entry_BK), count_BK)
 
 
 class Mixer(Protocol):
     """Weighs what was retrieved at one step."""
 
-    #: How familiar sentences must be for the guard to let neighbours count, and count fully (`EntrySource.trust`).
+    #: Familiarity of a sentence at which the guard lets neighbours begin to count, and count fully.
     trusted: ClassVar[tuple[float, float]]
 
-    def evidence(self, found: Retrieved, store: EntrySource, scores: Scores) -> Evidence:
+    @property
+    def identity(self) -> str | None:
+        """Of a trained network: names its content."""
+
+    def check_model(self, model: TranslationModel) -> None:
+        """Refuse a model that the mixer was not made for."""
+
+    def evidence(self, votes: Votes, scores: Scores) -> Evidence:
         """The neighbours' distribution and its share of the mixture; `scores` is the model's distribution."""
+
+    def mix(
+        self,
+        scoring: Scoring,
+        logits_BV: Tensor,
+        votes: Votes,
+        trust_B: Tensor | None,
+        rule: EndRule | None,
+        ends: Sequence[int],
+    ) -> Scores:
+        """Mix the neighbours in; the logits change in place."""
+
+
+def weighed(
+    mixer: Mixer,
+    scores: Scores,
+    votes: Votes,
+    trust_B: Tensor | None,
+    rule: EndRule | None,
+    ends: Sequence[int],
+) -> Evidence:
+    """The neighbours' distribution after the guard and the rule for ends."""
+    evidence = mixer.evidence(votes, scores)
+    if trust_B is not None:
+        evidence.share_B = evidence.share_B * trust_B
+    if rule is not None and ends:
+        apply_end_rule(evidence, votes.found, scores, rule, ends)
+    return evidence
 
 
 @dataclass(frozen=True)
-class FixedMixer:
-    """Equations 2 and 3 with constant weights and temperatures: one for searches, one in between."""
+class FixedMixer(Mixing):
+    """Equations 2 and 3 with constant weights and temperatures: one pair for searches, one for the cache."""
 
     trusted: ClassVar[tuple[float, float]] = TRUSTED
+    identity: ClassVar[str | None] = None
 
-    weight: float
-    temperature: float
-    cache_weight: float
-    cache_temperature: float
+    def check_model(self, model: TranslationModel) -> None:
+        """Fits every model."""
 
-    def evidence(self, found: Retrieved, store: EntrySource, scores: Scores) -> Evidence:
-        searched_B = found.origin_B == int(Origin.SEARCH)
-        temperature_B1 = torch.where(searched_B, self.temperature, self.cache_temperature)[:, None]
-        share_B = torch.where(searched_B, self.weight, self.cache_weight)
-        return Evidence(
-            origin_B=found.origin_B,
-            entry_BK=found.entry_BK,
-            token_BK=store.tokens(found.entry_BK),
-            weight_BK=neighbour_weights(found.distance_BK, temperature_B1, multiplicity(found, store)),
-            share_B=torch.where(found.origin_B == int(Origin.MODEL), 0.0, share_B),
-        )
+    def evidence(self, votes: Votes, scores: Scores) -> Evidence:
+        return evidence_of(*votes, self)
 
-
-def multiplicity(found: Retrieved, store: EntrySource) -> Tensor | None:
-    """What multiplies exp(-d / T) of each neighbour, [B, K]; None where all count alike.
-
-    A store among several has a weight. A pruned store merges entries into others that are found in their stead.
-    Its chunks stay whole: an entry that was merged still stands for itself where a chunk brings it into the cache.
-    """
-    weight_BK = store.weights(found.entry_BK)
-    return None if weight_BK is None else torch.where(weight_BK == 0, 1.0, weight_BK)
+    def mix(
+        self,
+        scoring: Scoring,
+        logits_BV: Tensor,
+        votes: Votes,
+        trust_B: Tensor | None,
+        rule: EndRule | None,
+        ends: Sequence[int],
+    ) -> Scores:
+        return scoring.mix_neighbours(logits_BV, *votes, self, trust_B, rule, ends)

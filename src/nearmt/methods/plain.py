@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from torch import Tensor
 
-from nearmt.config import Config
-from nearmt.contracts import Scores, Step
-
-
-@dataclass(frozen=True)
-class PlainConfig(Config):
-    """There is nothing to set."""
+from nearmt.contracts import Scores
+from nearmt.models import TranslationModel
+from nearmt.steps import Request, Step
 
 
 class PlainState:
-    """Remembers nothing."""
+    """Stateless, but for the request."""
+
+    evidence = None
+    store = None
+
+    def __init__(self, request: Request) -> None:
+        self._scoring = request.scoring
+        self.searches = [0] * len(request.lengths)
+
+    def begin(self, sentences: Sequence[int]) -> list[float]:
+        return [math.inf] * len(sentences)
 
     def scores(self, step: Step) -> Scores:
-        return Scores.of(step.logits_BV)
-
-    def lags(self, sources: list[int]) -> list[float]:
-        return [math.inf] * len(sources)
+        return self._scoring.normalise(step.logits_BV)
 
     def reorder(self, row_B: Tensor) -> None:
         pass
 
-    def leave(self, sources: list[int]) -> None:
+    def release(self, sentences: Sequence[int]) -> None:
         pass
 
 
@@ -37,12 +39,14 @@ class PlainMethod:
     """p = p_NMT: the base model's translation."""
 
     shares_batch = False
-    by_sentence = True
+    per_sentence = True
+    chunk = 1
 
-    def begin(
-        self, source_lengths: Sequence[int], max_steps: int, trace: bool, sources: Sequence[Sequence[int]] = ()
-    ) -> PlainState:
-        return PlainState()
+    def check_model(self, model: TranslationModel) -> None:
+        """Fits every model."""
+
+    def begin(self, request: Request) -> PlainState:
+        return PlainState(request)
 
     def signature(self) -> str:
         return "method:plain"

@@ -3,104 +3,92 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Evidence, Scores, Step
-from nearmt.methods.fused import mix_found
-from nearmt.methods.mixing import FixedMixer, Mixer
-from nearmt.retrieval.distribution import mix
-from nearmt.retrieval.ends import NearEnds
+from nearmt.contracts import Evidence, Scores
+from nearmt.engines.base import EndRule
+from nearmt.methods.mixing import Mixer, votes_of, weighed
+from nearmt.models import TranslationModel
 from nearmt.retrieval.retriever import Retriever
-from nearmt.retrieval.source import EntrySource
-
-#: Of sentences that begin: how much of their share the neighbours of each get.
-Trust = Callable[[list[int]], list[float]]
+from nearmt.retrieval.source import EntrySource, LiveSource
+from nearmt.steps import Request, Step
 
 
 class RetrievingState:
     """One request: step in, scores out; keeps the evidence of every step if asked to."""
 
-    def __init__(
-        self,
-        store: EntrySource,
-        retriever: Retriever,
-        mixer: Mixer,
-        trust: Trust | None,
-        trace: bool,
-        near: NearEnds | None = None,
-        lag: float = math.inf,
-    ) -> None:
+    def __init__(self, method: RetrievingMethod, store: EntrySource, retriever: Retriever, request: Request) -> None:
         #: Names the entries of the evidence.
         self.store = store
-        self._retriever, self._mixer = retriever, mixer
-        self._trust = trust
-        self._near, self._lag = near, lag
-        self._trusted: dict[int, float] = {}
-        self._latest: tuple[list[int], Tensor | None] | None = None
-        self.evidence: list[Evidence] | None = [] if trace else None
+        self.evidence: list[Evidence] | None = [] if request.trace else None
+        self._method, self._retriever, self._request = method, retriever, request
+        #: Tolerance of early stopping. An empty store changes nothing, so the beam stops where `generate()` does.
+        self._tolerance = method.tolerance if store.profile.pairs else math.inf
+        #: How much of lambda the guard leaves to the neighbours of each sentence.
+        self._trust: dict[int, float] = {}
+        self._latest: tuple[tuple[Sequence[int], int], Tensor | None] | None = None
 
     @property
-    def searches(self) -> list[int]:
+    def searches(self) -> Sequence[int]:
         return self._retriever.searches
+
+    def begin(self, sentences: Sequence[int]) -> list[float]:
+        seeds, guard = self._method.seeds, self._method.guard
+        if self._request.sources and (seeds or guard):
+            similar = self.store.similar([self._request.sources[sentence] for sentence in sentences], seeds)
+            self._retriever.begin(sentences, similar.entry_SX)
+            if guard:
+                trust = [_trust(familiarity, self._method.mixer.trusted) for familiarity in similar.familiarity]
+                self._trust.update(zip(sentences, trust, strict=True))
+        # Without trust the translation is the model's own, as `generate()` finds it.
+        return [self._tolerance if self._trust.get(sentence, 1.0) else math.inf for sentence in sentences]
 
     def scores(self, step: Step) -> Scores:
         """log p(y_t | y_<t, x) of equation 3."""
-        # First: where the program waits for it, there is not yet much to wait for.
         trust_B = self._trust_of(step)
-        found = self._retriever.retrieve(self.store.query(step.hidden_BH), step.times, step.sources)
-        # Kernels keep no evidence.
-        if self.evidence is None and isinstance(self._mixer, FixedMixer):
-            mixed = mix_found(step.logits_BV, found, self.store, self._mixer, trust_B, self._near, step.ends)
-            if mixed is not None:
-                return mixed
-        scores = Scores.of(step.logits_BV)
-        evidence = self._mixer.evidence(found, self.store, scores)
-        if trust_B is not None:
-            evidence.share_B *= trust_B
-        if self._near is not None and step.ends:
-            self._near.leave(evidence, found, scores, step.ends)
-        if self.evidence is not None:
-            # What was retrieved may lie where the next step writes.
-            self.evidence.append(replace(evidence, entry_BK=evidence.entry_BK.clone()))
-        return mix(scores, evidence)
-
-    def lags(self, sources: list[int]) -> list[float]:
-        """Where neighbours count for nothing the translation is the model's own, as `generate()` finds it."""
-        if self._trust is None or math.isinf(self._lag):
-            return [self._lag] * len(sources)
-        return [self._lag if trusted else math.inf for trusted in self._trusted_in(sources)]
+        found = self._retriever.retrieve(self.store.query(step.hidden_BH), step.times, step.sentences)
+        votes = votes_of(found, self.store)
+        scoring, mixer, rule = self._request.scoring, self._method.mixer, self._method.end_rule
+        if self.evidence is None:
+            return mixer.mix(scoring, step.logits_BV, votes, trust_B, rule, step.ends)
+        scores = scoring.normalise(step.logits_BV)
+        evidence = weighed(mixer, scores, votes, trust_B, rule, step.ends)
+        # The next step may overwrite what was retrieved.
+        self.evidence.append(replace(evidence, entry_BK=evidence.entry_BK.clone()))
+        return scoring.mix(scores, evidence)
 
     def _trust_of(self, step: Step) -> Tensor | None:
-        """How much of their share the neighbours of each row get, [B]; None for all of it."""
-        if self._trust is None:
+        """What multiplies lambda of each row, [B]; None for 1 everywhere."""
+        if not self._method.guard:
             return None
-        # Sentences come and go seldom.
-        if self._latest is None or self._latest[0] != step.sources:
-            self._latest = step.sources, self._trust_in(step.sources, step.logits_BV.device)
+        # Sentences change seldom.
+        if self._latest is None or self._latest[0] != (step.sentences, step.rows_each):
+            trust = [self._trust.get(sentence, 1.0) for sentence in step.sentences]
+            trust_B = None if min(trust) == 1.0 else _per_row(trust, step.rows_each, step.logits_BV.device)
+            self._latest = (step.sentences, step.rows_each), trust_B
         return self._latest[1]
-
-    def _trust_in(self, sources: list[int], device: torch.device) -> Tensor | None:
-        trusted = self._trusted_in(sources)
-        if min(trusted) == 1.0:
-            return None
-        return torch.from_numpy(np.array(trusted, dtype=np.float32)).to(device, non_blocking=True)
-
-    def _trusted_in(self, sources: list[int]) -> list[float]:
-        assert self._trust is not None
-        if new := [source for source in dict.fromkeys(sources) if source not in self._trusted]:
-            self._trusted.update(zip(new, self._trust(new), strict=True))
-        return list(map(self._trusted.__getitem__, sources))
 
     def reorder(self, row_B: Tensor) -> None:
         self._retriever.reorder(row_B)
 
-    def leave(self, sources: list[int]) -> None:
-        self._retriever.leave(sources)
+    def release(self, sentences: Sequence[int]) -> None:
+        self._retriever.release(sentences)
+
+
+def _trust(familiarity: float, trusted: tuple[float, float]) -> float:
+    """0 up to the first familiarity of `trusted`, 1 from the second on, linear in between."""
+    strange, familiar = trusted
+    return min(1.0, max(0.0, (familiarity - strange) / (familiar - strange)))
+
+
+def _per_row(values: Sequence[float], rows: int, device: torch.device) -> Tensor:
+    value_B = np.repeat(np.array(values, dtype=np.float32), rows)
+    return torch.from_numpy(value_B).to(device, non_blocking=True)
 
 
 class RetrievingMethod:
@@ -108,38 +96,33 @@ class RetrievingMethod:
 
     name: str
     shares_batch = False
-    by_sentence = True
+    per_sentence = True
+    #: Tokens of a retrieved chunk.
+    chunk = 1
+    #: Pairs with similar sources whose entries are retrieved when a sentence begins.
+    seeds = 0
 
-    def __init__(self, store: EntrySource, mixer: Mixer, guard: bool, near: NearEnds | None, lag: float) -> None:
-        self.store, self.mixer, self.guard, self.near, self.lag = store, mixer, guard, near, lag
+    def __init__(
+        self, store: LiveSource, mixer: Mixer, guard: bool, end_rule: EndRule | None, tolerance: float
+    ) -> None:
+        self.store, self.mixer, self.guard = store, mixer, guard
+        self.end_rule, self.tolerance = end_rule, tolerance
 
-    def retriever(
-        self,
-        store: EntrySource,
-        source_lengths: Sequence[int],
-        max_steps: int,
-        sources: Sequence[Sequence[int]] = (),
-    ) -> Retriever:
-        """A retriever for a request of sentences with these |x| and tokens, from the store as it was at its start."""
+    def retriever(self, store: EntrySource, request: Request) -> Retriever:
+        """A retriever for a request, over a snapshot of the store."""
         raise NotImplementedError
 
     def settings(self) -> str:
-        """Everything that can change the result, beside the store."""
+        """Everything that can change the result, apart from the store."""
         raise NotImplementedError
 
-    def begin(
-        self, source_lengths: Sequence[int], max_steps: int, trace: bool, sources: Sequence[Sequence[int]] = ()
-    ) -> RetrievingState:
-        # Whatever is added meanwhile, a request sees one state of the store.
+    def check_model(self, model: TranslationModel) -> None:
+        self.mixer.check_model(model)
+
+    def begin(self, request: Request) -> RetrievingState:
+        # A request sees one state of the store, whatever is added meanwhile.
         store = self.store.snapshot()
-        retriever = self.retriever(store, source_lengths, max_steps, sources)
-
-        def trust(sentences: list[int]) -> list[float]:
-            return store.trust_each([sources[sentence] for sentence in sentences], self.mixer.trusted)
-
-        guard = trust if self.guard and sources else None
-        lag = self.lag if store.pair_count else math.inf
-        return RetrievingState(store, retriever, self.mixer, guard, trace, self.near, lag)
+        return RetrievingState(self, store, self.retriever(store, request), request)
 
     def signature(self) -> str:
-        return f"method:{self.name}|datastore:{self.store.identity}|{self.settings()}"
+        return f"method:{self.name}|datastore:{self.store.snapshot().identity}|{self.settings()}"

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from nearmt.engines.choose import scoring
 from nearmt.engines.cpu.encoder import KernelEncoder
 from nearmt.engines.cuda.decoder import GraphedDecoder, GraphedState
-from nearmt.engines.cuda.graphs import Pool, Recorder
 from nearmt.engines.precision import apply_precision
 from nearmt.engines.reference.decoder import JoinedLinears, StepDecoder
 from nearmt.engines.reference.decoder_state import DecoderState
@@ -43,8 +43,8 @@ class Seq2SeqModel:
             torch.backends.cuda.enable_cudnn_sdp(False)
         self.family: Family = family_of(model)
         self.key_layer, self.precision = key_layer, precision
-        #: What searches on a GPU leave to those that follow.
-        self.recorders = Pool[Recorder]()
+        #: Operations on the model's logits.
+        self.scoring = scoring(self.device)
         self._read_generation_config(model)
         model.eval().requires_grad_(False)
         joined = JoinedLinears(self.family.decoder(model).layers)

@@ -7,6 +7,7 @@ cache key is simply the first columns of the key, and distances are those of the
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from nearmt.engines.cpu import PackedLinear, kernels
+from nearmt.engines.choose import affine
 from nearmt.errors import DatastoreError
 from nearmt.opening import opened
 
@@ -72,16 +73,12 @@ class Reduction:
         """Keys [B, D] of states [B, H]."""
         if not self.fitted:
             return hidden_BH
-        if self._packed is not None and hidden_BH.dtype == torch.float32:
-            return self._packed.forward(hidden_BH)  # at every step: without what torch does around modules
-        return torch.addmm(self._offset_D, hidden_BH, self.component_HD)
+        return self._affine(hidden_BH)
 
     @cached_property
-    def _packed(self) -> PackedLinear | None:
-        """The same for a kernel, where there is one."""
-        if self.component_HD.device.type != "cpu" or kernels() is None:
-            return None
-        return PackedLinear(self.component_HD.T, None, self._offset_D)
+    def _affine(self) -> Callable[[Tensor], Tensor]:
+        """Applied at every step."""
+        return affine(self.component_HD.T, self._offset_D)
 
     def to(self, device: torch.device) -> Reduction:
         if self.mean_H.device == device:

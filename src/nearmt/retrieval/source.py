@@ -1,45 +1,33 @@
-"""What retrieval needs of a datastore."""
+"""What a store must offer to be translated with."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
-from nearmt.contracts import Neighbours
-from nearmt.engines.cpu.nearest import EntryRows
-from nearmt.engines.cuda.gathered import GatheredEntries
+from nearmt.contracts import Neighbours, Pair, SimilarSources, StoreProfile
+from nearmt.engines.base import CachePlan, SentenceCache
 
 
-class EntrySource(Protocol):
-    """Entries by number, in corpus order. An entry of -1 is none."""
+class LiveSource(Protocol):
+    """A store that may change: what methods are made for."""
 
     def snapshot(self) -> EntrySource:
-        """The source as it is at this moment, whatever becomes of it: what a request reads."""
+        """The source as it is now, unaffected by later changes: what a request reads."""
+
+
+class EntrySource(LiveSource, Protocol):
+    """Entries by number, in corpus order; -1 is none. Tensors come and go on the caller's device."""
 
     @property
     def identity(self) -> str:
         """Changes whenever the content does."""
 
     @property
-    def pair_count(self) -> int:
-        """Pairs that can be found."""
-
-    @property
-    def search_scale(self) -> float:
-        """Typical squared distance of a query to its neighbours: the unit of T."""
-
-    def scale(self, columns: int) -> float:
-        """Typical distance, not squared, on so many leading columns: the unit of T'."""
-
-    @property
-    def likely_weight(self) -> float | None:
-        """Lambda under which the store's own held-out tokens are most likely, if it was measured."""
-
-    @property
-    def columns(self) -> int:
-        """Columns of the keys, the most telling first."""
+    def profile(self) -> StoreProfile: ...
 
     def query(self, hidden_BH: Tensor) -> Tensor:
         """Decoder states as keys of this store, [B, D]."""
@@ -48,39 +36,23 @@ class EntrySource(Protocol):
         """The k nearest entries with their squared distances."""
 
     def tokens(self, entry: Tensor) -> Tensor:
-        """Target tokens of entries, any shape."""
+        """Target tokens of entries, any shape; any valid token for -1."""
 
     def weights(self, entry: Tensor) -> Tensor | None:
-        """How much each of these counts, any shape: how many it stands for (0: merged into another), times the
-        weight of its store. None where all count alike."""
+        """How much each entry counts, any shape: how many it stands for (0: merged into another), times the weight of
+        its store; 1 for -1. None where all count alike."""
 
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
-        """The first columns of the entries' keys, [M, columns]."""
-
-    def nearest(self, query_BE: Tensor, candidate_BX: Tensor, k: int) -> Neighbours:
-        """The k nearest of each row's candidates (-1: none) by squared distance, on the query's columns."""
-
-    @property
-    def gathered(self) -> GatheredEntries | None:
-        """All entries as kernels on a GPU read them; None where there are none."""
-
-    @property
-    def rows(self) -> EntryRows | None:
-        """All entries as kernels on a CPU read them; None where there are none."""
+        """The leading columns of the entries' keys, [M, columns]."""
 
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
-        """The entries of each chunk, [B, K, size]; -1 beyond the end of its sentence."""
+        """Each entry and its successors in its sentence, [B, K, size]; -1 beyond the end of the sentence."""
 
-    @property
-    def knows_sources(self) -> bool:
-        """Whether similar sources can be found at all: stores made before nearmt 0.3 have none."""
+    def similar(self, sources: Sequence[Sequence[int]], count: int) -> SimilarSources:
+        """Up to `count` pairs with the most similar sources of each sentence (subword ids)."""
 
-    def similar_each(self, sources: Sequence[Sequence[int]], count: int) -> Tensor:
-        """Of each sentence all entries of up to `count` pairs whose source tokens have most in common with its own,
-        [S, X]; -1 fills up."""
+    def new_cache(self, plan: CachePlan, device: torch.device) -> SentenceCache:
+        """The sentence cache of one request whose queries are on `device`."""
 
-    def trust_each(self, sources: Sequence[Sequence[int]], trusted: tuple[float, float]) -> list[float]:
-        """How far sources like these are what the store is about: 0 for strange ones, 1 for familiar ones.
-
-        `trusted` says what is strange and what is familiar, in shares of the mark that nearly all of its own reach.
-        """
+    def pair_of(self, entry: int) -> Pair:
+        """The pair that an entry comes from."""

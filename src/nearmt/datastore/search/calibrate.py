@@ -8,13 +8,14 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Index, Neighbours
+from nearmt.contracts import Neighbours
 from nearmt.datastore.disk import Calibration
-from nearmt.datastore.search.entries import Entries
 from nearmt.datastore.search.recall import NEIGHBOURS, QUERIES, sample
 from nearmt.datastore.search.searcher import Searcher
 from nearmt.datastore.search.snapshot import Snapshot
-from nearmt.index import TorchIndex
+from nearmt.engines.base import Index
+from nearmt.engines.choose import exact_index
+from nearmt.engines.reference.entries import EntryTable
 from nearmt.models import TranslationModel
 from nearmt.reduction import Reduction
 from nearmt.threads import spread
@@ -55,7 +56,7 @@ def distances(store: Snapshot, cache_columns: int) -> Calibration:
     if found_N is not None:
         sample_Q = found_N.nonzero().flatten()[sample_Q]
     query_QD = entries.keys(sample_Q, store.columns)
-    exact = [TorchIndex(key_ND) for key_ND in entries.keys_by_segment]
+    exact = [exact_index(key_ND) for key_ND in entries.keys_by_segment]
     searcher = Searcher(entries, list[Index](exact), store.columns)
     found = searcher.search(query_QD, NEIGHBOURS + _OWN_SENTENCE, found_N)
     found = _of_other_sentences(entries, sample_Q, found)
@@ -131,7 +132,7 @@ def _most_likely(model_X: Tensor, neighbour_X: Tensor) -> float:
     return weight
 
 
-def _of_other_sentences(entries: Entries, sample_Q: Tensor, found: Neighbours) -> Neighbours:
+def _of_other_sentences(entries: EntryTable, sample_Q: Tensor, found: Neighbours) -> Neighbours:
     own_Q1 = entries.pair_numbers(sample_Q)[:, None]
     is_own = entries.pair_numbers(found.entry_BK.clamp(min=0)) == own_Q1
     distance = found.distance_BK.masked_fill(is_own | (found.entry_BK < 0), torch.inf)

@@ -17,23 +17,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Index
 from nearmt.datastore.disk import AnySegment, FileRecord, Segment, SegmentRecord
 from nearmt.datastore.disk.files import sync
-from nearmt.datastore.search.entries import Entries
-from nearmt.datastore.search.recall import tune_pieces, tune_recall
+from nearmt.datastore.search.entries import open_entries
+from nearmt.datastore.search.recall import tune_clusters, tune_recall
 from nearmt.datastore.search.searcher import Searcher
-from nearmt.engines.cuda.gathered import has_kernels
+from nearmt.engines.base import Index
+from nearmt.engines.choose import exact_index, memory_index
+from nearmt.engines.devices import device_of
 from nearmt.errors import MissingPackageError, writing
-from nearmt.index import ExactIndex, PieceIndex, Quantiser, SharedIndex, SubsetIndex, TorchIndex
+from nearmt.index import ExactIndex, Quantiser, SharedIndex, SubsetIndex
 from nearmt.index.faiss import FaissIndex, default_factory, import_faiss, make_index, training_size
-from nearmt.index.shared import has_cells
+from nearmt.index.shared import has_clusters
 
 SEARCHES = ("auto", "faiss", "torch", "exact")
 #: So few entries beside an index are searched exactly.
 FLAT = 8192
-#: So many entries on a GPU are worth an index.
-MANY = 1 << 18
 #: Quantisers in use, so that segments opened one by one share them.
 _OPENED: WeakValueDictionary[Path, Quantiser] = WeakValueDictionary()
 
@@ -52,7 +51,7 @@ def index_segments(
     `auto` chooses by the size of the whole.
     """
     wanted = _chosen(factory, sum(record.kept for record in records))
-    if wanted == "exact" or not has_cells(wanted, columns):
+    if wanted == "exact" or not has_clusters(wanted, columns):
         return [index_segment(folder, record, columns, wanted) for record in records]
     segments = [Segment(folder / record.name, record, columns) for record in records]
     trained_on = [segment.searched_key_MD for segment in segments if segment.record.kept]
@@ -126,9 +125,9 @@ def _sample(keys: Sequence[np.ndarray], size: int) -> np.ndarray:
 
 def _tune(segments: Sequence[Segment], built: dict[str, Any]) -> float:
     """Give the indexes their effort and return the recall of searching all segments with them."""
-    entries = Entries(segments, torch.device("cpu"))
+    entries = open_entries(segments, torch.device("cpu"))
     indexes: list[Index] = [
-        _of_kept(segment, built.get(segment.record.name) or TorchIndex(torch.from_numpy(segment.searched_key_MD)))
+        _of_kept(segment, built.get(segment.record.name) or exact_index(torch.from_numpy(segment.searched_key_MD)))
         for segment in segments
     ]
     return tune_recall(Searcher(entries, indexes, segments[0].key_ND.shape[1]), list(built.values()))
@@ -188,7 +187,7 @@ def _open_quantiser(folder: Path, description: dict[str, Any], columns: int) -> 
 def open_index(segment: AnySegment, key_ND: Tensor, search: str) -> Index:
     """The index that searches a segment.
 
-    `auto`: on a GPU torch, in pieces where there are many entries; else FAISS where there is an index, else torch.
+    `auto`: on a GPU torch, in clusters where there are many entries; else FAISS where there is an index, else torch.
     """
     kept_M = segment.kept_M
     if kept_M is None:
@@ -202,11 +201,10 @@ def _open_index(segment: AnySegment, key_ND: Tensor, search: str, kept_M: Tensor
     has_index = segment.record.index["kind"] == "faiss"
     if search == "exact":
         return ExactIndex(segment.searched_key_MD)
-    if search == "torch" or (search == "auto" and (key_ND.is_cuda or not has_index or not _has_faiss())):
+    from_files = device_of(key_ND.device).index_files and has_index and _has_faiss()
+    if search == "torch" or (search == "auto" and not from_files):
         searched_MD = key_ND if kept_M is None else key_ND[kept_M]
-        if search == "auto" and len(searched_MD) >= MANY and has_kernels(key_ND.device):
-            return PieceIndex(searched_MD, tune_pieces)
-        return TorchIndex(searched_MD)
+        return exact_index(searched_MD) if search == "torch" else memory_index(searched_MD, tune_clusters)
     if isinstance(segment, Segment) and has_index:
         return _load_index(segment)
     return FaissIndex.build(segment.searched_key_MD, "Flat")

@@ -1,4 +1,4 @@
-"""How many of the true neighbours an index finds, the setting at which it finds enough, and when it no longer does."""
+"""Recall of an index: measured, tuned to, and too low."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Index
 from nearmt.datastore.search.searcher import Searcher
-from nearmt.engines.cuda.pieces import PROBES
+from nearmt.engines.base import Index
+from nearmt.engines.choose import exact_index
+from nearmt.engines.cuda.clusters import PROBES, ClusterIndex
 from nearmt.engines.reference.distances import squared_l2
-from nearmt.index import PieceIndex, TorchIndex
 from nearmt.index.faiss import FaissIndex
 
 QUERIES = 256
@@ -39,15 +39,15 @@ def tune_recall(searcher: Searcher, indexes: Sequence[FaissIndex]) -> float:
     return recall
 
 
-def tune_pieces(index: PieceIndex) -> None:
-    """Let an index on a GPU probe as few pieces as find enough."""
+def tune_clusters(index: ClusterIndex) -> None:
+    """Choose the fewest probed blocks of an index on a GPU that reach a good recall."""
     key_ND = index.keys
     query_QD = key_ND[sample(len(key_ND), QUERIES).to(key_ND.device)].float()
 
     def distances(found_QX: Tensor) -> Tensor:
         return squared_l2(query_QD, key_ND[found_QX].float()).sort(dim=1).values[:, :NEIGHBOURS]
 
-    exact_QK = distances(TorchIndex(key_ND).nominate(query_QD, NEIGHBOURS, None))
+    exact_QK = distances(exact_index(key_ND).nominate(query_QD, NEIGHBOURS, None))
     for index.probes in PROBES:
         if share_found(distances(index.nominate(query_QD, NEIGHBOURS, None)), exact_QK) >= GOOD_RECALL:
             break
@@ -65,15 +65,15 @@ def measure_recall(
 
 
 def staleness(path: object, recall: float | None, trained: int | None, entries: int) -> str | None:
-    """What is wrong with the index of a store, if something is.
+    """Why the index of a store is stale, if it is.
 
     `recall` is what was measured (None: search is exact), `trained` the entries there were when the
     quantiser was trained (None: there is none).
     """
     if recall is not None and recall < STALE_RECALL:
-        return f"the index finds {recall:.2f} of the nearest neighbours; `nearmt reindex {path}` mends it"
+        return f"the index finds {recall:.2f} of the nearest neighbours; run `nearmt reindex {path}`"
     if trained is not None and trained < STALE_SHARE * entries:
-        return f"the index was trained on {trained} entries, there are {entries} now; `nearmt reindex {path}` renews it"
+        return f"the index was trained on {trained} entries, there are {entries} now; run `nearmt reindex {path}`"
     return None
 
 
@@ -87,7 +87,7 @@ def _own_queries(searcher: Searcher, count: int) -> Tensor:
 
 
 def _exact_distances(searcher: Searcher, query_QD: Tensor, k: int, allowed_N: Tensor | None = None) -> Tensor:
-    indexes: list[Index] = [TorchIndex(key_ND) for key_ND in searcher.entries.keys_by_segment]
+    indexes: list[Index] = [exact_index(key_ND) for key_ND in searcher.entries.keys_by_segment]
     exact = Searcher(searcher.entries, indexes, searcher.columns)
     return exact.search(query_QD, k, searcher.live(allowed_N)).distance_BK
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Index, Neighbours
-from nearmt.datastore.search.entries import Entries
-from nearmt.engines.cpu.nearest import KeyRows, RowSearch
+from nearmt.contracts import Neighbours
+from nearmt.engines.base import Index, RowSearch
+from nearmt.engines.choose import exact_index
 from nearmt.engines.cuda.graphs import current
-from nearmt.index import ExactIndex, PieceIndex, SharedIndex, SubsetIndex, TorchIndex, nominate_together
+from nearmt.engines.reference.entries import EntryTable
+from nearmt.index import SubsetIndex, nominate_together
 from nearmt.timing import timed
 
 #: Where few entries are hidden, so many times k are asked for before the hidden ones are dropped.
@@ -28,29 +28,29 @@ _FEW = 16_384
 class Searcher:
     """The k nearest entries by squared L2 distance of the stored keys, whatever the index."""
 
-    entries: Entries
+    entries: EntryTable
     indexes: list[Index]
     columns: int
 
     def search(self, query_BD: Tensor, k: int, allowed_N: Tensor | None = None) -> Neighbours:
         """Exactly k entries that are allowed and not pruned, fewer only where fewer exist (-1 and inf fill up)."""
         with timed("index/search"), current(query_BD.device):
-            at_once = self._at_once(query_BD, k) if allowed_N is None else None
-            if at_once is not None and _is_full(at_once):
-                return at_once
+            in_one = self._by_kernel(query_BD, k) if allowed_N is None else None
+            if in_one is not None and _is_full(in_one):
+                return in_one
             rows, device = len(query_BD), query_BD.device
             allowed_N = None if allowed_N is None else allowed_N.to(device)
             live_N = self.live(allowed_N)
             live = self.entries.kept if allowed_N is None or live_N is None else _count(live_N)
             if not live or not rows:
-                nobody_BK = torch.full((rows, k), -1, device=device)
-                return Neighbours(nobody_BK, torch.full_like(nobody_BK, torch.inf, dtype=torch.float32))
+                none_BK = torch.full((rows, k), -1, device=device)
+                return Neighbours(none_BK, torch.full_like(none_BK, torch.inf, dtype=torch.float32))
             # What the first way does not find, the next one does.
             first, *others = self._ways(k, allowed_N, live_N, live)
-            found = at_once or first(query_BD)
+            found = in_one or first(query_BD)
             for way in others:
                 if self.complete and allowed_N is None:
-                    break  # nothing can be missing, and on a GPU the program would have to wait to see it
+                    break  # nothing can be missing, and to check would synchronise with a GPU
                 short_B = found.entry_BK[:, min(k, live) - 1] < 0
                 if not bool(short_B.any()):
                     break
@@ -60,9 +60,8 @@ class Searcher:
 
     @cached_property
     def complete(self) -> bool:
-        """Whether all indexes find as many as they are asked for."""
-        inner = [index.inner if isinstance(index, SubsetIndex) else index for index in self.indexes]
-        return all(isinstance(index, TorchIndex | ExactIndex | PieceIndex) for index in inner)
+        """Whether all indexes find as many entries as they are asked for."""
+        return all(index.complete for index in self.indexes)
 
     def live(self, allowed_N: Tensor | None) -> Tensor | None:
         """The allowed entries without pruned ones; None stands for all."""
@@ -86,27 +85,18 @@ class Searcher:
         # An approximate index may miss entries in its lists or behind the mask.
         yield lambda query_BD: self.entries.nearest(query_BD, self._nominate_exactly(query_BD, k, live_N, live), k)
 
-    def _at_once(self, query_BD: Tensor, k: int) -> Neighbours | None:
-        """The k nearest, or not all of them, where a kernel nominates and compares; None where there is none."""
-        if self._kernel_reads is None:
+    def _by_kernel(self, query_BD: Tensor, k: int) -> Neighbours | None:
+        """The k nearest, or not all of them, where a kernel nominates and measures; None where there is none."""
+        search = self.row_search(k)
+        if search is None or query_BD.dtype != torch.float32:
             return None
-        index, keys = self._kernel_reads
-        return index.nearest(query_BD, k, keys)
+        entry_BK, distance_BK = torch.empty(len(query_BD), k, dtype=torch.long), torch.empty(len(query_BD), k)
+        search(query_BD.contiguous(), None, entry_BK, distance_BK)
+        return Neighbours(entry_BK, distance_BK)
 
     def row_search(self, k: int) -> RowSearch | None:
-        """What finds the k nearest of some rows, or not all of them, where a kernel does it."""
-        if self._kernel_reads is None:
-            return None
-        index, keys = self._kernel_reads
-        return index.row_search(k, keys)
-
-    @property
-    def _kernel_reads(self) -> tuple[SharedIndex, KeyRows] | None:
-        """What a kernel would read that nominates and compares."""
-        keys = self.entries.key_rows
-        if keys is None or len(self.indexes) != 1 or not isinstance(self.indexes[0], SharedIndex):
-            return None
-        return self.indexes[0], keys
+        """A kernel that finds the k nearest of some rows, or not all of them, if there is one."""
+        return self.entries.row_search(self.indexes[0], k) if len(self.indexes) == 1 else None
 
     def _dropping(self, query_BD: Tensor, k: int, allowed_N: Tensor) -> Neighbours:
         """The allowed ones among somewhat more than k: the nearest, unless that leaves fewer than k."""
@@ -125,11 +115,11 @@ class Searcher:
         if live_N is None or live > _FEW:
             return self._nominate(self._exact, query_BD, k, live_N)
         entry_L = live_N.nonzero().flatten()
-        return SubsetIndex(TorchIndex(self.entries.keys(entry_L, self.columns)), entry_L).nominate(query_BD, k, None)
+        return SubsetIndex(exact_index(self.entries.keys(entry_L, self.columns)), entry_L).nominate(query_BD, k, None)
 
     @cached_property
     def _exact(self) -> list[Index]:
-        return [TorchIndex(key_ND) for key_ND in self.entries.keys_by_segment]
+        return [exact_index(key_ND) for key_ND in self.entries.keys_by_segment]
 
 
 def _is_full(found: Neighbours) -> bool:
@@ -138,6 +128,5 @@ def _is_full(found: Neighbours) -> bool:
 
 
 def _count(mask_N: Tensor) -> int:
-    # On a GPU the program waits for it: only where there is a mask.
-    # Adding up a mask makes numbers of all its places first; numpy counts them where they are.
-    return int(mask_N.count_nonzero()) if mask_N.is_cuda else int(np.count_nonzero(mask_N.numpy()))
+    # Synchronises with a GPU: only where there is a mask.
+    return int(mask_N.count_nonzero())

@@ -102,7 +102,7 @@ def _added_up(part: Postings, gain_X: np.ndarray, span_W2: np.ndarray, counts_W:
     return np.bincount(np.concatenate([part.pair_X[span] for span in spans]), gain_Y, minlength=part.pairs)
 
 
-class SimilarSources:
+class SourceIndex:
     """An inverted index of all sources: those of deleted or hidden pairs are as if they were not there."""
 
     def __init__(
@@ -217,21 +217,23 @@ class SimilarSources:
             candidates = candidates[score_P[candidates] >= bound]
         return candidates[np.argsort(-score_P[candidates], kind="stable")][:count]
 
-    def best_of_each(self, sources: Sequence[Sequence[int]], count: int) -> Tensor:
-        """The numbers of up to `count` pairs for each sentence, [S, P], best first; -1 fills up."""
+    def best_of_each(self, sources: Sequence[Sequence[int]], count: int) -> tuple[Tensor, list[np.ndarray]]:
+        """For each sentence the numbers of up to `count` pairs, [S, P], best first (-1 is padding), and the best
+        scores in shares of the score of the same source, best last. One pass over the postings gives both."""
         if self._matrix is not None:
-            return self._matrix.best(sources, count)[0]
+            return self._best_by_matrix(self._matrix, sources, count)
+        shares = [self.best_shares(source) for source in sources]
         found = [torch.from_numpy(self.best(source, count)) for source in sources]
-        return torch.nn.utils.rnn.pad_sequence(found, batch_first=True, padding_value=-1)
+        return torch.nn.utils.rnn.pad_sequence(found, batch_first=True, padding_value=-1), shares
 
-    def shares_of_each(self, sources: Sequence[Sequence[int]]) -> list[np.ndarray]:
-        """`best_shares` of each sentence."""
-        if self._matrix is None:
-            return [self.best_shares(source) for source in sources]
-        count = min(_COMPARED, self.seen)
-        score_SK = self._matrix.best(sources, count)[1].cpu().numpy()[:, ::-1]
-        own = self._matrix.own_scores(sources).tolist()
-        return [score_K / mine if mine else np.ones(count) for score_K, mine in zip(score_SK, own, strict=True)]
+    def _best_by_matrix(
+        self, matrix: SourceMatrix, sources: Sequence[Sequence[int]], count: int
+    ) -> tuple[Tensor, list[np.ndarray]]:
+        compared = min(_COMPARED, self.seen)
+        number_SP, score_SP = matrix.best(sources, max(count, compared))
+        score_SK, own = score_SP[:, :compared].cpu().numpy()[:, ::-1], matrix.own_scores(sources).tolist()
+        shares = [score_K / mine if mine else np.ones(compared) for score_K, mine in zip(score_SK, own, strict=True)]
+        return number_SP[:, :count], shares
 
     def _make_matrix(self, device: torch.device) -> SourceMatrix:
         """All sources on a GPU, with what each subword adds there."""

@@ -4,33 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import cached_property
+from math import inf
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Index, Neighbours, Pair
+from nearmt.contracts import Neighbours, Pair, SimilarSources, StoreProfile
 from nearmt.corpus import Match
 from nearmt.datastore.disk import AnySegment, Calibration
 from nearmt.datastore.disk.ids import DigestIndex, digest_of
-from nearmt.datastore.search.entries import Entries
+from nearmt.datastore.search.entries import open_entries
 from nearmt.datastore.search.indexing import open_index
 from nearmt.datastore.search.matches import SegmentSources, SourceLookup
 from nearmt.datastore.search.recall import measure_recall
 from nearmt.datastore.search.searcher import Searcher
-from nearmt.datastore.search.similar import Postings, SimilarSources
-from nearmt.engines.cpu.nearest import EntryRows
-from nearmt.engines.cuda.gathered import GatheredEntries
+from nearmt.datastore.search.similar import Postings, SourceIndex
+from nearmt.engines.base import CachePlan, Index, RowSearch, SentenceCache
 from nearmt.errors import ConfigError
 from nearmt.reduction import Reduction
 from nearmt.timing import timed
 
-#: Shares of the usual familiarity: a sentence that reaches no more than the first is none of the store's business,
-#: one that reaches the second is all the store's.
-TRUSTED = (0.8, 1.0)
-#: A source with this share of the score of the same source is as good as the same: one that is there is not strange.
+#: Share of the score of the same source from which a source counts as present in the store.
 SAME = 0.99
 
 
@@ -63,9 +59,8 @@ class Part:
 
 
 class Snapshot:
-    """Implements `retrieval.source.EntrySource`. Entries and keys live on the store's device, queries come from
-    the model's: each call takes them over and brings the result back. Pairs and entries that are deleted keep
-    their numbers and are not found."""
+    """Implements `retrieval.source.EntrySource`. Entries and keys live on the store's device; tensors are moved there,
+    and results back to the caller's. Deleted pairs and entries keep their numbers and are not found."""
 
     def __init__(
         self,
@@ -82,7 +77,7 @@ class Snapshot:
         self.reduction = reduction
         self._parts, self._cache_columns = parts, cache_columns
         keys = [part.key_ND for part in parts]
-        self.entries = Entries([part.segment for part in parts], device, keys)
+        self.entries = open_entries([part.segment for part in parts], device, keys)
         self._searcher = Searcher(self.entries, [part.index for part in parts], reduction.columns)
         self._see(seen_P)
 
@@ -106,7 +101,7 @@ class Snapshot:
     def restricted(self, seen_P: np.ndarray, name: str) -> Snapshot:
         """The same with fewer pairs in sight; `name` tells it from others."""
         fewer = copy(self)
-        for made in ("_similar", "_lookup", "gathered", "rows"):
+        for made in ("_sources", "_lookup", "profile"):
             vars(fewer).pop(made, None)
         fewer.identity = f"{self.identity}-{name}"
         fewer._see(seen_P if self.seen_P is None else seen_P & self.seen_P)
@@ -132,7 +127,11 @@ class Snapshot:
         return iter(range(count)) if self.seen_P is None else iter(np.flatnonzero(self.seen_P).tolist())
 
     def pair(self, number: int) -> Pair:
-        return self.entries.pair(number)
+        for segment in self.segments:
+            if number < segment.record.pairs:
+                return segment.pair(number)
+            number -= segment.record.pairs
+        raise IndexError(number)
 
     def pairs(self) -> Iterator[Pair]:
         """All pairs that can be found, in corpus order."""
@@ -180,25 +179,26 @@ class Snapshot:
 
     # Neighbours
 
-    @property
-    def search_scale(self) -> float:
-        return self.calibration.search_scale
+    @cached_property
+    def profile(self) -> StoreProfile:
+        return StoreProfile(
+            pairs=self.pair_count,
+            columns=self.reduction.columns,
+            search_scale=self.calibration.search_scale,
+            scale=self._scale,
+            likely_weight=self.calibration.likely_weight,
+            # An empty store knows sources once something is added to it.
+            knows_sources=not len(self) or any(len(part.segment.source_S) for part in self._parts),
+        )
 
-    @property
-    def cache_scale(self) -> float:
-        return self.calibration.cache_scale
-
-    def scale(self, columns: int) -> float:
+    def _scale(self, columns: int) -> float:
+        """Typical distance, not squared, on so many leading columns."""
         if columns == self._cache_columns:
-            return self.cache_scale
-        # What was not measured: squared distances spread over the columns as the variance does.
+            return self.calibration.cache_scale
+        # Not measured: squared distances spread over the columns as the variance does.
         variance_D = self.reduction.variance_D
         share = float(variance_D[:columns].sum() / variance_D.sum().clamp(min=1e-12))
-        return float((self.search_scale * share) ** 0.5)
-
-    @property
-    def likely_weight(self) -> float | None:
-        return self.calibration.likely_weight
+        return float((self.calibration.search_scale * share) ** 0.5)
 
     @property
     def columns(self) -> int:
@@ -231,77 +231,45 @@ class Snapshot:
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         return self.entries.keys(entry_M.to(self.device), columns).to(entry_M.device)
 
-    def nearest(self, query_BE: Tensor, candidate_BX: Tensor, k: int) -> Neighbours:
-        found = self.entries.nearest(query_BE.to(self.device), candidate_BX.to(self.device), k)
-        return Neighbours(found.entry_BK.to(query_BE.device), found.distance_BK.to(query_BE.device))
+    @property
+    def capturable(self) -> bool:
+        """Whether every search issues the same work and does not synchronise: then CUDA graphs can hold it."""
+        return self._seen_N is None and self._searcher.complete
 
-    @cached_property
-    def gathered(self) -> GatheredEntries | None:
-        keys = self.entries.gathered
-        if keys is None:
-            return None
-        weight_N = self.weights(torch.arange(len(self), device=self.device))
-        steady = self._seen_N is None and self._searcher.complete
-        return GatheredEntries(keys, self.entries.token_N, weight_N, steady)
+    def row_search(self, k: int) -> RowSearch | None:
+        """A kernel that searches for some rows in place, if there is one."""
+        return self._searcher.row_search(k) if self._seen_N is None else None
 
-    @cached_property
-    def rows(self) -> EntryRows | None:
-        keys = self.entries.key_rows
-        if keys is None:
-            return None
-        entries, weighted = self.entries, self.weights(torch.zeros(0, dtype=torch.long)) is not None
-        rows = EntryRows(keys, entries.token_N, entries.end_P, weighted)
-        return rows if self._seen_N is not None else replace(rows, searching=self._searcher.row_search)
+    def new_cache(self, plan: CachePlan, device: torch.device) -> SentenceCache:
+        return self.entries.new_cache(self, plan, device)
 
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
         return self.entries.chunks(entry_BK.to(self.device), size).to(entry_BK.device)
 
     # Sources
 
-    @property
-    def knows_sources(self) -> bool:
-        # An empty store will, once something is added to it.
-        return not len(self) or any(len(part.segment.source_S) for part in self._parts)
-
     @cached_property
-    def _similar(self) -> SimilarSources:
-        return SimilarSources([part.postings for part in self._parts], self.seen_P, self.device)
+    def _sources(self) -> SourceIndex:
+        return SourceIndex([part.postings for part in self._parts], self.seen_P, self.device)
+
+    def similar(self, sources: Sequence[Sequence[int]], count: int) -> SimilarSources:
+        with timed("index/similar"):
+            number_SP, shares = self._sources.best_of_each(sources, count)
+            usual = self.calibration.familiar
+            familiarity = [inf if usual is None else _familiarity(best, usual) for best in shares]
+            return SimilarSources(self.entries.of_pairs_each(number_SP), familiarity)
 
     def similar_pairs(self, source: Sequence[int], count: int) -> list[int]:
-        """Numbers of the pairs whose source tokens have most in common with these, best first."""
-        return [int(number) for number in self._similar.best(source, count)]
-
-    def similar(self, source: Sequence[int], count: int) -> Tensor:
-        """All entries of up to `count` pairs whose source tokens have most in common with these, [X]."""
-        return self.similar_each([source], count)[0]
-
-    def similar_each(self, sources: Sequence[Sequence[int]], count: int) -> Tensor:
-        with timed("index/similar"):
-            return self.entries.of_pairs_each(self._similar.best_of_each(sources, count))
+        """Numbers of the pairs with the most similar sources, best first."""
+        return [int(number) for number in self._sources.best(source, count)]
 
     def typical_familiarity(self) -> float | None:
         """How familiar nearly all of its own sources are to the store; None if it knows not all of them."""
         # Merged with others, pairs from before nearmt 0.3 have no source tokens; every source has some.
         known = all(part.segment.knows_sources and part.postings.length_P.all() for part in self._parts)
-        return self._similar.typical_familiarity() if known else None
-
-    def trust(self, source: Sequence[int], trusted: tuple[float, float] = TRUSTED) -> float:
-        """How far a source like this is what the store is about."""
-        return self.trust_each([source], trusted)[0]
-
-    def trust_each(self, sources: Sequence[Sequence[int]], trusted: tuple[float, float]) -> list[float]:
-        familiar = self.calibration.familiar
-        if familiar is None:
-            return [1.0] * len(sources)
-        with timed("index/similar"):
-            shares = self._similar.shares_of_each(sources)
-        return [_trust(best, familiar, trusted) for best in shares]
+        return self._sources.typical_familiarity() if known else None
 
 
-def _trust(best: np.ndarray, usual: float, trusted: tuple[float, float]) -> float:
-    """How far a sentence is trusted whose best matches reach these shares of its own score."""
-    if best[-1] > SAME:
-        return 1.0
-    reached = float(best.mean()) / max(usual, 1e-6)
-    strange, familiar = trusted
-    return min(1.0, max(0.0, (reached - strange) / (familiar - strange)))
+def _familiarity(best: np.ndarray, usual: float) -> float:
+    """The mean score of the most similar sources in units of the usual one; inf for a source that is in the store."""
+    return inf if best[-1] > SAME else float(best.mean()) / max(usual, 1e-6)

@@ -16,8 +16,6 @@ from torch import Tensor
 
 # Scores that are held at a time.
 _SCORES = 1 << 26
-# So many pairs are looked for even if fewer are wanted: whoever asks next about the same sentences wants more.
-_AT_ONCE = 128
 # Pairs that are looked at as one: the best lie in the blocks with the best maxima.
 _BLOCK = 64
 
@@ -64,19 +62,13 @@ class SourceMatrix:
         spare = [0] * (len(parts) - 1) + [-self.pairs % _BLOCK]
         rows = zip(parts, values, spare, strict=True)
         self._parts = [_matrix(part, value_X, len(rarity_V), more) for part, value_X, more in rows]
-        #: A group of sentences is asked about twice, for its seeds and for its guard.
-        self._latest: tuple[list[tuple[int, ...]], Tensor, Tensor] | None = None
 
     def best(self, sources: Sequence[Sequence[int]], count: int) -> tuple[Tensor, Tensor]:
         """The numbers and scores of the pairs with most in common with each sentence, [S, P], best first; -1 and 0
         fill up."""
-        count, asked, latest = min(count, self.pairs), [tuple(source) for source in sources], self._latest
-        if latest is None or latest[0] != asked or latest[1].shape[1] < count:
-            each, many = max(1, _SCORES // max(1, self.pairs)), min(max(count, _AT_ONCE), self.pairs)
-            found = [self._best(sources[start : start + each], many) for start in range(0, len(sources), each)]
-            latest = asked, torch.cat([number for number, _ in found]), torch.cat([score for _, score in found])
-            self._latest = latest
-        return latest[1][:, :count], latest[2][:, :count]
+        count, each = min(count, self.pairs), max(1, _SCORES // max(1, self.pairs))
+        found = [self._best(sources[start : start + each], count) for start in range(0, len(sources), each)]
+        return torch.cat([number for number, _ in found]), torch.cat([score for _, score in found])
 
     def _best(self, sources: Sequence[Sequence[int]], count: int) -> tuple[Tensor, Tensor]:
         score_PS = self._scores(sources)

@@ -16,11 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearmt.datastore.search.entries import Entries
 from nearmt.datastore.search.recall import sample
+from nearmt.engines.choose import exact_index
 from nearmt.engines.reference.clusters import find_centres, nearest_centre
 from nearmt.engines.reference.distances import squared_l2
-from nearmt.index import TorchIndex
+from nearmt.engines.reference.entries import EntryTable
+from nearmt.engines.reference.exact_index import TorchIndex
 
 #: Up to so many distinct keys all are compared with all.
 EXACT_UP_TO = 100_000
@@ -58,7 +59,7 @@ class KeyGroups:
         return self.member_N[self.start_U[:-1]]
 
 
-def group_equal_keys(entries: Entries, columns: int, done: Done) -> KeyGroups:
+def group_equal_keys(entries: EntryTable, columns: int, done: Done) -> KeyGroups:
     """Group entries by a hash of their keys, and believe it only where the keys are equal indeed."""
     generator = torch.Generator().manual_seed(0)
     factor_D = torch.randint(-(2**62), 2**62, (columns,), generator=generator).to(entries.device) | 1
@@ -89,7 +90,7 @@ class Cell:
     searched_Y: Tensor
 
 
-def divide(entries: Entries, columns: int, groups: KeyGroups, done: Done) -> list[Cell]:
+def divide(entries: EntryTable, columns: int, groups: KeyGroups, done: Done) -> list[Cell]:
     """One cell of all groups, or as many cells as the square root of their number."""
     first_U = groups.first_U
     if len(groups) <= EXACT_UP_TO:
@@ -107,7 +108,7 @@ def divide(entries: Entries, columns: int, groups: KeyGroups, done: Done) -> lis
     members = cell_U.argsort(stable=True).split(sizes)
     every_C = torch.arange(cells, device=entries.device)
     beside = [
-        _nearest_others(TorchIndex(centre_CD), centre_CD, own_B, _PROBED - 1) for own_B in every_C.split(_QUERIES)
+        _nearest_others(exact_index(centre_CD), centre_CD, own_B, _PROBED - 1) for own_B in every_C.split(_QUERIES)
     ]
     probed = [[number for number in row if number >= 0] for row in torch.cat(beside).tolist()]
     return [
@@ -118,7 +119,7 @@ def divide(entries: Entries, columns: int, groups: KeyGroups, done: Done) -> lis
 
 
 def nearest_groups(
-    entries: Entries, columns: int, groups: KeyGroups, cells: list[Cell], count: int, done: Done
+    entries: EntryTable, columns: int, groups: KeyGroups, cells: list[Cell], count: int, done: Done
 ) -> Tensor:
     """The groups with the nearest keys of each group, as far as its cell sees, [U, count]; -1: there are fewer."""
     first_U = groups.first_U
@@ -126,7 +127,7 @@ def nearest_groups(
     finished = 0
     for cell in cells:
         key_YD = entries.keys(first_U[cell.searched_Y], columns)
-        index = TorchIndex(key_YD)
+        index = exact_index(key_YD)
         for place_B in torch.arange(len(cell.own_X), device=entries.device).split(_QUERIES):
             near_BK = _nearest_others(index, key_YD, place_B, count)
             near_UK[cell.own_X[place_B]] = torch.where(near_BK >= 0, cell.searched_Y[near_BK.clamp(min=0)], -1)

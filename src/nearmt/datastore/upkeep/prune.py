@@ -19,7 +19,7 @@ from nearmt.contracts import Progress
 from nearmt.datastore.disk import Manifest, Segment, SegmentRecord
 from nearmt.datastore.disk.files import WriterLock, writer_lock
 from nearmt.datastore.edit.build import measured_anew
-from nearmt.datastore.search.entries import Entries
+from nearmt.datastore.search.entries import open_entries
 from nearmt.datastore.search.indexing import check_factory, index_segments
 from nearmt.datastore.search.weights import with_weights, without_weights
 from nearmt.datastore.upkeep.neighbours import divide, group_equal_keys, nearest_groups, neighbours_of_entries
@@ -93,7 +93,7 @@ def _merged_weights(
 ) -> np.ndarray:
     """How many entries each one stands for, [N]."""
     segments = [Segment(path / record.name, record, manifest.columns) for record in manifest.segments]
-    entries = Entries(segments, device)
+    entries = open_entries(segments, device)
 
     def phase(number: int) -> Callable[[int], None]:
         total = len(entries) * _PHASES

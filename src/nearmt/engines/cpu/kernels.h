@@ -124,8 +124,8 @@ EXPORTED void log_of_sum(const float *logits, int64_t stride, int64_t rows, int6
 EXPORTED void mix(float *logits, int64_t stride, int64_t rows, int64_t vocabulary, const int64_t *token,
                   const float *weight, int64_t k, const float *share, float *offset);
 EXPORTED void mix_neighbours(const Mixing *mixing, float *logits, int64_t stride, int64_t rows, int64_t vocabulary,
-                             const int64_t *entry, const float *distance, int64_t k, const int64_t *asked,
-                             const int32_t *token_of, const float *trust, float *offset, char *room);
+                             const int64_t *token, const float *distance, int64_t k, const int64_t *asked,
+                             const float *trust, float *offset, float *weight);
 EXPORTED void best(const float *logits, int64_t stride, int64_t sentences, int64_t each, int64_t vocabulary,
                    const float *base, int64_t count, double *found);
 

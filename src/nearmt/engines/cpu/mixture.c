@@ -95,16 +95,14 @@ LOCAL float leave_end(const int64_t *token, const float *distance, long k, int64
     return kept < 1.0f ? kept : 1.0f; /* sums are rounded */
 }
 
-/* Equations 2 and 3 for neighbours as they were retrieved: entries [B, K] (-1: none), distances, and where each row asked.
-   `trust` is how much of their share the neighbours of each row get; NULL for all of it. `room` holds K of each 8 + 4 bytes. */
+/* Equations 2 and 3 for neighbours as they were retrieved: tokens [B, K], distances (infinite for padding), and the
+   origin of each row. `trust` multiplies lambda of each row; NULL for 1. `weight` is a scratch buffer of K floats. */
 EXPORTED void mix_neighbours(const Mixing *mixing, float *logits, int64_t stride, int64_t rows, int64_t vocabulary,
-                             const int64_t *entry, const float *distance, int64_t k, const int64_t *asked,
-                             const int32_t *token_of, const float *trust, float *offset, char *room)
+                             const int64_t *token, const float *distance, int64_t k, const int64_t *asked,
+                             const float *trust, float *offset, float *weight)
 {
-    int64_t *token = (int64_t *)room;
-    float *weight = (float *)(token + k);
     log_of_sum(logits, stride, rows, vocabulary, offset);
-    for (long row = 0; row < rows; row++, entry += k, distance += k) {
+    for (long row = 0; row < rows; row++, token += k, distance += k) {
         offset[row] = -offset[row];
         const int searched = asked[row] == mixing->search;
         const float temperature = (float)(searched ? mixing->temperature : mixing->cache_temperature);
@@ -113,8 +111,6 @@ EXPORTED void mix_neighbours(const Mixing *mixing, float *logits, int64_t stride
             share *= trust[row];
         if (!weigh(distance, k, temperature, weight))
             continue;
-        for (long i = 0; i < k; i++)
-            token[i] = entry[i] >= 0 ? token_of[entry[i]] : 0;
         const float near = (float)(searched ? mixing->near : mixing->cache_near);
         if (mixing->end >= 0 && expf(logits[row * stride + mixing->end] + offset[row]) < (float)mixing->likely)
             share *= leave_end(token, distance, k, mixing->end, near, weight);

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from ctypes import byref, c_void_p
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nearmt.engines.cpu.library import Held, Keys, address, addresses, kernels, loaded
+from nearmt.engines.cpu.library import Held, Keys, address, addresses, loaded
 
 
 class KeyRows:
@@ -23,15 +22,12 @@ class KeyRows:
         columns = keys[0].shape[1]
         self.layout = Keys(segments=len(keys), columns=columns, key=pointers, start=self._start.ctypes.data)
 
-    @classmethod
-    def of(cls, keys: Sequence[Tensor], starts: Sequence[int]) -> KeyRows | None:
-        """None where there are no kernels that read these."""
-        if kernels() is None or not keys:
-            return None
-        fit = all(
+    @staticmethod
+    def fits(keys: Sequence[Tensor]) -> bool:
+        """Whether kernels can read these keys."""
+        return bool(keys) and all(
             key_ND.device.type == "cpu" and key_ND.dtype == torch.float16 and key_ND.is_contiguous() for key_ND in keys
         )
-        return cls(keys, starts) if fit else None
 
     def nearest(self, query_BE: Tensor, candidate_BX: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Entries and squared distances of the k nearest of each row's candidates (-1: none), on the query's columns.
@@ -51,23 +47,23 @@ class KeyRows:
         return entry_BK, distance_BK
 
     def recall(
-        self, held: HeldRows, query_BD: Tensor, rows: int, columns: int, count: int, entry_BK: Tensor,
+        self, cached: CachedRows, query_BD: Tensor, rows: int, columns: int, count: int, entry_BK: Tensor,
         distance_BK: Tensor,
     ) -> None:  # fmt: skip
-        """What `nominate` and then `nearest` find for some sentences, whose rows stand together, `rows` of each.
+        """Nominate `count` cached entries for each of the `rows` adjacent rows of some slots and measure the nearest.
 
-        Written are entries and distances, not squared, of their rows.
+        Entries and distances, not squared, are written to their rows.
         """
-        key_UMN, half_UM, name_UM = held.key_UMN, held.half_UM, held.name_UM
-        (_, room, held_columns), library = key_UMN.shape, loaded()
-        number_3G = np.array([held.holders, held.ends, held.places], dtype=np.int64)
-        unit_G = np.array(held.units, dtype=np.float32)
-        holder_G, end_G, place_G = addresses(number_3G)
-        meanwhile = torch.empty(library.nominate_room(held_columns, count), dtype=torch.uint8)
+        key_UMN, half_UM, entry_UM = cached.key_UMN, cached.half_UM, cached.entry_UM
+        (_, capacity, held_columns), library = key_UMN.shape, loaded()
+        number_3G = np.array([cached.caches, cached.ends, cached.slots], dtype=np.int64)
+        unit_G = np.array(cached.units, dtype=np.float32)
+        cache_G, end_G, slot_G = addresses(number_3G)
+        scratch = torch.empty(library.nominate_room(held_columns, count), dtype=torch.uint8)
         library.recall(
-            byref(self.layout), address(key_UMN), address(half_UM), address(name_UM), room, held_columns, holder_G,
-            unit_G.ctypes.data, end_G, place_G, len(unit_G), rows, address(query_BD), query_BD.stride(0), columns,
-            count, entry_BK.shape[1], address(entry_BK), address(distance_BK), address(meanwhile),
+            byref(self.layout), address(key_UMN), address(half_UM), address(entry_UM), capacity, held_columns, cache_G,
+            unit_G.ctypes.data, end_G, slot_G, len(unit_G), rows, address(query_BD), query_BD.stride(0), columns,
+            count, entry_BK.shape[1], address(entry_BK), address(distance_BK), address(scratch),
         )  # fmt: skip
 
     def largest(self, entry_X: Tensor, columns: int) -> float:
@@ -86,54 +82,53 @@ class KeyRows:
 
 
 @dataclass(frozen=True, eq=False)
-class HeldRows:
-    """What is held for some sentences of a batch, among what all holders have."""
+class CachedRows:
+    """The caches of some sentences of a batch, among all caches: rounded keys, half squared lengths, entries."""
 
     key_UMN: Tensor
     half_UM: Tensor
-    name_UM: Tensor
-    #: Of each sentence: who holds for it, what numbers count there, how many keys there are, its place in the batch.
-    holders: Sequence[int]
+    entry_UM: Tensor
+    #: Of each sentence: its cache, the unit of its rounded keys, its number of entries, and its slot in the batch.
+    caches: Sequence[int]
     units: Sequence[float]
     ends: Sequence[int]
-    places: Sequence[int]
-
-
-class RowSearch(Protocol):
-    """Looks for the nearest entries of some rows (None: all), and writes them to where the rows stand."""
-
-    def __call__(self, query_BD: Tensor, row_R: np.ndarray | None, entry_BX: Tensor, distance_BX: Tensor, /) -> int:
-        """Squared distances; -1 and infinity fill up. Returns how many rows have fewer than were asked for."""
+    slots: Sequence[int]
 
 
 @dataclass(frozen=True, eq=False)
-class EntryRows:
-    """What kernels read of entries: keys, target tokens, where pairs end; and whether some count more than others."""
+class CacheTables:
+    """All caches as a kernel fills them: hash tables of their entries, entries, rounded keys, half squared lengths."""
 
-    keys: KeyRows
-    token_N: Tensor
-    end_P: Tensor
-    weighted: bool
-    #: What finds so many of them, where that is a kernel.
-    searching: Callable[[int], RowSearch | None] = lambda k: None
+    hash_UT: Tensor
+    entry_UM: Tensor
+    key_UMN: Tensor
+    half_UM: Tensor
 
-    def keep_chunks(
-        self, held: Held, holders: Sequence[int], starts: Sequence[int], units: Sequence[float], entry_SX: Tensor,
-        chunk: int, columns: int,
-    ) -> tuple[list[int], list[float]]:  # fmt: skip
-        """Put chunks that begin with these entries (-1: none) behind what the holders of some sentences have.
-
-        Each chunk goes as far as its pair. Returned is how many entries of each sentence are new and, where keys are
-        larger than a holder's numbers can tell, their largest number: these entries have no keys yet. Else -1.
-        """
-        number_3S = np.array([holders, starts, starts], dtype=np.int64)
-        real_2S = np.array([units, units])
-        (holder_S, start_S, fresh_S), (unit_S, larger_S) = addresses(number_3S), addresses(real_2S)
-        loaded().keep_chunks(
-            byref(self.keys.layout), byref(held), columns, holder_S, start_S, unit_S, len(entry_SX), address(entry_SX),
-            entry_SX.shape[1], chunk, address(self.end_P), len(self.end_P), fresh_S, larger_S,
+    def struct(self) -> Held:
+        return Held(
+            table=address(self.hash_UT), places=self.hash_UT.shape[1], entry=address(self.entry_UM),
+            key=address(self.key_UMN), half=address(self.half_UM), room=self.entry_UM.shape[1],
+            columns=self.key_UMN.shape[2],
         )  # fmt: skip
-        return number_3S[2].tolist(), real_2S[1].tolist()
+
+
+def add_chunks(
+    keys: KeyRows, tables: CacheTables, caches: Sequence[int], starts: Sequence[int], units: Sequence[float],
+    entry_SX: Tensor, chunk: int, end_P: Tensor, columns: int,
+) -> tuple[list[int], list[float]]:  # fmt: skip
+    """Append the chunks that begin with these entries (-1: none) to the caches of some sentences.
+
+    A chunk ends with its pair (`end_P`). Returns how many entries of each sentence are new and, where keys exceed the
+    range of a cache's unit, their largest absolute number (else -1): the keys of these entries are not written.
+    """
+    number_3S = np.array([caches, starts, starts], dtype=np.int64)
+    real_2S = np.array([units, units])
+    (cache_S, start_S, new_S), (unit_S, largest_S) = addresses(number_3S), addresses(real_2S)
+    loaded().keep_chunks(
+        byref(keys.layout), byref(tables.struct()), columns, cache_S, start_S, unit_S, len(entry_SX), address(entry_SX),
+        entry_SX.shape[1], chunk, address(end_P), len(end_P), new_S, largest_S,
+    )  # fmt: skip
+    return number_3S[2].tolist(), real_2S[1].tolist()
 
 
 def mark(table_T: Tensor, entry_X: Tensor) -> Tensor:

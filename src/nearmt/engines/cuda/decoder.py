@@ -21,7 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearmt.engines.cuda.graphs import recorded_size, recording_of
+from nearmt.engines.cuda.graphs import capture
+from nearmt.engines.cuda.sizes import padded_size
 from nearmt.engines.reference.decoder import StepDecoder
 from nearmt.engines.reference.decoder_state import DecoderState, Place, Slots, replace_sentences
 
@@ -50,7 +51,7 @@ class Shape(NamedTuple):
         """A shape that holds a state and some steps more."""
         slots = state.used + state.rows_each
         return cls(
-            recorded_size(state.sentences),
+            padded_size(state.sentences),
             state.rows_each,
             _rounded(slots + slots // 4, _SLOTS),
             _rounded(state.width, _POSITIONS),
@@ -258,7 +259,7 @@ class GraphedDecoder:
             for _ in range(_WARM_UP):
                 like = _as_floats(self._step(stage))
         torch.cuda.current_stream().wait_stream(side)
-        recording = recording_of(lambda: self._step(stage), like, self._memory)
+        recording = capture(lambda: self._step(stage), like, self._memory)
         if recording is None:
             return lambda: _as_floats(self._step(stage))
 

@@ -1,4 +1,4 @@
-"""What a function does on a GPU, recorded when it is called again and replayed from then on: one launch for many."""
+"""CUDA graphs: a function is captured at its second call with the same shapes and replayed from then on."""
 
 from __future__ import annotations
 
@@ -14,38 +14,31 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
+from nearmt.engines.cuda.sizes import padded_size
 from nearmt.errors import NearmtWarning
 from nearmt.timing import unheard
 
 Function = Callable[..., tuple[Tensor, ...]]
 Kept = TypeVar("Kept")
 
-#: Sizes that are worth a recording of their own; beyond, multiples of the last.
-_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-
-
-def recorded_size(count: int) -> int:
-    """One of few sizes that is no smaller, so that few shapes are recorded."""
-    return next((size for size in _SIZES if size >= count), -(-count // _SIZES[-1]) * _SIZES[-1])
-
 
 def current(device: torch.device) -> AbstractContextManager[object]:
-    """For a while kernels and recordings are those of this device; there may be several GPUs."""
+    """Make a GPU the current device of this thread; nothing on a CPU."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
-class Recording:
-    """What a function did. It is replayed on the same memory, and its results overwrite the earlier ones."""
+class CapturedGraph:
+    """A captured function. A replay reads and writes the same memory, and overwrites the earlier results."""
 
-    def __init__(self, function: Function, like: tuple[Tensor, ...], memory: Any) -> None:
-        """`like` is what it gave before: libraries prepare themselves at the first call, which cannot be recorded.
+    def __init__(self, function: Function, like: tuple[Tensor, ...], pool: Any) -> None:
+        """`like` is what an earlier call returned: libraries initialise at their first call, which cannot be captured.
 
-        All recordings that share `memory` use it for what they need meanwhile, so results are put elsewhere.
+        Graphs that share the memory `pool` overwrite each other's temporaries, so results are copied out of it.
         """
         self._outputs = tuple(torch.empty_like(part) for part in like)
         self._graph: Any = torch.cuda.CUDAGraph()
-        capture = torch.cuda.graph(self._graph, pool=memory, capture_error_mode="thread_local")
-        with unheard(), _without_collection(), capture:
+        capture = torch.cuda.graph(self._graph, pool=pool, capture_error_mode="thread_local")
+        with unheard(), _no_garbage_collection(), capture:
             for mine, found in zip(self._outputs, function(), strict=True):
                 mine.copy_(found)
 
@@ -55,8 +48,8 @@ class Recording:
 
 
 @contextmanager
-def _without_collection() -> Iterator[None]:
-    """Keep the garbage collector from freeing CUDA graphs and events of others, which would end a capture."""
+def _no_garbage_collection() -> Iterator[None]:
+    """Keep the garbage collector from freeing other CUDA graphs and events, which would invalidate a capture."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -66,10 +59,10 @@ def _without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def recording_of(function: Function, like: tuple[Tensor, ...], memory: Any) -> Recording | None:
-    """A recording, or None where the capture fails: then the function is called every time, which is slower."""
+def capture(function: Function, like: tuple[Tensor, ...], pool: Any) -> CapturedGraph | None:
+    """A captured graph, or None where the capture fails: then the function is called every time, which is slower."""
     try:
-        return Recording(function, like, memory)
+        return CapturedGraph(function, like, pool)
     except RuntimeError as error:  # CUDA's errors are
         torch.cuda.synchronize()  # raises if more than the capture is broken
         warnings.warn(f"a CUDA graph could not be captured ({_first_line(error)})", NearmtWarning, stacklevel=3)
@@ -82,149 +75,146 @@ def _first_line(error: Exception) -> str:
 
 @dataclass
 class _Known:
-    """A function: where it finds its inputs, what it gave at its first call and, from the second on, what it does."""
+    """A function with its static inputs, the results of its first call and, from the second on, its graph."""
 
     inputs: list[Tensor]
     called: bool = False
     outputs: tuple[Tensor, ...] = ()
-    recording: Recording | None = None
-    #: Whether a capture failed.
-    unrecordable: bool = False
+    graph: CapturedGraph | None = None
+    #: A capture failed.
+    uncapturable: bool = False
 
 
-class Recorder:
+class GraphRunner:
     """Calls functions of tensors whose work depends on nothing but the tensors' shapes.
 
-    They must read and write nothing else than these and memory that stays where it is, wait for nothing, and be right
-    if they are called twice. What they return is overwritten by the next call. On a CPU they are just called.
+    A function must read and write only its inputs and memory that stays in place, must not synchronise, and must be
+    idempotent. Its results are overwritten by the next call. On a CPU functions are just called.
     """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._known: dict[Hashable, _Known] = {}
-        #: Wrong by now, but perhaps not done with what was asked of them last.
-        self._retired: list[Recording] = []
-        self._memory: Any = None
+        #: Invalid graphs whose last replay may still run.
+        self._retired: list[CapturedGraph] = []
+        self._pool: Any = None
 
     def __call__(
-        self, name: Hashable, function: Function, *inputs: Tensor, sentences: int | None = None
+        self, name: Hashable, function: Function, *inputs: Tensor, slots: int | None = None
     ) -> tuple[Tensor, ...]:
-        """`name` stands for the function and all that it depends on beside the tensors, which may be on the host.
+        """`name` identifies the function and all that it depends on besides its inputs, which may be on the host.
 
-        Where inputs and outputs are about so many sentences, which stand side by side, others are added to make few
-        sizes of many; what is computed for them is left out.
+        With `slots`, the first dimension of inputs and outputs consists of so many equal parts; it is padded to one of
+        a few captured sizes, and the results are cut.
         """
         if self._device.type != "cuda":
             return function(*inputs)
-        many = None if sentences is None else recorded_size(sentences)
-        shapes = [_resized(part.shape, sentences, many) for part in inputs]
+        many = None if slots is None else padded_size(slots)
+        shapes = [_resized(part.shape, slots, many) for part in inputs]
         key = name, tuple((shape, part.dtype) for shape, part in zip(shapes, inputs, strict=True))
         known = self._known.get(key)
         if known is None:
-            mine = [
+            static = [
                 torch.zeros(shape, dtype=part.dtype, device=self._device)
                 for shape, part in zip(shapes, inputs, strict=True)
             ]
-            known = self._known[key] = _Known(mine)
-        whole = many == sentences
+            known = self._known[key] = _Known(static)
+        whole = many == slots
         for part, given in zip(known.inputs, inputs, strict=True):
             (part if whole else part[: len(given)]).copy_(given, non_blocking=True)
-        found = self._done(known, function)
-        return found if whole else tuple(part[: _resized(part.shape, many, sentences)[0]] for part in found)
+        found = self._run(known, function)
+        return found if whole else tuple(part[: _resized(part.shape, many, slots)[0]] for part in found)
 
-    def _done(self, known: _Known, function: Function) -> tuple[Tensor, ...]:
-        if not known.called or known.unrecordable:
+    def _run(self, known: _Known, function: Function) -> tuple[Tensor, ...]:
+        if not known.called or known.uncapturable:
             known.outputs, known.called = function(*known.inputs), True
             return known.outputs
-        if known.recording is None:
-            if self._memory is None:
-                self._memory = torch.cuda.graph_pool_handle()
-            known.recording = recording_of(lambda: function(*known.inputs), known.outputs, self._memory)
-            self._retired = []  # to record is to wait for all that was asked before
-            if known.recording is None:
-                known.unrecordable = True
-                return self._done(known, function)
-        return known.recording.replay()
+        if known.graph is None:
+            if self._pool is None:
+                self._pool = torch.cuda.graph_pool_handle()
+            known.graph = capture(lambda: function(*known.inputs), known.outputs, self._pool)
+            self._retired = []  # a capture synchronises: none of them runs any more
+            if known.graph is None:
+                known.uncapturable = True
+                return self._run(known, function)
+        return known.graph.replay()
 
-    def forget(self) -> None:
-        """Memory has moved: what was recorded is wrong."""
+    def invalidate(self) -> None:
+        """Memory was reallocated: captured graphs refer to freed addresses."""
         for known in self._known.values():
-            if known.recording is not None:
-                self._retired.append(known.recording)
-                known.recording = None
+            if known.graph is not None:
+                self._retired.append(known.graph)
+                known.graph = None
 
 
-def _resized(shape: torch.Size, sentences: int | None, wanted: int | None) -> torch.Size:
-    """The shape of what is about so many sentences if they were as many as wanted."""
-    if sentences is None or wanted is None:
+def _resized(shape: torch.Size, slots: int | None, wanted: int | None) -> torch.Size:
+    """The shape with another number of slots in its first dimension."""
+    if slots is None or wanted is None:
         return shape
-    return torch.Size([shape[0] // sentences * wanted, *shape[1:]])
+    return torch.Size([shape[0] // slots * wanted, *shape[1:]])
 
 
-class Beside:
-    """Another queue of a GPU, for what need not be done before that which follows it. A CPU does one after the other.
+class SideStream:
+    """A second CUDA stream for work that later work need not wait for. On a CPU everything runs in order.
 
-    Two recordings that share memory must not be replayed at once: what is recorded here has a recorder of its own.
+    Two graphs that share a memory pool must not replay concurrently: graphs of this stream have a runner of their own.
     """
 
     def __init__(self, device: torch.device) -> None:
-        self.record = Recorder(device)
+        self.graphs = GraphRunner(device)
         on_gpu = device.type == "cuda"
-        self._queue = torch.cuda.Stream(device) if on_gpu else None
-        #: How far the other queue was when work was asked for here, and this one at the mark and at the end.
-        self._begun, self._reached, self._ended = [torch.cuda.Event() if on_gpu else None for _ in range(3)]
-        #: The other queue. To ask torch for it takes long: it is asked when work begins here, and remembered.
-        self._other: torch.cuda.Stream | None = None
-        #: Whether anything was asked for since `join`.
+        self._stream = torch.cuda.Stream(device) if on_gpu else None
+        #: Where the main stream was when work began here; where this stream was at the mark and at the end.
+        self._begun, self._marked, self._ended = [torch.cuda.Event() if on_gpu else None for _ in range(3)]
+        #: The main stream. Asking torch for it is slow: it is asked when work begins here, and remembered.
+        self._main: torch.cuda.Stream | None = None
+        #: Whether work was issued since `join`.
         self._busy = False
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """What is asked for here is done after all that was asked for before, and beside what follows."""
-        if self._queue is None or self._begun is None:
+        """Issue work here: it runs after everything issued before, concurrently with what follows."""
+        if self._stream is None or self._begun is None:
             yield
             return
-        self._other = torch.cuda.current_stream(self._queue.device)
-        self._begun.record(self._other)
-        self._queue.wait_event(self._begun)
+        self._main = torch.cuda.current_stream(self._stream.device)
+        self._begun.record(self._main)
+        self._stream.wait_event(self._begun)
         self._busy = True
-        torch.cuda.set_stream(self._queue)
+        torch.cuda.set_stream(self._stream)
         try:
             yield
         finally:
-            torch.cuda.set_stream(self._other)
+            torch.cuda.set_stream(self._main)
 
     def mark(self) -> None:
-        """As far as here `wait` waits; to be called while working."""
-        if self._reached is not None:
-            self._reached.record(self._queue)
+        """Mark the point that `wait` waits for; called while working."""
+        if self._marked is not None:
+            self._marked.record(self._stream)
 
     def wait(self) -> None:
-        """What follows is done after what was marked."""
-        if self._reached is not None:
-            self._reached.wait(self._other)
+        """The main stream continues after the mark."""
+        if self._marked is not None:
+            self._marked.wait(self._main)
 
     def join(self) -> None:
-        """What follows is done after all that was asked for here."""
+        """The caller's stream continues after all work issued here."""
         if self._busy and self._ended is not None:
-            self._ended.record(self._queue)
-            self._ended.wait()  # in the queue of whoever asks, who may be another one than worked here
+            self._ended.record(self._stream)
+            self._ended.wait()  # on the caller's stream, which may be another one than the main stream
             self._busy = False
 
 
 class Pool(Generic[Kept]):
-    """What requests leave to those that follow. Each has something of its own while it lives."""
+    """Objects with buffers and graphs that requests re-use. A request has one of its own while it lives."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._made_for: object = None
         self._kept: list[tuple[Kept, weakref.ref[object]]] = []
 
-    def take(self, owner: object, made_for: object, make: Callable[[], Kept]) -> Kept:
-        """Something that nobody else has; what was made for another object is forgotten."""
+    def take(self, owner: object, make: Callable[[], Kept]) -> Kept:
+        """An object that no other living owner has."""
         with self._lock:
-            if made_for is not self._made_for:
-                self._made_for, self._kept = made_for, []
             free = next((kept for kept, other in self._kept if other() is None), None)
             taken = make() if free is None else free
             others = [(kept, other) for kept, other in self._kept if kept is not taken]

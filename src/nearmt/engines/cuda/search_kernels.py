@@ -1,7 +1,7 @@
-"""Kernels for GPUs, in Triton: what would take many launches, and room for what is looked at once, in one.
+"""Triton kernels of index search: one launch, and no temporary tensors, in place of many.
 
-Keys are read where they are: entry n is row n of `key`, or row n - size of `more` if there are no more than `size`.
-`MORE` says whether there are any such.
+Keys are read in place: entry n is row n of `key`, or row n - size of `more` for n >= size. `MORE` says whether there
+are such entries.
 """
 
 # Triton compiles this source: its arguments are pointers and numbers of its own, for which there are no types.
@@ -90,14 +90,14 @@ def nearest(
 
 
 @triton.jit
-def in_pieces(
+def in_blocks(
     query,
     key,
     more,
     size,
     stride,
     member,
-    piece,
+    block,
     probes,
     entry,
     squared,
@@ -106,10 +106,10 @@ def in_pieces(
     COLUMNS: tl.constexpr,
     MORE: tl.constexpr,
 ):
-    """The entries of one of the pieces that a row probes, and their squared distances, side by side."""
+    """The entries of one of the blocks that a row probes, and their squared distances."""
     row, probe = tl.program_id(0).to(tl.int64), tl.program_id(1)
     place = tl.arange(0, PLACES)
-    number = tl.load(piece + row * probes + probe)
+    number = tl.load(block + row * probes + probe)
     found = tl.load(member + number * PLACES + place).to(tl.int64)
     distances = squared_distances(query + row * columns, key, more, size, stride, found, columns, PLACES, COLUMNS, MORE)
     at = (row * probes + probe) * PLACES + place

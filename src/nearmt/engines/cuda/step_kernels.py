@@ -1,4 +1,4 @@
-"""Kernels for GPUs, in Triton, of what is done at every step."""
+"""Triton kernels of a decoding step: sentence caches and mixing."""
 
 # Triton compiles this source: its arguments are pointers and numbers of its own, for which there are no types.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
@@ -18,7 +18,7 @@ def compare(
     held,
     room,
     count,
-    holder,
+    cache,
     near,
     width,
     rows,
@@ -29,18 +29,18 @@ def compare(
     COLUMNS: tl.constexpr,
     MORE: tl.constexpr,
 ):
-    """|k|^2 - 2 q k of the rows of a sentence and some of the entries that it holds; infinite where it holds none."""
+    """|k|^2 - 2 q k of the rows of a slot and some entries of its cache; infinite beyond its count."""
     sentence = tl.program_id(0).to(tl.int64)
     place = tl.program_id(1) * PLACES + tl.arange(0, PLACES)
-    owner = tl.load(holder + sentence)
-    there = place < tl.load(count + owner)
-    entry = tl.load(held + owner * room + place, mask=there, other=0)
+    own = tl.load(cache + sentence)
+    there = place < tl.load(count + own)
+    entry = tl.load(held + own * room + place, mask=there, other=0)
     row = tl.arange(0, ROWS)
     at_row = sentence * rows + row
     product = tl.zeros((ROWS, PLACES), tl.float32)
     length = tl.zeros((PLACES,), tl.float32)
-    # Sentences hold unequally many: most of what is not there is not looked at.
-    if tl.program_id(1) * PLACES < tl.load(count + owner):
+    # Caches have unequal counts: blocks beyond the count are skipped.
+    if tl.program_id(1) * PLACES < tl.load(count + own):
         for start in range(0, columns, COLUMNS):
             column = start + tl.arange(0, COLUMNS)
             inside = column < columns
@@ -66,7 +66,7 @@ def measure(
     stride,
     held,
     room,
-    holder,
+    cache,
     rows,
     nominated,
     width,
@@ -82,15 +82,15 @@ def measure(
     COLUMNS: tl.constexpr,
     MORE: tl.constexpr,
 ):
-    """The k nearest of what a row's holder has in the nominated places [width], and how far they are (not squared).
+    """The k nearest of the nominated entries [width] of a row's cache, with distances that are not squared.
 
-    A row of what is found has room for `most`: what is behind the k is filled up.
+    A row of the results has `most` columns: those behind the k are padding.
     """
     row = tl.program_id(0).to(tl.int64)
     place = tl.arange(0, PLACES)
-    owner = tl.load(holder + row // rows)
+    own = tl.load(cache + row // rows)
     at = tl.load(nominated + row * width + place, mask=place < width, other=0)
-    entry = tl.load(held + owner * room + at, mask=place < width, other=-1)
+    entry = tl.load(held + own * room + at, mask=place < width, other=-1)
     squared = squared_distances(
         query + row * query_stride, key, more, size, stride, entry, columns, PLACES, COLUMNS, MORE
     )
@@ -103,7 +103,7 @@ def measure(
 
 @triton.jit
 def put_searched(row_of, entry, squared, k, asked, found, distance, most, ORIGIN: tl.constexpr, PLACES: tl.constexpr):
-    """The k neighbours that a search found for a row are what is found for it; the rest of `most` is filled up."""
+    """Copy the k neighbours of a search to their row of the results; the rest of its `most` columns is padding."""
     number = tl.program_id(0).to(tl.int64)
     place = tl.arange(0, PLACES)
     row = tl.load(row_of + number)
@@ -115,41 +115,43 @@ def put_searched(row_of, entry, squared, k, asked, found, distance, most, ORIGIN
 
 
 @triton.jit
-def put_new(held, room, count, known, words, holder, entry, width, PLACES: tl.constexpr):
-    """Those of a holder's entries [width], in ascending order (-1: none), that it does not know are put behind what
-    it has. What it knows is marked: a bit for every entry of the datastore."""
+def append_new(held, room, count, known, words, cache, entry, width, PLACES: tl.constexpr):
+    """Append the entries [width], in ascending order (-1: none), that a cache does not have yet.
+
+    `known` has a bit for every entry of the store that the cache has.
+    """
     number = tl.program_id(0).to(tl.int64)
-    owner = tl.load(holder + number)
-    end = tl.load(count + owner)
+    own = tl.load(cache + number)
+    end = tl.load(count + own)
     start = tl.program_id(0) * 0
     while start < width:
         place = start + tl.arange(0, PLACES)
         mine = tl.load(entry + number * width + place, mask=place < width, other=-1)
         before = tl.load(entry + number * width + place - 1, mask=(place > 0) & (place < width), other=-1)
-        # The first holder is nobody. (As many numbers as places: some versions of Triton mistake one for a mask.)
-        some = (mine >= 0) & (mine != before) & (tl.zeros_like(mine) + owner > 0)
-        word = known + owner * words + mine // 32
+        # Cache 0 is for padding. (A tensor of zeros: some versions of Triton take a scalar for a mask.)
+        some = (mine >= 0) & (mine != before) & (tl.zeros_like(mine) + own > 0)
+        word = known + own * words + mine // 32
         bit = (tl.full((PLACES,), 1, tl.int32) << (mine % 32).to(tl.int32)).to(tl.int32)
         fresh = some & ((tl.load(word, mask=some, other=0) & bit) == 0)
         put = end + tl.cumsum(fresh.to(tl.int32), axis=0) - 1
         stored = fresh & (put < room)
-        tl.store(held + owner * room + put, mine, mask=stored)
+        tl.store(held + own * room + put, mine, mask=stored)
         tl.atomic_or(word, bit, mask=stored)
         end += tl.sum(fresh.to(tl.int32), axis=0)
         start += PLACES
-    tl.store(count + owner, tl.minimum(end, room))
+    tl.store(count + own, tl.minimum(end, room))
 
 
 @triton.jit
 def log_of_sum(logits, vocabulary: tl.constexpr, BLOCK: tl.constexpr):
-    """log sum exp of a row: each lane keeps a maximum and a sum of its own."""
+    """log sum exp of a row, in one pass: each lane keeps a maximum and a sum of its own."""
     lane = tl.arange(0, BLOCK)
     highest = tl.full((BLOCK,), float("-inf"), tl.float32)
     total = tl.zeros((BLOCK,), tl.float32)
     for start in range(0, vocabulary, BLOCK):
         said = tl.load(logits + start + lane, mask=start + lane < vocabulary, other=float("-inf"))
         higher = tl.maximum(highest, said)
-        # A lane that has seen nothing yet has nothing to scale.
+        # A lane without a finite logit so far has nothing to scale.
         scale = tl.where(higher > float("-inf"), tl.exp(highest - higher), 0.0)
         total = total * scale + tl.where(said > float("-inf"), tl.exp(said - higher), 0.0)
         highest = higher
@@ -158,24 +160,23 @@ def log_of_sum(logits, vocabulary: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def p_knn(number, far, token, end, near, temperature, weight_of, WEIGHTED: tl.constexpr):
+def p_knn(far, token, times, end, near, temperature, WEIGHTED: tl.constexpr):
     """Equation 2, n_j exp(-d_j / T) / sum_i n_i exp(-d_i / T), of each neighbour's token; zeros if there is none.
 
-    Those that would end the sentence and are not near leave their shares to the model; also returned is what the
-    others keep.
+    Neighbours outside the radius `near` give their shares of the token `end` to the model; also returned is the share
+    that the others keep.
     """
-    there = number >= 0
+    there = far < float("inf")
     score = tl.where(there, -far / temperature, float("-inf"))
     if WEIGHTED:
-        times = tl.load(weight_of + number, mask=there, other=1.0)
-        score += tl.log(tl.where(times == 0.0, 1.0, times))
+        score += tl.log(times)
     best = tl.max(score, axis=0)
     weight = tl.where(there, tl.exp(score - tl.where(best > float("-inf"), best, 0.0)), 0.0)
     weight = weight / tl.maximum(tl.sum(weight, axis=0), 1e-30)
-    leaving = (token == end) & (far > near)
-    left = tl.sum(tl.where(leaving, weight, 0.0), axis=0)
-    weight = tl.where(leaving, 0.0, weight)
-    kept = tl.where(left > 0.0, tl.minimum(tl.sum(weight, axis=0), 1.0), 1.0)  # sums are rounded
+    dropped = (token == end) & (far > near)
+    lost = tl.sum(tl.where(dropped, weight, 0.0), axis=0)
+    weight = tl.where(dropped, 0.0, weight)
+    kept = tl.where(lost > 0.0, tl.minimum(tl.sum(weight, axis=0), 1.0), 1.0)  # sums are rounded
     # Neighbours with the same token add up.
     return tl.sum(tl.where(token[:, None] == token[None, :], weight[None, :], 0.0), axis=1), kept
 
@@ -184,11 +185,10 @@ def p_knn(number, far, token, end, near, temperature, weight_of, WEIGHTED: tl.co
 def mix(
     logits,
     stride,
-    entry,
+    tokens,
     distance,
     asked,
-    token_of,
-    weight_of,
+    counts,
     trust,
     mixed,
     k,
@@ -207,30 +207,30 @@ def mix(
     PLACES: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Equations 2 and 3 for one row: its logits change where neighbours speak, and its offset everywhere."""
+    """Equations 2 and 3 for one row: its logits change at the neighbours' tokens, and its offset everywhere."""
     row = tl.program_id(0).to(tl.int64)
     place = tl.arange(0, PLACES)
-    number = tl.load(entry + row * k + place, mask=place < k, other=-1)
     far = tl.load(distance + row * k + place, mask=place < k, other=float("inf"))
-    there = number >= 0
+    there = far < float("inf")
     searched = tl.load(asked + row) == SEARCH
     temperature = tl.where(searched, search_temperature, cache_temperature)
     share = tl.where(searched, search_share, cache_share)
     if GUARDED:
         share *= tl.load(trust + row)
-    token = tl.load(token_of + number, mask=there, other=-1).to(tl.int64)
+    token = tl.load(tokens + row * k + place, mask=there, other=-1).to(tl.int64)
+    times = tl.load(counts + row * k + place, mask=there & WEIGHTED, other=1.0)
     total = log_of_sum(logits + row * stride, vocabulary, BLOCK)
-    # Where the model thinks an end likely, whoever speaks for it is near enough.
+    # Where the model finds the end likely, no neighbour is too far.
     said_end = tl.load(logits + row * stride + end, mask=end >= 0, other=float("-inf"))
     near = tl.where(searched, search_near, cache_near)
     near = tl.where(tl.exp(said_end - total) < likely, near, float("inf"))
-    probability, kept = p_knn(number, far, token, end, near, temperature, weight_of, WEIGHTED)
+    probability, kept = p_knn(far, token, times, end, near, temperature, WEIGHTED)
     share = tl.where(tl.max(probability, axis=0) > 0.0, share, 0.0)
     spoken = there & (share * probability > 0.0)
     said = tl.load(logits + row * stride + token, mask=spoken, other=0.0)
     base = tl.log(1.0 - share * kept) - total
     if share * kept == 1.0:
-        # Nothing is left to the model: log 0, which no offset can say.
+        # Nothing is left to the model: log 0, which no finite offset can express.
         base = share * 0.0
         said = tl.where(spoken, float("-inf"), said)
         for start in range(0, vocabulary, BLOCK):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nearmt.engines.cpu import PackedLinear, kernels
 from nearmt.engines.reference.products import fast_products
 from nearmt.engines.reference.topk import RunningTop
 
@@ -13,27 +12,22 @@ from nearmt.engines.reference.topk import RunningTop
 BLOCK = {"cpu": 16_384, "cuda": 1_048_576}
 # On a GPU products are rounded: so many more are nominated that none of the nearest is missed for that.
 _SPARE = {"cpu": 0, "cuda": 16}
-# So few keys are kept as fp32 on a CPU: converting them would take a good part of every search.
-_SMALL = 16_384
+# Up to so many keys stay fp32 on a CPU: converting them would take a good part of every search.
+SMALL = 16_384
 
 
 class TorchIndex:
-    """Searches the keys where they lie; the queries come to them.
+    """Searches the keys where they lie; queries are moved to their device."""
 
-    On a CPU with kernels these multiply: what they find for a query does not depend on the others of its batch, while
-    torch rounds products differently for different numbers of rows.
-    """
+    complete, lists = True, None
 
     def __init__(self, key_ND: Tensor) -> None:
         self._key_ND = key_ND
         self._block = BLOCK.get(key_ND.device.type, BLOCK["cpu"])
         self._spare = _SPARE.get(key_ND.device.type, 0)
-        self._by_kernel = key_ND.device.type == "cpu" and kernels() is not None
-        #: Squared lengths of the keys by the start of their block, as far as they have been needed.
+        #: Squared lengths of the keys by the start of their block, computed at the first search.
         self._norms: dict[int, Tensor] = {}
         self._whole_ND: Tensor | None = None
-        #: Blocks as kernels read them, by their start, where there are few keys.
-        self._packed: dict[int, PackedLinear] = {}
 
     def nominate(self, query_BD: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
         device = self._key_ND.device
@@ -48,9 +42,6 @@ class TorchIndex:
 
     def _squared(self, query_BD: Tensor, start: int) -> Tensor:
         """Squared distances to the keys of a block, less the squared length of each query."""
-        if self._by_kernel:
-            squared_BN: Tensor = self._packed_block(start)(-2.0 * query_BD)
-            return squared_BN
         block_ND = self._keys(start)
         with fast_products(self._key_ND.device):
             return torch.addmm(self._norm(start, block_ND)[None, :], query_BD, block_ND.T, alpha=-2.0)
@@ -60,19 +51,9 @@ class TorchIndex:
             self._norms[start] = block_ND.float().square().sum(dim=1)
         return self._norms[start]
 
-    def _packed_block(self, start: int) -> PackedLinear:
-        """A block as weights, and squared lengths as biases."""
-        if start in self._packed:
-            return self._packed[start]
-        block_ND = self._key_ND[start : start + self._block]
-        packed = PackedLinear(block_ND, None, self._norm(start, block_ND))
-        if len(self._key_ND) <= _SMALL:
-            self._packed[start] = packed
-        return packed
-
     def _keys(self, start: int) -> Tensor:
         """A block as fp32."""
-        if self._key_ND.is_cuda or len(self._key_ND) > _SMALL:
+        if self._key_ND.is_cuda or len(self._key_ND) > SMALL:
             return self._key_ND[start : start + self._block].float()
         if self._whole_ND is None:
             self._whole_ND = self._key_ND.float()

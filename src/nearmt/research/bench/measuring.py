@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from nearmt.engines.devices import DEVICES
 from nearmt.models import TextCodec
 from nearmt.research.bench.load import others_seconds
 from nearmt.research.bench.runners import Cell, Output, Runner
-from nearmt.translator import BATCHES
 
 #: Sentences that follow each other in a sample, at least.
 STRETCH = 16
@@ -94,7 +94,7 @@ def stretch(batch_size: int) -> int:
     return batch_size * max(1, STRETCH // batch_size)
 
 
-def blocks_of(texts: Sequence[str], batch_size: int, batches: int = BATCHES) -> list[list[str]]:
+def blocks_of(texts: Sequence[str], batch_size: int, batches: int = DEVICES["cpu"].batches) -> list[list[str]]:
     """What systems translate when it is their turn: whole batches, as many as nearmt takes on at a time."""
     size = max(stretch(batch_size), batch_size * batches)
     return [list(texts[start : start + size]) for start in range(0, len(texts), size)]

@@ -15,6 +15,7 @@ import torch
 from nearmt.datastore import Datastore
 from nearmt.datastore.disk import Manifest
 from nearmt.decoding import BeamConfig
+from nearmt.engines.devices import device_of
 from nearmt.errors import ConfigError, MissingPackageError
 from nearmt.index.faiss import import_faiss
 from nearmt.models import EMBEDDED, ModelConfig, TranslationModel, export_embedded, load_model, resolve_device
@@ -23,7 +24,7 @@ from nearmt.research.bench import ctranslate2, generate
 from nearmt.research.bench.config import PEER_PRECISIONS, PEERS, RETRIEVING, BenchConfig
 from nearmt.research.bench.processes import Crew, Process
 from nearmt.research.bench.runners import Cell, OwnRunner, PeerRunner, Runner
-from nearmt.translator import BATCHES, BATCHES_ON_GPU, Translator
+from nearmt.translator import Translator
 
 #: Another name for exact search that is fast enough for whole test sets.
 EXACT = "torch"
@@ -46,12 +47,12 @@ class Workbench:
     @property
     def at_a_time(self) -> int:
         """Batches that are translated side by side by those who can."""
-        return self.threads if self.device.type == "cpu" else 1
+        return self.threads if device_of(self.device).concurrent else 1
 
     @property
     def batches(self) -> int:
         """Batches that nearmt takes on at a time: while some are translated, others follow those that are done."""
-        return self.at_a_time * BATCHES if self.device.type == "cpu" else BATCHES_ON_GPU
+        return self.at_a_time * device_of(self.device).batches
 
     @functools.cached_property
     def device(self) -> torch.device:

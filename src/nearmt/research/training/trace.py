@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Origin, Pair, Progress
-from nearmt.methods.mixing import multiplicity
+from nearmt.methods.mixing import votes_of
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.models import TranslationModel
+from nearmt.steps import Request
 
 # Sentences that are read together; of similar length, as all are padded to the longest.
 _TOGETHER = {"cpu": 32, "cuda": 64}
@@ -74,8 +75,11 @@ def _walk(
     taught = model.seq2seq.teach(sources, targets)
     steps = max(len(target) for target in targets)
     lengths = [model.codec.source_length(ids) for ids in sources]
-    retriever = method.retriever(method.store.snapshot(), lengths, steps, sources)
+    store, device = method.store.snapshot(), model.seq2seq.device
+    retriever = method.retriever(store, Request(sources, lengths, steps, device, model.seq2seq.scoring))
     going = list(range(len(targets)))
+    if method.seeds:
+        retriever.begin(going, store.similar(sources, method.seeds).entry_SX)
     for place in range(steps):
         rows = [row for row, sentence in enumerate(going) if place < len(targets[sentence])]
         if len(rows) < len(going):
@@ -83,10 +87,10 @@ def _walk(
             going = [going[row] for row in rows]
         hidden_BH = torch.stack([taught[sentence][0][place] for sentence in going])
         log_prob_BV = torch.stack([taught[sentence][1][place] for sentence in going])
-        found = retriever.retrieve(method.store.query(hidden_BH), [place + 1] * len(going), going)
-        token_BK = method.store.tokens(found.entry_BK)
+        found, token_BK, count_BK = votes_of(
+            retriever.retrieve(store.query(hidden_BH), [place + 1] * len(going), going), store
+        )
         gold_B = torch.tensor([targets[sentence][place] for sentence in going], device=hidden_BH.device)
-        count_BK = multiplicity(found, method.store)
         step = Trace(
             origin_X=found.origin_B,
             distance_XK=found.distance_BK,

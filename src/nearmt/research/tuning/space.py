@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from nearmt.config import REMOVED, unknown_setting
 from nearmt.errors import ConfigError, did_you_mean
-from nearmt.retrieval.source import EntrySource
+from nearmt.retrieval.source import LiveSource
 
 Value: TypeAlias = float | int | str
 #: Settings by their public names.
@@ -131,20 +131,20 @@ def _free(names: Sequence[str], fixed: Mapping[str, object]) -> list[str]:
     return free
 
 
-def make_axes(names: Sequence[str], ranges: str, store: EntrySource, defaults: Mapping[str, Value]) -> list[Axis]:
+def make_axes(names: Sequence[str], ranges: str, store: LiveSource, defaults: Mapping[str, Value]) -> list[Axis]:
     """The axes of these settings; `defaults` are the method's own, derived from the store."""
     return [Axis(name, _values(name, ranges, store, defaults), defaults[name]) for name in names]
 
 
-def _values(name: str, ranges: str, store: EntrySource, defaults: Mapping[str, Value]) -> tuple[Value, ...]:
+def _values(name: str, ranges: str, store: LiveSource, defaults: Mapping[str, Value]) -> tuple[Value, ...]:
     if ranges == "paper" and name in _PAPER:
         return _PAPER[name]
     if name in _COUNTS:
         return _COUNTS[name]
     if name == "temperature":
-        return _scaled(_TEMPERATURES, store.search_scale)
+        return _scaled(_TEMPERATURES, store.snapshot().profile.search_scale)
     if name == "cache-temperature":
-        return _scaled(_CACHE_TEMPERATURES, store.scale(int(defaults["cache-columns"])))
+        return _scaled(_CACHE_TEMPERATURES, store.snapshot().profile.scale(int(defaults["cache-columns"])))
     if name == "reuse-distance":
         return _scaled(_REUSE, float(defaults[name]))
     if name == "adaptive-boost":

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Origin
-from nearmt.retrieval.retriever import Retrieved
-from nearmt.retrieval.rows import on_device
+from nearmt.engines.base import Retrieved
+from nearmt.engines.reference.rows import on_device
 from nearmt.retrieval.source import EntrySource
 from nearmt.timing import timed
 
 
-class Reusing:
+class ReusingRetriever:
     """Searches only for queries that are far from all earlier queries of the same sentence or batch.
 
-    The neighbours and distances of the earlier query are taken as they are: its distribution is re-used.
+    Other rows re-use the neighbours and distances of the nearest earlier query: its distribution.
     """
 
     def __init__(self, store: EntrySource, k: int, reuse_distance: float, whole_batch: bool, sentences: int) -> None:
@@ -26,28 +28,32 @@ class Reusing:
         self._owner_M = torch.zeros(0, dtype=torch.long)
         self._found = Neighbours(torch.zeros(0), torch.zeros(0))
 
-    def retrieve(self, query_BD: Tensor, times: list[int], sources: list[int]) -> Retrieved:
-        device = query_BD.device
-        owner_B = on_device([0 if self._whole_batch else source for source in sources], device)
-        found = Retrieved.nothing(len(sources), self._k, device)
+    def begin(self, sentences: Sequence[int], entry_SX: Tensor) -> None:
+        """There is no cache to seed."""
+
+    def retrieve(self, query_BD: Tensor, times: Sequence[int], sentences: Sequence[int]) -> Retrieved:
+        device, each = query_BD.device, len(query_BD) // len(sentences)
+        sentence_of = [sentence for sentence in sentences for _ in range(each)]
+        owner_B = on_device([0] * len(query_BD) if self._whole_batch else sentence_of, device)
+        found = Retrieved.nothing(len(query_BD), self._k, device)
         near_B, place_B = self._nearest(query_BD, owner_B)
         if self._query_MD is not None:
             known = Neighbours(self._found.entry_BK[place_B[near_B]], self._found.distance_BK[place_B[near_B]])
             found.put(near_B.nonzero()[:, 0], Origin.CACHE, known)
-        # How many rows search is known only now: on a GPU the program waits for it.
+        # How many rows search is known only now: this synchronises with a GPU.
         due_R = (~near_B).nonzero()[:, 0]
         if len(due_R):
             fresh = self._store.search(query_BD[due_R], self._k)
             found.put(due_R, Origin.SEARCH, fresh)
             self._remember(query_BD[due_R], owner_B[due_R], fresh)
-            for source in {sources[row] for row in due_R.tolist()}:
-                self.searches[source] += 1
+            for sentence in {sentence_of[row] for row in due_R.tolist()}:
+                self.searches[sentence] += 1
         return found
 
     def reorder(self, row_B: Tensor) -> None:
         pass  # queries belong to sentences or to the batch, never to a row
 
-    def leave(self, sources: list[int]) -> None:
+    def release(self, sentences: Sequence[int]) -> None:
         pass
 
     def _nearest(self, query_BD: Tensor, owner_B: Tensor) -> tuple[Tensor, Tensor]:
@@ -59,7 +65,7 @@ class Reusing:
             distance_BM = torch.cdist(query_BD, self._query_MD, compute_mode="donot_use_mm_for_euclid_dist")
             distance_BM.masked_fill_(owner_B[:, None] != self._owner_M, torch.inf)
             nearest = distance_BM.min(dim=1)
-            # No limit reaches those of others, not even an infinite one.
+            # Queries of other owners are never near, not even for an infinite limit.
             return (nearest.values <= self._limit) & nearest.values.isfinite(), nearest.indices
 
     def _remember(self, query_RD: Tensor, owner_R: Tensor, fresh: Neighbours) -> None:

@@ -1,0 +1,35 @@
+"""The entry table on a CPU with kernels: keys are fp16 and read where they are memory-mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from nearmt.contracts import Neighbours
+from nearmt.engines.base import CachePlan, Index, RowSearch, SentenceCache
+from nearmt.engines.cpu.cache import CpuCache
+from nearmt.engines.cpu.nearest import KeyRows
+from nearmt.engines.reference.entries import EntryTable, SearchedStore
+
+
+class CpuEntryTable(EntryTable):
+    """Measures, searches and caches by kernels."""
+
+    def __init__(self, keys: Sequence[Tensor], token_N: Tensor, end_P: Tensor, weight_N: Tensor | None) -> None:
+        super().__init__(keys, token_N, end_P, weight_N)
+        self.key_rows = KeyRows(self.keys_by_segment, self.offsets)
+
+    def nearest(self, query_BE: Tensor, candidate_BX: Tensor, k: int) -> Neighbours:
+        return Neighbours(*self.key_rows.nearest(query_BE, candidate_BX, k))
+
+    def row_search(self, index: Index, k: int) -> RowSearch | None:
+        lists = index.lists
+        return None if lists is None else lists.row_search(self.key_rows, k)
+
+    def new_cache(self, store: SearchedStore, plan: CachePlan, device: torch.device) -> SentenceCache:
+        # A model on another device has its caches there.
+        if device != self.device or not CpuCache.fits(plan):
+            return super().new_cache(store, plan, device)
+        return CpuCache(self.key_rows, self.end_P, store, plan)
