@@ -33,7 +33,7 @@ from nearmt.retrieval.retriever import Retrieved
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.methods.adaptive_reference import Neighbour, inputs_of, mixture, sizes_of
-from tests.retrieval.memory_store import MemoryStore
+from tests.toy_store import ToyStore
 
 VOCABULARY = 12
 ORIGIN = NetworkOrigin("made", "identity", "model")
@@ -41,7 +41,7 @@ SEARCH = BeamConfig(beams=3, max_new_tokens=12)
 TEXTS = [pair.source for pair in make_pairs(6, seed=5)]
 
 
-class Weighted(MemoryStore):
+class Weighted(ToyStore):
     """A pruned store: entry n stands for so many entries."""
 
     weight_N: Tensor | None = None

@@ -22,7 +22,7 @@ from nearmt.models import TranslationModel
 from nearmt.retrieval.source import EntrySource
 from tests.conftest import make_pairs
 from tests.methods.reference import Corpus, ReferenceChunk, ReferenceKnn, Settings
-from tests.retrieval.memory_store import MemoryStore, random_store
+from tests.toy_store import ToyStore, random_store
 
 SEEDS = (0, 1, 2)
 STEPS = 14
@@ -30,7 +30,7 @@ BEAMS = 3
 VOCABULARY = 23
 STATES, COLUMNS = 14, 10
 LENGTHS = [5, 20, 9, 2]  # |x|: four different geometric schedules
-SOURCES = [[0, 9, 9], [3] * 4, [3, 1], [11]]  # the sentences that are like them: see `MemoryStore.similar`
+SOURCES = [[0, 9, 9], [3] * 4, [3, 1], [11]]  # the sentences that are like them: see `ToyStore.similar`
 LAST_STEP = {0: STEPS, 1: 6, 2: STEPS, 3: 9}  # when each sentence leaves the batch
 
 #: Public settings of the method under test on top of BASE.
@@ -153,7 +153,7 @@ def make_moments(seed: int, vocabulary: int = VOCABULARY) -> list[Moment]:
     return moments
 
 
-def corpus_of(store: MemoryStore) -> Corpus:
+def corpus_of(store: ToyStore) -> Corpus:
     return Corpus(store.key_ND.double().numpy(), store.token_N.tolist(), store.ends)
 
 
@@ -213,7 +213,7 @@ def assert_agree(moments: list[Moment], ours: Iterator[Tensor], expected: Iterat
 
 
 def check_chunk(
-    store: MemoryStore,
+    store: ToyStore,
     moments: list[Moment],
     settings: dict[str, Any],
     sources: Sequence[Sequence[int]] = (),
@@ -228,7 +228,7 @@ def check_chunk(
     return state, reference
 
 
-def large_store(seed: int) -> MemoryStore:
+def large_store(seed: int) -> ToyStore:
     return random_store(seed, sentences=16, columns=COLUMNS, vocabulary=VOCABULARY, states=STATES)
 
 
@@ -367,7 +367,7 @@ def test_a_trace_changes_nothing_and_its_weights_are_distributions() -> None:
 
 
 def log_probs_of(
-    store: MemoryStore,
+    store: ToyStore,
     moments: list[Moment],
     settings: dict[str, Any],
     sources: Sequence[Sequence[int]] = (),

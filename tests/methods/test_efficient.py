@@ -20,7 +20,7 @@ from nearmt.retrieval.distribution import neighbour_weights
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.methods.test_equivalences import assert_differ, assert_same, assert_same_texts, store_of
-from tests.retrieval.memory_store import MemoryStore
+from tests.toy_store import ToyStore
 from tests.tiny import random_sources, tiny_model
 
 SEARCH = BeamConfig(beams=4, max_new_tokens=15)
@@ -31,7 +31,7 @@ def search(model: Seq2SeqModel, method: Method, sources: list[list[int]]) -> lis
     return beam_search(model, method, sources, [len(source) for source in sources], SEARCH)[0]
 
 
-def efficient(store: MemoryStore | Datastore, **settings: Any) -> EfficientMethod:
+def efficient(store: ToyStore | Datastore, **settings: Any) -> EfficientMethod:
     return EfficientMethod(store, EfficientConfig(k=4, **settings))
 
 

@@ -16,7 +16,7 @@ from nearmt.methods.knn import ENDS
 from nearmt.models import Seq2SeqModel, TranslationModel
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
-from tests.retrieval.memory_store import MemoryStore, random_store
+from tests.toy_store import ToyStore, random_store
 from tests.tiny import FAMILIES, VOCABULARY, random_sources, tiny_model
 
 SEARCH = BeamConfig(beams=4, max_new_tokens=15)
@@ -28,12 +28,12 @@ del STRATEGIES["paper"]  # another name for `sentence`
 TEXTS = [pair.source for pair in make_pairs(8, seed=5)]
 
 
-def store_of(model: Seq2SeqModel) -> MemoryStore:
+def store_of(model: Seq2SeqModel) -> ToyStore:
     """The states of random pairs, and temperatures that fit them."""
     sources, targets = random_sources(11, count=40), random_sources(12, count=40)
     states = model.force_decode(sources, targets)
     ends = torch.tensor([len(target) for target in targets]).cumsum(0).tolist()
-    store = MemoryStore(torch.cat(states), torch.tensor([token for target in targets for token in target]), ends)
+    store = ToyStore(torch.cat(states), torch.tensor([token for target in targets for token in target]), ends)
     store.search_scale = float(store.search(store.key_ND, 8).distance_BK[:, 1:].median())
     return store
 

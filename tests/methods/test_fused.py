@@ -31,7 +31,7 @@ from nearmt.retrieval.kernel_chunked import KernelChunked
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
-from tests.retrieval.memory_store import MemoryStore, gathered_from
+from tests.toy_store import ToyStore, gathered_from
 
 # The interpreter of kernels says of numpy what a GPU does not say: where log 0 is meant.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton.*")
@@ -54,7 +54,7 @@ RULES = {
 LIKELY = EndRule(0, 3.0, 5.0, 0.02)
 
 
-class CountingStore(MemoryStore):
+class CountingStore(ToyStore):
     """Entries that stand for several, or were merged into others."""
 
     times_N: Tensor | None = None
@@ -91,7 +91,7 @@ def random_logits(seed: int, rows: int = ROWS) -> Tensor:
     return 4 * torch.randn(rows, VOCABULARY, generator=torch.Generator().manual_seed(seed))
 
 
-def leaving(found: Retrieved, store: MemoryStore, rule: EndRule) -> Tensor:
+def leaving(found: Retrieved, store: ToyStore, rule: EndRule) -> Tensor:
     """Which neighbours may not say that the sentence ends, [B, K]."""
     near = {int(Origin.SEARCH): rule.search, int(Origin.CACHE): rule.cache}
     near_B1 = torch.tensor([near.get(asked, math.inf) for asked in found.asked_B.tolist()])[:, None]
@@ -102,7 +102,7 @@ def leaving(found: Retrieved, store: MemoryStore, rule: EndRule) -> Tensor:
 def by_torch(
     logits_BV: Tensor,
     found: Retrieved,
-    store: MemoryStore,
+    store: ToyStore,
     mixer: FixedMixer,
     trust_B: Tensor | None,
     rule: EndRule = NO_RULE,
@@ -119,7 +119,7 @@ def by_torch(
 def assert_mixes_alike(
     logits_BV: Tensor,
     found: Retrieved,
-    store: MemoryStore,
+    store: ToyStore,
     mixer: FixedMixer = MIXER,
     trust_B: Tensor | None = None,
     rule: EndRule = NO_RULE,
@@ -270,14 +270,14 @@ def test_a_share_of_all_leaves_the_model_what_ends_had() -> None:
         torch.testing.assert_close(mixed[row].exp()[unspoken], left_B[row] * alone[row, unspoken])
 
 
-def hardly_any(rows: int = 200, k: int = 12) -> tuple[Retrieved, MemoryStore]:
+def hardly_any(rows: int = 200, k: int = 12) -> tuple[Retrieved, ToyStore]:
     """Neighbours of which the last ends the sentence: so far away that the others add up to 1, or more by rounding."""
     generator = torch.Generator().manual_seed(0)
     distance_BK = 9 * torch.rand(rows, k, generator=generator)
     distance_BK[:, -1] += 72
     token_BK = torch.randint(1, VOCABULARY, (rows, k), generator=generator)
     token_BK[:, -1] = 0
-    store = MemoryStore(torch.zeros(rows * k, 2), token_BK.flatten(), [rows * k])
+    store = ToyStore(torch.zeros(rows * k, 2), token_BK.flatten(), [rows * k])
     asked_B = torch.full((rows,), int(Origin.SEARCH))
     return Retrieved(asked_B, torch.arange(rows * k).view(rows, k), distance_BK), store
 
@@ -315,7 +315,7 @@ def test_a_method_leaves_several_ends_to_torch(ends: list[int]) -> None:
     query_BD, logits_BV = torch.randn(ROWS, 4, generator=generator), random_logits(4)
 
     def mixed(kernels: bool, speakers: str) -> Tensor:
-        store = MemoryStore(key_ND, token_N, [ENTRIES])
+        store = ToyStore(key_ND, token_N, [ENTRIES])
         store.search_scale = 4.0
         if kernels:
             store.gathered = gathered_from(store, steady=False)

@@ -17,7 +17,7 @@ from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.models import Seq2SeqModel
 from tests.methods.test_equivalences import assert_same, store_of
 from tests.methods.test_guard import METHODS, TrustingStore, mixed_trust, world
-from tests.retrieval.memory_store import MemoryStore
+from tests.toy_store import ToyStore
 from tests.tiny import random_sources, restless_model
 
 SEARCH = BeamConfig(beams=5, max_new_tokens=60)
@@ -35,7 +35,7 @@ def search(model: Seq2SeqModel, method: Method, sources: list[list[int]]) -> lis
     return beam_search(model, method, sources, [len(source) for source in sources], SEARCH)[0]
 
 
-def made(name: str, store: MemoryStore, **settings: Any) -> RetrievingMethod:
+def made(name: str, store: ToyStore, **settings: Any) -> RetrievingMethod:
     method, usual = METHODS[name]
     found = make_method(method, store, {**usual, **settings})
     assert isinstance(found, RetrievingMethod)
@@ -69,7 +69,7 @@ def test_where_neighbours_have_no_say_it_waits_as_generate_does(name: str, monke
     assert len({h.steps for h in alone}) > 2
     assert lags(PlainMethod(), sources) == [math.inf] * len(sources)
     weightless = made(name, store, **NOTHING[METHODS[name][0] if METHODS[name][0] in NOTHING else "knn"])
-    empty = made(name, MemoryStore(torch.zeros(0, store.columns), torch.zeros(0, dtype=torch.long), []))
+    empty = made(name, ToyStore(torch.zeros(0, store.columns), torch.zeros(0, dtype=torch.long), []))
     store.rule = lambda source: 0.0
     distrusted = made(name, store)
     for method in (weightless, empty, distrusted):

@@ -18,7 +18,7 @@ from nearmt.models import Seq2SeqModel, TranslationModel
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.methods.test_equivalences import assert_differ, assert_same, store_of
-from tests.retrieval.memory_store import MemoryStore
+from tests.toy_store import ToyStore
 from tests.tiny import random_sources, tiny_model
 
 SEARCH = BeamConfig(beams=4, max_new_tokens=15)
@@ -31,7 +31,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-class TrustingStore(MemoryStore):
+class TrustingStore(ToyStore):
     """A store that trusts sources as it is told to."""
 
     rule: Callable[[Sequence[int]], float] = staticmethod(lambda source: 1.0)

@@ -17,19 +17,19 @@ from nearmt.retrieval.chunked import Chunked, ChunkPlan
 from nearmt.retrieval.neighbour_cache import DUPLICATES, RETENTIONS, SCOPES, CacheConfig
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.schedule import EverySchedule
-from tests.retrieval.memory_store import MemoryStore, random_store
+from tests.toy_store import ToyStore, random_store
 
 ENTRIES = 24
 SEARCH, CACHE, MODEL = int(Origin.SEARCH), int(Origin.CACHE), int(Origin.MODEL)
 EVERY_CACHE = list(product(SCOPES, RETENTIONS))
-#: The sources of two sentences; like them are, by `MemoryStore.similar`, sentences 0 and 2 of the store.
+#: The sources of two sentences; like them are, by `ToyStore.similar`, sentences 0 and 2 of the store.
 SOURCES = [[0], [2]]
 SEEDS = [[0, 1, 2], [6, 7, 8]]
 
 
-def line() -> MemoryStore:
+def line() -> ToyStore:
     """Entry n lies at n; sentences of three."""
-    return MemoryStore(torch.arange(float(ENTRIES))[:, None], torch.arange(ENTRIES), list(range(3, ENTRIES + 1, 3)))
+    return ToyStore(torch.arange(float(ENTRIES))[:, None], torch.arange(ENTRIES), list(range(3, ENTRIES + 1, 3)))
 
 
 def plan(
@@ -89,7 +89,7 @@ def test_seeds_are_there_from_the_first_recall_and_stay(scope: str, retention: s
 def test_seeds_of_a_sentence_that_finds_nothing_else(scope: str, retention: str) -> None:
     """A search that gives no chunk leaves the seeds, and nothing stands in for a sentence without any."""
 
-    class Blind(MemoryStore):
+    class Blind(ToyStore):
         def chunks(self, entry_BK: torch.Tensor, size: int) -> torch.Tensor:
             return torch.full((*entry_BK.shape, size), -1)
 
@@ -115,7 +115,7 @@ def test_without_sources_or_seeds_there_are_only_chunks(seeds: int) -> None:
 def test_seeds_of_unequal_length() -> None:
     """The last sentence of the store has nobody behind it, and one source is like nothing."""
 
-    class Uneven(MemoryStore):
+    class Uneven(ToyStore):
         def similar(self, source: Sequence[int], count: int) -> torch.Tensor:
             return super().similar(source, count) if source[0] < 8 else torch.zeros(0, dtype=torch.long)
 
@@ -200,7 +200,7 @@ def test_chunks_in_order_are_those_of_the_neighbours() -> None:
 
 
 def test_a_store_of_fewer_entries_than_are_searched_for() -> None:
-    store = MemoryStore(torch.tensor([[3.0]]), torch.tensor([5]), [1])
+    store = ToyStore(torch.tensor([[3.0]]), torch.tensor([5]), [1])
     retriever = Chunked(store, replace(plan(), k=3, cache_k=3), [5], 20, [[0]])
     assert retriever.retrieve(torch.tensor([[1.0]]), [1], [0]).entry_BK.tolist() == [[0, -1, -1]]
     found = retriever.retrieve(torch.tensor([[1.0]]), [2], [0])

@@ -13,17 +13,17 @@ from nearmt.retrieval import entry_cache
 from nearmt.retrieval.entry_cache import Arriving, EntryCache
 from nearmt.retrieval.neighbour_cache import CacheConfig, NeighbourCache
 from nearmt.retrieval.retriever import Retrieved
-from tests.retrieval.memory_store import MemoryStore, gathered_from, random_store
+from tests.toy_store import ToyStore, gathered_from, random_store
 
 COLUMNS = 6
 CPU = torch.device("cpu")
 
 
-def made_store(seed: int = 0) -> MemoryStore:
+def made_store(seed: int = 0) -> ToyStore:
     return random_store(seed, sentences=30, columns=COLUMNS, vocabulary=20)
 
 
-def made_cache(store: MemoryStore) -> EntryCache:
+def made_cache(store: ToyStore) -> EntryCache:
     return EntryCache(gathered_from(store, first=len(store) // 2))
 
 

@@ -18,7 +18,7 @@ from nearmt.retrieval.entry_cache import EntryCache
 from nearmt.retrieval.kernel_chunked import KernelChunked
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.schedule import EverySchedule
-from tests.retrieval.memory_store import MemoryStore, gathered_from, random_store, usual_plan
+from tests.toy_store import ToyStore, gathered_from, random_store, usual_plan
 
 COLUMNS = 6
 PLAN = usual_plan(COLUMNS)
@@ -44,14 +44,14 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entry_cache, "_ROOM", 64)
 
 
-def made_store(seed: int = 0) -> MemoryStore:
+def made_store(seed: int = 0) -> ToyStore:
     store = random_store(seed, sentences=20, columns=COLUMNS, vocabulary=20)
     store.gathered = gathered_from(store, first=40)
     return store
 
 
 def kernels(
-    store: MemoryStore, plan: ChunkPlan, caches: Pool[EntryCache], sources: Sequence[Sequence[int]] = SOURCES
+    store: ToyStore, plan: ChunkPlan, caches: Pool[EntryCache], sources: Sequence[Sequence[int]] = SOURCES
 ) -> KernelChunked:
     return KernelChunked(store, plan, LENGTHS, 20, sources, caches)
 

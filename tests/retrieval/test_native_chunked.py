@@ -26,7 +26,7 @@ from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.schedule import EverySchedule
 from tests.datastore.test_search import write_segment
 from tests.kernels import needs_kernels
-from tests.retrieval.memory_store import MemoryStore, random_store, usual_plan
+from tests.toy_store import ToyStore, random_store, usual_plan
 
 pytestmark = needs_kernels
 
@@ -52,7 +52,7 @@ TURNS: list[dict[int, int]] = [
 ]
 
 
-def with_rows(store: MemoryStore, sizes: Sequence[int] = ()) -> MemoryStore:
+def with_rows(store: ToyStore, sizes: Sequence[int] = ()) -> ToyStore:
     """A store whose keys kernels can read, in segments of these sizes and one of the rest; all keys are rounded."""
     key_ND = store.key_ND.half()
     store.key_ND = key_ND.float()
@@ -63,11 +63,11 @@ def with_rows(store: MemoryStore, sizes: Sequence[int] = ()) -> MemoryStore:
     return store
 
 
-def made_store(sentences: int = 20, columns: int = COLUMNS, sizes: Sequence[int] = ()) -> MemoryStore:
+def made_store(sentences: int = 20, columns: int = COLUMNS, sizes: Sequence[int] = ()) -> ToyStore:
     return with_rows(random_store(0, sentences, columns, vocabulary=20), sizes)
 
 
-def made_queries(store: MemoryStore, count: int, seed: int) -> Tensor:
+def made_queries(store: ToyStore, count: int, seed: int) -> Tensor:
     """Near entries; some ask the same."""
     generator = torch.Generator().manual_seed(seed)
     near_B = torch.randint(0, len(store), (count,), generator=generator)
@@ -75,7 +75,7 @@ def made_queries(store: MemoryStore, count: int, seed: int) -> Tensor:
     return query_BD[torch.randint(0, count, (count,), generator=generator)]
 
 
-def walk(retriever: Chunked, store: MemoryStore, rows: int) -> list[Retrieved]:
+def walk(retriever: Chunked, store: ToyStore, rows: int) -> list[Retrieved]:
     """All turns; sentences that are in none of those that follow leave."""
     steps = []
     for turn, now in enumerate(TURNS):
@@ -89,12 +89,12 @@ def walk(retriever: Chunked, store: MemoryStore, rows: int) -> list[Retrieved]:
     return steps
 
 
-def native(store: MemoryStore, plan: ChunkPlan, sources: Sequence[Sequence[int]] = SOURCES) -> NativeChunked:
+def native(store: ToyStore, plan: ChunkPlan, sources: Sequence[Sequence[int]] = SOURCES) -> NativeChunked:
     assert NativeChunked.serves(store, plan)
     return NativeChunked(store, plan, LENGTHS, 20, sources)
 
 
-def usual(store: MemoryStore, plan: ChunkPlan, sources: Sequence[Sequence[int]] = SOURCES) -> Chunked:
+def usual(store: ToyStore, plan: ChunkPlan, sources: Sequence[Sequence[int]] = SOURCES) -> Chunked:
     return Chunked(store, plan, LENGTHS, 20, sources)
 
 
@@ -109,7 +109,7 @@ def assert_same_steps(found: list[Retrieved], expected: list[Retrieved]) -> None
         assert_same(mine, plain)
 
 
-def as_it_was(store: MemoryStore, kind: str, request: pytest.FixtureRequest) -> MemoryStore:
+def as_it_was(store: ToyStore, kind: str, request: pytest.FixtureRequest) -> ToyStore:
     """The store that `Chunked` reads: as it is, or with nothing in it for kernels, or where there are no kernels."""
     if kind == "no kernels":
         request.getfixturevalue("no_kernels")
@@ -240,7 +240,7 @@ def test_seeds_are_those_of_the_first_search_alone() -> None:
     assert asked == [2] and mine.searches[:2] == [3, 3]
 
 
-class Blind(MemoryStore):
+class Blind(ToyStore):
     """Finds nothing, and only the source that begins with 1 is like something."""
 
     def search(self, query_BD: Tensor, k: int) -> Neighbours:
@@ -294,7 +294,7 @@ def test_queries_that_are_no_numbers_disturb_nobody(value: float) -> None:
 # Segments on disk.
 
 
-class SegmentStore(MemoryStore):
+class SegmentStore(ToyStore):
     """The entries of some segments, as a datastore reads and searches them; of 8 entries each is a sentence."""
 
     def __init__(self, folder: Path, key_ND: Tensor, cuts: list[int]) -> None:
@@ -410,7 +410,7 @@ def test_queries_on_another_device_are_left_to_chunked(monkeypatch: pytest.Monke
 class Writing:
     """A row search: what the store would find is written to where rows stand; what was there is no more."""
 
-    def __init__(self, store: MemoryStore, k: int, fewer: int) -> None:
+    def __init__(self, store: ToyStore, k: int, fewer: int) -> None:
         self.store, self.k, self.fewer, self.calls = store, k, fewer, 0
 
     def __call__(self, query_BD: Tensor, row_R: np.ndarray | None, entry_BX: Tensor, distance_BX: Tensor) -> int:

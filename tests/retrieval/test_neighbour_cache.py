@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from nearmt.retrieval.neighbour_cache import CacheConfig, NeighbourCache
-from tests.retrieval.memory_store import MemoryStore
+from tests.toy_store import ToyStore
 
 INF = math.inf
 
 
-def line() -> MemoryStore:
+def line() -> ToyStore:
     """Entry n has key (n, 100 n): the second column is only seen where both are compared."""
     place_N = torch.arange(6.0)
-    return MemoryStore(torch.stack([place_N, 100 * place_N], dim=1), torch.arange(6), [3, 6])
+    return ToyStore(torch.stack([place_N, 100 * place_N], dim=1), torch.arange(6), [3, 6])
 
 
 def cache_of(
@@ -219,15 +219,15 @@ def test_every_row_asks_for_itself() -> None:
 # More columns than nominate.
 
 
-def wide(entries: int, columns: int, telling: float = 1.0) -> MemoryStore:
+def wide(entries: int, columns: int, telling: float = 1.0) -> ToyStore:
     """Random keys; columns behind the first 64 vary `telling` times as much."""
     generator = torch.Generator().manual_seed(entries)
     key_ND = torch.randn(entries, columns, generator=generator)
     key_ND[:, 64:] *= telling
-    return MemoryStore(key_ND, torch.arange(entries), [entries])
+    return ToyStore(key_ND, torch.arange(entries), [entries])
 
 
-def nearest_of_all(store: MemoryStore, query_D: torch.Tensor, k: int) -> tuple[list[int], list[float]]:
+def nearest_of_all(store: ToyStore, query_D: torch.Tensor, k: int) -> tuple[list[int], list[float]]:
     distance_N = (store.key_ND - query_D).double().square().sum(dim=1).sqrt()
     best = distance_N.sort()
     return best.indices[:k].tolist(), best.values[:k].tolist()
@@ -254,7 +254,7 @@ def test_columns_that_do_not_nominate_decide_between_nominees() -> None:
     key_ND = torch.zeros(4, 70)
     key_ND[:, 0] = torch.tensor([0.0, 0.1, 0.2, 0.3])
     key_ND[:, 69] = torch.tensor([4.0, 3.0, 2.0, 0.0])
-    store = MemoryStore(key_ND, torch.arange(4), [4])
+    store = ToyStore(key_ND, torch.arange(4), [4])
     cache = NeighbourCache(store, CacheConfig("source", "all", "remove", 70), 1, torch.device("cpu"))
     cache.remember([0], [0], torch.tensor([[0, 1, 2, 3, -1]]))
     found = cache.recall([0], [0], torch.zeros(1, 70), 1)

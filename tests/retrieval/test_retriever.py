@@ -12,7 +12,7 @@ from nearmt.contracts import Neighbours, Origin
 from nearmt.engines.cuda.graphs import Pool, Recorder
 from nearmt.engines.reference.distances import filled_up
 from nearmt.retrieval.retriever import EveryStep, Retrieved
-from tests.retrieval.memory_store import gathered_from, random_store
+from tests.toy_store import gathered_from, random_store
 
 CPU = torch.device("cpu")
 SEARCH, CACHE, MODEL = int(Origin.SEARCH), int(Origin.CACHE), int(Origin.MODEL)

@@ -13,15 +13,15 @@ from torch import Tensor
 
 from nearmt.contracts import Neighbours, Origin
 from nearmt.retrieval.reuse import Reusing
-from tests.retrieval.memory_store import MemoryStore, random_store
+from tests.toy_store import ToyStore, random_store
 
 K = 3
 
 
-class CountingStore(MemoryStore):
+class CountingStore(ToyStore):
     """Notes every query that is searched for."""
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: ToyStore) -> None:
         super().__init__(store.key_ND, store.token_N, store.ends)
         self.asked: list[list[float]] = []
 
@@ -38,7 +38,7 @@ def made_store(sentences: int = 12) -> CountingStore:
 class Reference:
     """Rows one after the other; what a step finds counts from the next step on."""
 
-    store: MemoryStore
+    store: ToyStore
     limit: float
     whole_batch: bool
     #: Sentence, query and what it found.
@@ -72,7 +72,7 @@ steps = st.lists(st.lists(st.tuples(point, st.integers(0, 2)), min_size=1, max_s
 @given(steps=steps, limit=st.sampled_from([0.0, 0.5, 0.75, 1.5]), whole_batch=st.booleans())
 def test_it_is_the_reference(steps: list[list[tuple[list[float], int]]], limit: float, whole_batch: bool) -> None:
     store = made_store()
-    reference = Reference(MemoryStore(store.key_ND, store.token_N, store.ends), limit, whole_batch)
+    reference = Reference(ToyStore(store.key_ND, store.token_N, store.ends), limit, whole_batch)
     reusing = Reusing(store, K, limit, whole_batch, sentences=3)
     searches = [0, 0, 0]
     for time, rows in enumerate(steps, 1):
@@ -153,7 +153,7 @@ def test_an_empty_store_has_nothing_to_re_use() -> None:
 
 
 def test_fewer_entries_than_neighbours() -> None:
-    store = CountingStore(MemoryStore(torch.tensor([[1.0, 0.0]]), torch.tensor([4]), [1]))
+    store = CountingStore(ToyStore(torch.tensor([[1.0, 0.0]]), torch.tensor([4]), [1]))
     reusing = Reusing(store, K, 5.0, True, sentences=1)
     for time, origin in ((1, Origin.SEARCH), (2, Origin.CACHE)):
         found = reusing.retrieve(torch.tensor([[0.5, 0.0]]), [time], [0])

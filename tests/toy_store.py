@@ -1,0 +1,168 @@
+"""A store that is not in this process: numpy arrays behind a function call. All methods run over it.
+
+`ToyServer` answers requests of plain arrays, as a server would; `ToyStore` is the client, and all that a remote store
+has to implement (`retrieval.source.EntrySource`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nearmt.contracts import Neighbours, Pair, SimilarSources, StoreProfile
+from nearmt.engines.base import CachePlan, SentenceCache
+from nearmt.engines.reference.cache import ReferenceCache
+from nearmt.retrieval.source import EntrySource
+
+Arrays = dict[str, Any]
+
+
+class ToyServer:
+    """Compares queries with every key. A sentence is like the pair with the number of its first token, and the next."""
+
+    def __init__(self, key_ND: np.ndarray, token_N: np.ndarray, ends: Sequence[int]) -> None:
+        assert (ends[-1] if len(ends) else 0) == len(key_ND) == len(token_N)
+        self.key_ND, self.token_N, self.end_P = key_ND, token_N, np.array(ends, dtype=np.int64)
+        self.familiarity = np.inf
+        #: How many entries each stands for, in a pruned store.
+        self.weight_N: np.ndarray | None = None
+
+    def __call__(self, request: str, **given: Any) -> Arrays:
+        answer: Callable[..., Arrays] = getattr(self, f"answer_{request}")
+        return answer(**given)
+
+    def answer_search(self, query: np.ndarray, k: int) -> Arrays:
+        squared_BN = np.square(query[:, None] - self.key_ND[None]).sum(axis=2, dtype=np.float32)
+        order_BK = squared_BN.argsort(axis=1, kind="stable")[:, :k]
+        missing = ((0, 0), (0, k - order_BK.shape[1]))
+        distance_BK = np.take_along_axis(squared_BN, order_BK, axis=1)
+        return {
+            "entry": np.pad(order_BK, missing, constant_values=-1),
+            "distance": np.pad(distance_BK, missing, constant_values=np.inf),
+        }
+
+    def answer_tokens(self, entry: np.ndarray) -> Arrays:
+        """Entry -1 gets the last token, so that giving it weight shows."""
+        return {"token": self.token_N[entry] if len(self.token_N) else np.zeros_like(entry)}
+
+    def answer_weights(self, entry: np.ndarray) -> Arrays:
+        if self.weight_N is None:
+            return {"weight": None}
+        return {"weight": np.where(entry < 0, 1.0, self.weight_N[entry.clip(min=0)]).astype(np.float32)}
+
+    def answer_keys(self, entry: np.ndarray, columns: int) -> Arrays:
+        return {"key": self.key_ND[entry, :columns]}
+
+    def answer_chunks(self, entry: np.ndarray, size: int) -> Arrays:
+        chunk = entry[..., None] + np.arange(size)
+        if not len(self.end_P):
+            return {"chunk": np.full_like(chunk, -1)}
+        end = self.end_P[np.searchsorted(self.end_P, entry.clip(min=0), side="right")]
+        return {"chunk": np.where((chunk < end[..., None]) & (entry[..., None] >= 0), chunk, -1)}
+
+    def answer_similar(self, sources: Sequence[Sequence[int]], count: int) -> Arrays:
+        found = [self._similar(source, count) for source in sources]
+        width = max((len(entries) for entries in found), default=0)
+        padded = [[*entries, *[-1] * (width - len(entries))] for entries in found]
+        entry_SX = np.array(padded, dtype=np.int64).reshape(len(found), width)
+        return {"entry": entry_SX, "familiarity": [self.familiarity] * len(found)}
+
+    def _similar(self, source: Sequence[int], count: int) -> list[int]:
+        if not source or not len(self.end_P):
+            return []
+        first = source[0] % len(self.end_P)
+        start, last = self.end_P[first - 1] if first else 0, min(first + count, len(self.end_P))
+        return list(range(start, self.end_P[last - 1])) if last > first else []
+
+
+class ToyStore:
+    """An `EntrySource` that asks a server for everything."""
+
+    identity = "toy"
+
+    def __init__(
+        self, key_ND: Tensor, token_N: Tensor, ends: Sequence[int], projection_HD: Tensor | None = None
+    ) -> None:
+        self.server = ToyServer(key_ND.numpy(), token_N.numpy(), ends)
+        self.key_ND, self.token_N, self.ends = key_ND, token_N, list(ends)
+        self.projection_HD = torch.eye(key_ND.shape[1]) if projection_HD is None else projection_HD
+        self.search_scale, self.likely_weight = 20.0, 0.4
+
+    def __len__(self) -> int:
+        return len(self.key_ND)
+
+    def snapshot(self) -> Self:
+        return self
+
+    @property
+    def columns(self) -> int:
+        return self.key_ND.shape[1]
+
+    @property
+    def profile(self) -> StoreProfile:
+        return StoreProfile(
+            pairs=len(self.ends),
+            columns=self.columns,
+            search_scale=self.search_scale,
+            scale=lambda columns: float(self.search_scale**0.5),
+            likely_weight=self.likely_weight,
+            knows_sources=True,
+        )
+
+    def query(self, hidden_BH: Tensor) -> Tensor:
+        return hidden_BH @ self.projection_HD
+
+    def search(self, query_BD: Tensor, k: int) -> Neighbours:
+        found = self.server("search", query=query_BD.numpy(), k=k)
+        return Neighbours(torch.from_numpy(found["entry"]), torch.from_numpy(found["distance"]))
+
+    def tokens(self, entry: Tensor) -> Tensor:
+        return torch.from_numpy(self.server("tokens", entry=entry.numpy())["token"])
+
+    def weights(self, entry: Tensor) -> Tensor | None:
+        weight = self.server("weights", entry=entry.numpy())["weight"]
+        return None if weight is None else torch.from_numpy(weight)
+
+    def keys(self, entry_M: Tensor, columns: int) -> Tensor:
+        return torch.from_numpy(self.server("keys", entry=entry_M.numpy(), columns=columns)["key"])
+
+    def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
+        return torch.from_numpy(self.server("chunks", entry=entry_BK.numpy(), size=size)["chunk"])
+
+    def similar(self, sources: Sequence[Sequence[int]], count: int) -> SimilarSources:
+        found = self.server("similar", sources=sources, count=count)
+        return SimilarSources(torch.from_numpy(found["entry"]), found["familiarity"])
+
+    def new_cache(self, plan: CachePlan, device: torch.device) -> SentenceCache:
+        return ReferenceCache(self, plan, device)
+
+    def pair_of(self, entry: int) -> Pair:
+        return Pair("", "", id=str(np.searchsorted(self.ends, entry, side="right")))
+
+
+def random_store(
+    seed: int, sentences: int, columns: int, vocabulary: int, states: int | None = None, longest: int = 9
+) -> ToyStore:
+    """Sentences of 1 to `longest` tokens; states of another size than keys are projected at random."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, longest + 1, (sentences,), generator=generator)
+    ends = torch.cumsum(lengths, 0).tolist()
+    entries = ends[-1] if ends else 0
+    projection_HD = None
+    if states is not None:
+        projection_HD = torch.randn(states, columns, generator=generator) / states**0.5
+    return ToyStore(
+        torch.randn(entries, columns, generator=generator),
+        torch.randint(0, vocabulary, (entries,), generator=generator),
+        ends,
+        projection_HD,
+    )
+
+
+def _is_an_entry_source(store: ToyStore) -> EntrySource:
+    """Checked by mypy."""
+    return store
