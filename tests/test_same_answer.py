@@ -127,7 +127,10 @@ def test_nor_does_a_network_that_weighs_neighbours(
     models: dict[str, TranslationModel], store: Datastore, tmp_path: Path
 ) -> None:
     torch.manual_seed(0)
-    heads = {name: Head(HeadShape(8, confidence=True, scale=store.search_scale), 10.0) for name in ("search", "cache")}
+    heads = {
+        name: Head(HeadShape(8, confidence=True, scale=store.snapshot().profile.search_scale), 10.0)
+        for name in ("search", "cache")
+    }
     save_adaptive(tmp_path / "network", heads, {"model": models["fp32"].fingerprint})
     settings = {"adaptive": str(tmp_path / "network"), "k": 8, "cache-k": 8, "guard": False}
     check(models["fp32"], store, ("chunk", settings), sentences(24), tokens=10, ways=WAYS[:3])

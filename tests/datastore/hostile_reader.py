@@ -71,7 +71,7 @@ def _read(store: Datastore, model: TranslationModel) -> None:
     store.search(query_BD, 5)
     store.search(query_BD, 5, torch.arange(len(store)) % 3 > 0)
     source = model.codec.source_ids(_TEXTS[0])
-    store.similar_pairs(source, 5), store.similar(source, 5), store.trust(source)
+    store.similar_pairs(source, 5), store.similar([source], 5)
     store.matches(_TEXTS[0], threshold=0.1), store.exact(_TEXTS[1])
     [*store.pairs()], [store.pair_of(len(store) - 1)] if len(store) else []
 

@@ -534,8 +534,8 @@ def test_scales_are_the_median_distances(tiny: TranslationModel, tmp_path: Path)
     calibration = store.manifest.calibration
     assert calibration.queries == len(store) <= 256 and calibration.k == 8
     search, cache = scales_by_hand(store)
-    assert store.search_scale == pytest.approx(search, rel=1e-3)
-    assert store.cache_scale == pytest.approx(cache, rel=1e-3)
+    assert store.snapshot().profile.search_scale == pytest.approx(search, rel=1e-3)
+    assert store.snapshot().calibration.cache_scale == pytest.approx(cache, rel=1e-3)
 
 
 @pytest.mark.parametrize("kind", ["empty", "one", "identical", "fitted and identical"])
@@ -543,7 +543,10 @@ def test_scales_are_positive_where_nothing_can_be_measured(kind: str, tiny: Tran
     pairs = {"empty": 0, "one": 1, "identical": 10, "fitted and identical": 100}[kind] * make_pairs(1)
     store = Datastore.build(tmp_path / "store", pairs, tiny)
     size = tiny.seq2seq.hidden_size
-    for value, most in ((store.search_scale, 20.0 * size), (store.cache_scale, (20.0 * size) ** 0.5)):
+    for value, most in (
+        (store.snapshot().profile.search_scale, 20.0 * size),
+        (store.snapshot().calibration.cache_scale, (20.0 * size) ** 0.5),
+    ):
         assert 1e-3 < value <= most
 
 

@@ -65,7 +65,7 @@ def test_an_empty_store_grows(tiny: TranslationModel, tmp_path: Path) -> None:
     whole = Datastore.build(tmp_path / "whole", pairs, tiny)
     assert list(grown.pairs()) == list(whole.pairs())
     assert_same_search(grown, whole, tiny, pairs)
-    assert grown.search_scale == pytest.approx(whole.search_scale, rel=0.02)
+    assert grown.snapshot().profile.search_scale == pytest.approx(whole.snapshot().profile.search_scale, rel=0.02)
 
 
 def test_what_was_added_is_there_after_opening(tiny: TranslationModel, tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_whole_keys_get_their_reduction(factory: str, tiny: TranslationModel, tm
     assert float((found.entry_BK == expected.entry_BK).float().mean()) > 0.9
     variance = all_keys(again).var(dim=0)
     assert bool((variance.diff() <= 1e-3).all())
-    assert again.search_scale == pytest.approx(store.search_scale, rel=0.02)
+    assert again.snapshot().profile.search_scale == pytest.approx(store.snapshot().profile.search_scale, rel=0.02)
     assert_no_strays(store.path)
 
 

@@ -23,6 +23,7 @@ from nearmt.translator import Translator
 from tests.cli.conftest import Nearmt, nearmt
 from tests.conftest import make_pairs
 from tests.datastore.helpers import all_keys, some_queries
+from tests.requests import similar_entries, trust_in
 
 __all__ = ["nearmt"]  # a fixture
 
@@ -142,9 +143,9 @@ def test_matches_and_sources_are_those_of_the_pairs_alone(tiny: TranslationModel
         assert filtered.exact(pair.source) == alone.exact(pair.source)
         assert filtered.matches(pair.source, 4, 0.2) == alone.matches(pair.source, 4, 0.2)
         source = tiny.codec.source_ids(pair.source)
-        found = [filtered.pair_of(int(entry)).id for entry in filtered.similar(source, 3)]
-        assert found == [alone.pair_of(int(entry)).id for entry in alone.similar(source, 3)]
-        assert filtered.trust(source) == alone.trust(source)
+        found = [filtered.pair_of(int(entry)).id for entry in similar_entries(filtered, source, 3)]
+        assert found == [alone.pair_of(int(entry)).id for entry in similar_entries(alone, source, 3)]
+        assert trust_in(filtered, source) == trust_in(alone, source)
 
 
 def test_a_filter_that_all_pass_changes_nothing(tiny: TranslationModel, store: Datastore) -> None:

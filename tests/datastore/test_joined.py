@@ -15,13 +15,14 @@ from nearmt.contracts import Neighbours, Pair
 from nearmt.datastore import BuildConfig, Datastore, JoinedStore, Memory, PruneConfig, prune
 from nearmt.datastore.joined import check_alike
 from nearmt.decoding import BeamConfig
+from nearmt.engines.reference.scoring import neighbour_weights
 from nearmt.errors import ConfigError, DatastoreError
 from nearmt.models import ModelConfig, TranslationModel, load_model
 from nearmt.research.tuning.holdout import hold_out
-from nearmt.retrieval.distribution import neighbour_weights
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.datastore.helpers import all_keys, nearest_by_hand, some_queries
+from tests.requests import similar_entries, trust_in
 from tests.tiny import tiny_marian_folder
 
 SEARCH = BeamConfig(beams=2, max_new_tokens=10)
@@ -102,7 +103,7 @@ def test_everything_else_is_that_of_one_store(
     for text in TEXTS:
         source = tiny.codec.source_ids(text)
         for count in (1, 3, 100):
-            assert joined.similar(source, count).tolist() == both.similar(source, count).tolist()
+            assert similar_entries(joined, source, count).tolist() == similar_entries(both, source, count).tolist()
         assert joined.matches(text, 5, 0.1) == both.matches(text, 5, 0.1)
 
 
@@ -153,10 +154,16 @@ def test_an_empty_store_changes_nothing(tiny: TranslationModel, build: Build, do
     empty = build("empty", [])
     for stores in ([domain, empty], [empty, domain]):
         joined = JoinedStore(stores)
-        assert (joined.search_scale, joined.cache_scale) == (domain.search_scale, domain.cache_scale)
-        assert (joined.likely_weight, joined.scale(3)) == (domain.likely_weight, domain.scale(3))
-        assert [joined.trust(tiny.codec.source_ids(text)) for text in TEXTS] == [
-            domain.trust(tiny.codec.source_ids(text)) for text in TEXTS
+        assert (joined.snapshot().profile.search_scale, joined.snapshot().calibration.cache_scale) == (
+            domain.snapshot().profile.search_scale,
+            domain.snapshot().calibration.cache_scale,
+        )
+        assert (joined.snapshot().profile.likely_weight, joined.snapshot().profile.scale(3)) == (
+            domain.snapshot().profile.likely_weight,
+            domain.snapshot().profile.scale(3),
+        )
+        assert [trust_in(joined, tiny.codec.source_ids(text)) for text in TEXTS] == [
+            trust_in(domain, tiny.codec.source_ids(text)) for text in TEXTS
         ]
         assert texts(tiny, joined, "chunk", {}) == texts(tiny, domain, "chunk", {})
     assert len(JoinedStore([empty, build("empty-2", [])])) == 0
@@ -245,7 +252,10 @@ def test_scales_are_means_by_entries(domain: Datastore, customer: Datastore) -> 
         mean = (getattr(domain, name) * len(domain) + getattr(customer, name) * len(customer)) / total
         assert getattr(joined, name) == pytest.approx(mean)
     # Ten pairs are too few to measure a weight: the other's counts.
-    assert customer.likely_weight is None and joined.likely_weight == pytest.approx(domain.likely_weight)
+    assert (
+        customer.snapshot().profile.likely_weight is None
+        and joined.snapshot().profile.likely_weight == pytest.approx(domain.snapshot().profile.likely_weight)
+    )
 
 
 def test_a_small_store_does_not_switch_the_guard_off(tiny: TranslationModel, build: Build) -> None:
@@ -255,8 +265,8 @@ def test_a_small_store_does_not_switch_the_guard_off(tiny: TranslationModel, bui
     customer = build("few", [own])
     strange, known = (tiny.codec.source_ids(text) for text in ("xyz xyz xyz", own.source))
     joined = JoinedStore([domain, customer])
-    assert (domain.trust(strange), customer.trust(strange), joined.trust(strange)) == (0.0, 1.0, 0.0)
-    assert domain.trust(known) < 1.0 and joined.trust(known) == 1.0
+    assert (trust_in(domain, strange), trust_in(customer, strange), trust_in(joined, strange)) == (0.0, 1.0, 0.0)
+    assert trust_in(domain, known) < 1.0 and trust_in(joined, known) == 1.0
 
 
 # What lies on top.

@@ -16,10 +16,11 @@ from torch import Tensor
 from nearmt.contracts import Neighbours
 from nearmt.datastore import BuildConfig, Datastore, PruneConfig, prune
 from nearmt.datastore.disk import Segment
-from nearmt.datastore.search.entries import Entries
+from nearmt.datastore.search.entries import open_entries
 from nearmt.datastore.search.searcher import Searcher
-from nearmt.engines.cpu.nearest import KeyRows
+from nearmt.engines.reference.clusters import rounded
 from nearmt.index import Quantiser, SharedIndex, SubsetIndex
+from nearmt.index.faiss import flat_centres
 from nearmt.models import TranslationModel
 from tests.conftest import make_pairs
 from tests.datastore.helpers import some_queries
@@ -38,15 +39,15 @@ EVERYTHING = np.ones(ENTRIES, dtype=bool)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many queries kernels were asked each time, and did."""
     asked: list[int] = []
-    real = SharedIndex.nearest
+    real = Searcher._by_kernel
 
-    def nearest(self: SharedIndex, query_BD: Tensor, k: int, keys: KeyRows) -> Neighbours | None:
-        found = real(self, query_BD, k, keys)
+    def by_kernel(self: Searcher, query_BD: Tensor, k: int) -> Neighbours | None:
+        found = real(self, query_BD, k)
         if found is not None:
             asked.append(len(query_BD))
         return found
 
-    monkeypatch.setattr(SharedIndex, "nearest", nearest)
+    monkeypatch.setattr(Searcher, "_by_kernel", by_kernel)
     return asked
 
 
@@ -63,7 +64,7 @@ def made_searcher(folder: Path, effort: int, cuts: list[int], kept: np.ndarray |
         index.effort = effort
         segments.append(segment)
         indexes.append(index if segment.kept_M is None else SubsetIndex(index, torch.from_numpy(segment.kept_M)))
-    return Searcher(Entries(segments, torch.device("cpu")), list(indexes), COLUMNS)
+    return Searcher(open_entries(segments, torch.device("cpu")), list(indexes), COLUMNS)
 
 
 def assert_same(found: Neighbours, expected: Neighbours) -> None:
@@ -93,9 +94,7 @@ def test_where_cells_hold_fewer_than_k_all_entries_are_compared(
     """Only for queries whose cells do: of 60 and 100 some find enough."""
     query_BD = made_queries(40)
     searcher = made_searcher(tmp_path / "one", 1, ONE)
-    index, keys = searcher.indexes[0], searcher.entries.key_rows
-    assert isinstance(index, SharedIndex) and keys is not None
-    first = index.nearest(query_BD, k, keys)
+    first = searcher._by_kernel(query_BD, k)
     assert first is not None
     short_B = first.entry_BK[:, min(k, ENTRIES) - 1] < 0
     assert short_B.any() and (k > 100 or not short_B.all())
@@ -113,8 +112,10 @@ def test_a_query_at_a_centre_finds_k_as_well(tmp_path: Path, at_once: list[int])
     """It looks into few cells, which do not have all."""
     searcher = made_searcher(tmp_path, 4, ONE)
     (index,) = searcher.indexes
-    assert isinstance(index, SharedIndex) and index.quantiser._centres is not None and index.quantiser.unit
-    query_BD = index.quantiser._centres[0].float() * index.quantiser.unit
+    assert isinstance(index, SharedIndex) and index.quantiser.unit
+    centre_CD = flat_centres(index.quantiser._template)
+    assert centre_CD is not None
+    query_BD = rounded(centre_CD) * index.quantiser.unit
     for k in (8, ENTRIES - 5):
         assert_nearest(searcher.search(query_BD, k), query_BD, k, EVERYTHING, exact=k > 8)
     assert at_once == [16, 16]
@@ -235,8 +236,6 @@ def test_nobody_else_searches_for_rows(name: str, tmp_path: Path) -> None:
 def test_nobody_finds_rows_what_is_deleted(tiny: TranslationModel, tmp_path: Path) -> None:
     pairs = [replace(pair, id=str(number)) for number, pair in enumerate(make_pairs(300))]
     store = Datastore.build(tmp_path / "memory", pairs, tiny, BuildConfig(index=f"IVF8,{WHOLE}"))
-    rows = store.snapshot().rows
-    assert rows is not None and rows.searching(4) is not None
+    assert store.snapshot().row_search(4) is not None
     store.delete(["7"])
-    rows = store.snapshot().rows
-    assert rows is not None and rows.searching(4) is None
+    assert store.snapshot().row_search(4) is None

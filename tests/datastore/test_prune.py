@@ -18,7 +18,7 @@ from nearmt.datastore.disk import Manifest, Segment, SegmentWriter
 from nearmt.datastore.disk.manifest import Calibration, FileRecord, reduction_name
 from nearmt.datastore.disk.segment import FILES
 from nearmt.datastore.edit.build import measured_anew
-from nearmt.datastore.search.entries import Entries
+from nearmt.datastore.search.entries import open_entries
 from nearmt.datastore.upkeep.neighbours import divide, group_equal_keys, nearest_groups, neighbours_of_entries
 from nearmt.datastore.upkeep.prune import greedy_merge, visiting_order
 from nearmt.errors import ConfigError, DatastoreError, OutputError
@@ -187,7 +187,7 @@ def test_keys_that_tie_have_neighbours_as_near_as_any(tmp_path: Path) -> None:
 def found_neighbours(path: Path, count: int) -> np.ndarray:
     manifest = Manifest.load(path)
     segments = [Segment(path / record.name, record, manifest.columns) for record in manifest.segments]
-    entries = Entries(segments, torch.device("cpu"))
+    entries = open_entries(segments, torch.device("cpu"))
     groups = group_equal_keys(entries, manifest.columns, silent)
     cells = divide(entries, manifest.columns, groups, silent)
     near_UK = nearest_groups(entries, manifest.columns, groups, cells, count, silent)
@@ -509,7 +509,7 @@ def test_pairs_added_to_a_pruned_store_are_whole(count: int, tiny: TranslationMo
         assert bool((weight[size:] == 1).all()) and int((weight > 0).sum()) == findable
         found = opened.search(all_keys(opened), len(opened)).entry_BK
         assert {int(entry) for entry in found.flatten()} - {-1} == set((weight > 0).nonzero().flatten().tolist())
-        assert 0 <= (opened.likely_weight or 0) <= 1
+        assert 0 <= (opened.snapshot().profile.likely_weight or 0) <= 1
     assert prune(store.path, PruneConfig(device="cpu")).segments[1].pruned is not None
     assert unprune(store.path).kept == len(pruned)
 

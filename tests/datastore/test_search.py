@@ -13,11 +13,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Index, Neighbours, Pair
+from nearmt.contracts import Neighbours, Pair
 from nearmt.datastore.disk import FileRecord, Segment, SegmentRecord, SegmentWriter
-from nearmt.datastore.search.entries import Entries
+from nearmt.datastore.search.entries import open_entries
 from nearmt.datastore.search.searcher import Searcher
-from nearmt.index import ExactIndex, Quantiser, SharedIndex, SubsetIndex, TorchIndex
+from nearmt.engines.base import Index
+from nearmt.engines.choose import exact_index
+from nearmt.index import ExactIndex, Quantiser, SharedIndex, SubsetIndex
 from nearmt.index.faiss import FaissIndex
 from tests.index.test_contract import COLUMNS, brute_force, made_keys, made_queries, squared_distances
 
@@ -58,7 +60,7 @@ def shared(factory: str, effort: int) -> Callable[[np.ndarray], Index]:
 
 
 def of_torch(key_ND: np.ndarray) -> Index:
-    return TorchIndex(torch.from_numpy(key_ND))
+    return exact_index(torch.from_numpy(key_ND))
 
 
 #: The first ones find everything that there is; the others see only some cells, or codes.
@@ -90,7 +92,7 @@ def made_searcher(folder: Path, name: str, kept: np.ndarray | None = None) -> Se
         index = build(np.asarray(inside))
         segments.append(segment)
         indexes.append(index if segment.kept_M is None else SubsetIndex(index, torch.from_numpy(segment.kept_M)))
-    return Searcher(Entries(segments, torch.device("cpu")), indexes, COLUMNS)
+    return Searcher(open_entries(segments, torch.device("cpu")), indexes, COLUMNS)
 
 
 def many_masks() -> list[np.ndarray]:
@@ -165,7 +167,7 @@ def test_many_segments_are_searched_like_one(factory: str, effort: int, tmp_path
     key, query = made_keys(ENTRIES), made_queries(40)
     record = write_segment(tmp_path / "one", "segment-000000", key)
     segment = Segment(tmp_path / "one" / record.name, record, COLUMNS)
-    one = Searcher(Entries([segment], torch.device("cpu")), [shared(factory, effort)(key)], COLUMNS)
+    one = Searcher(open_entries([segment], torch.device("cpu")), [shared(factory, effort)(key)], COLUMNS)
     many = made_searcher(tmp_path, "exact")
     many.indexes = [
         shared(factory, effort)(key[start:end]) if end > start else index
@@ -182,6 +184,8 @@ def test_many_segments_are_searched_like_one(factory: str, effort: int, tmp_path
 class Watched:
     """An index that tells what it was asked."""
 
+    complete, lists = True, None
+
     def __init__(self, key_ND: np.ndarray) -> None:
         self._inner = of_torch(key_ND)
         self.asked: list[tuple[int, bool]] = []
@@ -195,7 +199,7 @@ def watched(folder: Path) -> tuple[Searcher, Watched]:
     record = write_segment(folder, "segment-000000", made_keys(ENTRIES))
     segment = Segment(folder / record.name, record, COLUMNS)
     index = Watched(made_keys(ENTRIES))
-    return Searcher(Entries([segment], torch.device("cpu")), [index], COLUMNS), index
+    return Searcher(open_entries([segment], torch.device("cpu")), [index], COLUMNS), index
 
 
 def test_few_hidden_entries_cost_no_mask(tmp_path: Path) -> None:

@@ -19,13 +19,14 @@ from nearmt.datastore import Datastore, MaskedStore, PruneConfig, prune, reindex
 from nearmt.datastore.disk import Segment, SegmentWriter
 from nearmt.datastore.disk.manifest import FILE_NAME
 from nearmt.datastore.disk.segment import SOURCE, SOURCE_END
-from nearmt.datastore.search.similar import Postings, SimilarSources
+from nearmt.datastore.search.similar import Postings, SourceIndex
 from nearmt.decoding import BeamConfig
 from nearmt.errors import DatastoreError
 from nearmt.models import TranslationModel
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.datastore.helpers import assert_no_strays
+from tests.requests import similar_entries, trust_in
 
 #: Subwords of one source.
 Source = list[int]
@@ -94,8 +95,8 @@ def segments_of(folder: Path, *parts: Sequence[Source]) -> list[Segment]:
     return made
 
 
-def sources_of(segments: Sequence[Segment], seen_P: np.ndarray | None = None) -> SimilarSources:
-    return SimilarSources([Postings(segment) for segment in segments], seen_P)
+def sources_of(segments: Sequence[Segment], seen_P: np.ndarray | None = None) -> SourceIndex:
+    return SourceIndex([Postings(segment) for segment in segments], seen_P)
 
 
 def random_texts(seed: int, count: int, vocabulary: int = 30, longest: int = 12) -> list[Source]:
@@ -112,11 +113,11 @@ QUERIES = [*random_texts(1, 20), [99, 98], [0, 99, 0, 0], [], SOURCES[ONE], SOUR
 
 
 @pytest.fixture
-def similar(tmp_path: Path) -> SimilarSources:
+def similar(tmp_path: Path) -> SourceIndex:
     return sources_of(segments_of(tmp_path, SOURCES[:50], SOURCES[50:51], SOURCES[51:]))
 
 
-def test_scores_are_bm25(similar: SimilarSources) -> None:
+def test_scores_are_bm25(similar: SourceIndex) -> None:
     for query in QUERIES:
         np.testing.assert_allclose(similar.scores(query), bm25(query, SOURCES), rtol=1e-5, atol=1e-6)
 
@@ -141,7 +142,7 @@ def test_scores_of_any_sources_in_any_segments(
     )
 
 
-def test_segments_leave_no_trace(similar: SimilarSources, tmp_path: Path) -> None:
+def test_segments_leave_no_trace(similar: SourceIndex, tmp_path: Path) -> None:
     whole = sources_of(segments_of(tmp_path / "whole", SOURCES))
     for query in QUERIES:
         np.testing.assert_array_equal(whole.scores(query), similar.scores(query))
@@ -149,7 +150,7 @@ def test_segments_leave_no_trace(similar: SimilarSources, tmp_path: Path) -> Non
         assert whole.familiarity(query) == similar.familiarity(query)
 
 
-def test_the_best_come_first(similar: SimilarSources) -> None:
+def test_the_best_come_first(similar: SourceIndex) -> None:
     for query in QUERIES:
         score = similar.scores(query)
         found = similar.best(query, 10).tolist()
@@ -169,7 +170,7 @@ def test_equals_stand_in_corpus_order(tmp_path: Path) -> None:
         assert made.best([5, 6, 8], count).tolist() == [3, 8, *copies][:count]
 
 
-def test_unknown_subwords_and_empty_sources(similar: SimilarSources) -> None:
+def test_unknown_subwords_and_empty_sources(similar: SourceIndex) -> None:
     for query in ([], [99], [98, 99]):
         assert not similar.scores(query).any() and similar.best(query, 5).tolist() == []
     empty = {number for number, source in enumerate(SOURCES) if not source}
@@ -177,7 +178,7 @@ def test_unknown_subwords_and_empty_sources(similar: SimilarSources) -> None:
 
 
 def test_an_empty_store() -> None:
-    made = SimilarSources([])
+    made = SourceIndex([])
     assert made.pairs == 0 and made.best([1, 2], 5).tolist() == [] and made.scores([1]).shape == (0,)
     assert made.familiarity([1, 2]) == 0.0
     assert made.typical_familiarity() is None
@@ -185,11 +186,11 @@ def test_an_empty_store() -> None:
 
 @pytest.mark.parametrize("seen", [range(120), range(1, 120, 3), range(60), range(49, 52), [ONE], []])
 def test_hidden_sources_are_as_if_they_were_not_there(
-    seen: Sequence[int], similar: SimilarSources, tmp_path: Path
+    seen: Sequence[int], similar: SourceIndex, tmp_path: Path
 ) -> None:
     """Neither found nor counted: as in a store of the others, but for the numbers."""
     seen_P = np.isin(np.arange(120), list(seen))
-    masked = SimilarSources(similar._parts, seen_P)
+    masked = SourceIndex(similar._parts, seen_P)
     rest = [SOURCES[number] for number in seen]
     alone = sources_of(segments_of(tmp_path / "rest", rest) if rest else [])
     for query in QUERIES:
@@ -203,13 +204,13 @@ def test_hidden_sources_are_as_if_they_were_not_there(
         assert masked.best_shares(query) == pytest.approx(alone.best_shares(query), rel=1e-5)
 
 
-def test_a_stored_source_scores_its_own_score(similar: SimilarSources) -> None:
+def test_a_stored_source_scores_its_own_score(similar: SourceIndex) -> None:
     for number, source in enumerate(SOURCES):
         assert similar.own_score(source) == pytest.approx(float(similar.scores(source)[number]), rel=1e-5)
         assert similar.own_score(source) == pytest.approx(own_score_by_hand(source, SOURCES))
 
 
-def test_familiarity(similar: SimilarSources) -> None:
+def test_familiarity(similar: SourceIndex) -> None:
     for query in QUERIES:
         if query:
             assert similar.familiarity(query) == pytest.approx(familiarity_by_hand(query, SOURCES), rel=1e-5)
@@ -312,8 +313,8 @@ def test_a_datastore_gives_the_entries_of_similar_pairs(tiny: TranslationModel, 
         scores = bm25(query, sources)
         numbers = tiny_store.similar_pairs(query, 5)
         assert [scores[n] for n in numbers] == pytest.approx(sorted(scores, reverse=True)[:5], rel=1e-5)
-        assert tiny_store.similar(query, 5).tolist() == entries_of(tiny_store, numbers)
-    assert tiny_store.similar([1], 0).tolist() == []
+        assert similar_entries(tiny_store, query, 5).tolist() == entries_of(tiny_store, numbers)
+    assert similar_entries(tiny_store, [1], 0).tolist() == []
 
 
 def test_trust_rises_from_four_fifths_of_the_usual_familiarity(tiny: TranslationModel, tiny_store: Datastore) -> None:
@@ -322,9 +323,9 @@ def test_trust_rises_from_four_fifths_of_the_usual_familiarity(tiny: Translation
     found = []
     for number, ids in enumerate(source_ids(tiny, make_pairs(30, seed=22))):
         query = [*ids[: 1 + number % len(ids)], *[50] * (number % 4)]
-        found.append(tiny_store.trust(query))
+        found.append(trust_in(tiny_store, query))
         assert found[-1] == pytest.approx(trust_by_hand(query, sources, familiar), abs=1e-4)
-        doubting = tiny_store.trust(query, (1.1, 1.5))
+        doubting = trust_in(tiny_store, query, (1.1, 1.5))
         assert doubting == pytest.approx(trust_by_hand(query, sources, familiar, 1.1, 1.5), abs=1e-4)
         assert doubting <= found[-1]
     assert 0.0 in found and 1.0 in found and any(0 < trust < 1 for trust in found)
@@ -333,7 +334,7 @@ def test_trust_rises_from_four_fifths_of_the_usual_familiarity(tiny: Translation
 def test_a_store_trusts_nearly_all_of_its_own(tiny: TranslationModel, tiny_store: Datastore) -> None:
     """Each pair hidden, nineteen of twenty of those without copies are familiar."""
     pairs = list(tiny_store.pairs())
-    trusts = [MaskedStore(tiny_store, [number]).trust(ids) for number, ids in enumerate(source_ids(tiny, pairs))]
+    trusts = [trust_in(MaskedStore(tiny_store, [number]), ids) for number, ids in enumerate(source_ids(tiny, pairs))]
     assert 0.85 * len(pairs) <= sum(trust == 1.0 for trust in trusts) < len(pairs)
 
 
@@ -347,24 +348,24 @@ def test_hidden_pairs_are_neither_similar_nor_familiar(tiny: TranslationModel, t
     sources = source_ids(tiny, list(store.pairs()))
     assert store.similar_pairs(query, 1) == [0]
     assert 0 not in masked.similar_pairs(query, 1000)
-    assert not set(masked.similar(query, 1000).tolist()) & set(entries_of(store, [0]))
+    assert not set(similar_entries(masked, query, 1000).tolist()) & set(entries_of(store, [0]))
     expected = trust_by_hand(query, sources[1:], store.manifest.calibration.familiar)
-    assert masked.trust(query) == pytest.approx(expected, abs=1e-4)
+    assert trust_in(masked, query) == pytest.approx(expected, abs=1e-4)
     # The store is given away by nothing but the pair itself.
-    assert store.trust(query) == 1.0 > expected
+    assert trust_in(store, query) == 1.0 > expected
     assert familiarity_by_hand(query, sources[1:]) < familiarity_by_hand(query, sources)
 
 
 def test_a_source_that_is_there_is_never_strange(tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path) -> None:
     """One that was added a moment ago, and is like nothing else, is used at once."""
-    assert all(tiny_store.trust(ids) == 1.0 for ids in source_ids(tiny, list(tiny_store.pairs())))
+    assert all(trust_in(tiny_store, ids) == 1.0 for ids in source_ids(tiny, list(tiny_store.pairs())))
     shutil.copytree(tiny_store.path, tmp_path / "s")
     store, new = Datastore.open(tmp_path / "s"), Pair("xyz 12 ???", "always clean")
     query = tiny.codec.source_ids(new.source)
-    assert store.trust(query) == 0.0
+    assert trust_in(store, query) == 0.0
     store.add([new], tiny)
-    assert store.trust(query) == 1.0 and store.similar_pairs(query, 1) == [60]
-    assert store.trust([*query[::-1], 57]) < 1.0
+    assert trust_in(store, query) == 1.0 and store.similar_pairs(query, 1) == [60]
+    assert trust_in(store, [*query[::-1], 57]) < 1.0
     search = BeamConfig(beams=2, max_new_tokens=8)
     for method in ("knn", "chunk"):
         settings = {"lambda": 1.0, "k": 1} | ({"cache-lambda": 1.0} if method == "chunk" else {})
@@ -374,7 +375,7 @@ def test_a_source_that_is_there_is_never_strange(tiny: TranslationModel, tiny_st
 def test_everything_hidden(tiny: TranslationModel, tiny_store: Datastore) -> None:
     masked = MaskedStore(tiny_store, range(60))
     query = tiny.codec.source_ids("die pumpe prüfen")
-    assert masked.similar(query, 10).tolist() == [] and masked.trust(query) == 0.0
+    assert similar_entries(masked, query, 10).tolist() == [] and trust_in(masked, query) == 0.0
 
 
 def test_pairs_that_are_too_long_have_nothing_to_seed_with(tiny: TranslationModel, tmp_path: Path) -> None:
@@ -383,8 +384,8 @@ def test_pairs_that_are_too_long_have_nothing_to_seed_with(tiny: TranslationMode
     store = Datastore.build(tmp_path / "s", pairs, tiny)
     query = tiny.codec.source_ids("die pumpe")
     assert store.similar_pairs(query, 2) == [0, 2]
-    assert store.similar(query, 1).tolist() == []
-    assert store.similar(query, 2).tolist() == entries_of(store, [2])
+    assert similar_entries(store, query, 1).tolist() == []
+    assert similar_entries(store, query, 2).tolist() == entries_of(store, [2])
     found = Translator(tiny, store, "chunk", {"seeds": 1}, BeamConfig(beams=2, max_new_tokens=8)).translate("die pumpe")
     assert found.tokens > 0
 
@@ -423,17 +424,17 @@ def made_before_sources(store: Datastore) -> Datastore:
 @pytest.fixture(params=[12, 40], ids=["too small for a weight", "with a weight"])
 def old(request: pytest.FixtureRequest, tiny: TranslationModel, tmp_path: Path) -> Datastore:
     store = made_before_sources(Datastore.build(tmp_path / "old", make_pairs(request.param, seed=24), tiny))
-    assert (store.likely_weight is None) == (request.param < 20)
+    assert (store.snapshot().profile.likely_weight is None) == (request.param < 20)
     return store
 
 
 def test_an_old_store_opens_and_knows_no_sources(tiny: TranslationModel, old: Datastore) -> None:
     for pair in old.pairs():
         query = tiny.codec.source_ids(pair.source)
-        assert old.similar_pairs(query, 9) == [] and old.similar(query, 9).tolist() == []
-        assert old.trust(query) == 1.0
+        assert old.similar_pairs(query, 9) == [] and similar_entries(old, query, 9).tolist() == []
+        assert trust_in(old, query) == 1.0
     masked = MaskedStore(old, [0])
-    assert masked.similar([5, 6], 9).tolist() == [] and masked.trust([5, 6]) == 1.0
+    assert similar_entries(masked, [5, 6], 9).tolist() == [] and trust_in(masked, [5, 6]) == 1.0
     search = BeamConfig(beams=2, max_new_tokens=8)
     texts = [pair.source for pair in make_pairs(3, seed=25)]
     weights = {"lambda": 0.6, "cache-lambda": 0.6, "cache-temperature": 0.3, "cache-k": 8}
@@ -463,9 +464,9 @@ def test_an_old_store_grows(end: str, tiny: TranslationModel, old: Datastore, mo
             found = store.similar_pairs(query, 4)
             assert [scores[n] for n in found] == pytest.approx(sorted(scores, reverse=True)[:4], rel=1e-5)
             assert number in found and min(found) >= before
-            assert store.similar(query, 4).tolist() == entries_of(store, found)
+            assert similar_entries(store, query, 4).tolist() == entries_of(store, found)
         # What most of the store is about is not known: nothing is strange to it.
-        assert store.trust([40, 41, 42]) == 1.0 == store.trust(query)
+        assert trust_in(store, [40, 41, 42]) == 1.0 == trust_in(store, query)
     assert_no_strays(old.path)
 
 
@@ -486,7 +487,7 @@ def test_an_old_store_can_be_changed_otherwise(tiny: TranslationModel, old: Data
     reindex(old.path)
     prune(old.path, PruneConfig())
     old = Datastore.open(old.path, verify=True)
-    assert list(old.pairs()) == pairs and old.trust([5]) == 1.0 and old.similar([5], 3).tolist() == []
+    assert list(old.pairs()) == pairs and trust_in(old, [5]) == 1.0 and similar_entries(old, [5], 3).tolist() == []
     assert_no_strays(old.path)
 
 
@@ -509,4 +510,4 @@ def test_sources_survive_changes(change: str, tiny: TranslationModel, tmp_path: 
         numbers = store.similar_pairs(query, 6)
         scores = bm25(query, sources)
         assert [scores[n] for n in numbers] == pytest.approx(sorted(scores, reverse=True)[:6], rel=1e-5)
-        assert store.similar(query, 6).tolist() == entries_of(store, numbers)
+        assert similar_entries(store, query, 6).tolist() == entries_of(store, numbers)

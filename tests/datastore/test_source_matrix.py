@@ -13,7 +13,7 @@ import torch
 from nearmt.datastore import Datastore
 from nearmt.datastore.disk import Segment
 from nearmt.datastore.search import source_matrix
-from nearmt.datastore.search.similar import SimilarSources
+from nearmt.datastore.search.similar import SourceIndex
 from nearmt.models import TranslationModel
 from tests.conftest import make_pairs
 from tests.datastore.test_similar import Source, bm25, random_texts, segments_of, sources_of
@@ -23,7 +23,7 @@ SOURCES = random_texts(7, 60)
 QUERIES = [*random_texts(8, 8), SOURCES[3], [], [200], [2, 200, 2, 5], [1, 1, 1, 4]]
 
 
-def by_matrix(segments: Sequence[Segment], seen_P: np.ndarray | None = None) -> SimilarSources:
+def by_matrix(segments: Sequence[Segment], seen_P: np.ndarray | None = None) -> SourceIndex:
     made = sources_of(segments, seen_P)
     made._matrix = made._make_matrix(torch.device("cpu"))
     return made
@@ -35,11 +35,11 @@ def parts_of(folder: Path, count: int) -> list[Segment]:
     return segments_of(folder, *(SOURCES[start:end] for start, end in pairwise(bounds)))
 
 
-def assert_same_best(mine: SimilarSources, other: SimilarSources, queries: Sequence[Source], count: int) -> None:
+def assert_same_best(mine: SourceIndex, other: SourceIndex, queries: Sequence[Source], count: int) -> None:
     """Ties may be broken otherwise: the scores are the same, and those of the pairs that are named."""
-    found_SP = mine.best_of_each(queries, count)
+    found_SP, _ = mine.best_of_each(queries, count)
     assert found_SP.shape == (len(queries), min(count, mine.pairs))
-    for query, numbers, expected in zip(queries, found_SP.tolist(), other.best_of_each(queries, count), strict=True):
+    for query, numbers, expected in zip(queries, found_SP.tolist(), other.best_of_each(queries, count)[0], strict=True):
         named = [number for number in numbers if number >= 0]
         assert numbers == [*named, *[-1] * (len(numbers) - len(named))] and len(set(named)) == len(named)
         score_P = other.scores(query)
@@ -73,7 +73,7 @@ def test_shares_are_those_by_postings(parts: int, share: float | None, tmp_path:
     mine, other = by_matrix(segments, seen_P), sources_of(segments, seen_P)
     assert mine._matrix is not None
     for query, found, expected in zip(
-        QUERIES, mine.shares_of_each(QUERIES), other.shares_of_each(QUERIES), strict=True
+        QUERIES, mine.best_of_each(QUERIES, 1)[1], other.best_of_each(QUERIES, 1)[1], strict=True
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
         assert mine._matrix.own_scores([query])[0] == pytest.approx(other.own_score(query), rel=1e-5)
@@ -87,19 +87,18 @@ def test_hidden_pairs_are_as_if_they_were_not_there(parts: int, tmp_path: Path) 
     segments, seen_P = parts_of(tmp_path, parts), np.arange(60) % 4 > 0
     mine = by_matrix(segments, seen_P)
     assert_same_best(mine, sources_of(segments, seen_P), QUERIES, 10)
-    found = mine.best_of_each(SOURCES, 60)
+    found, _ = mine.best_of_each(SOURCES, 60)
     assert bool(torch.from_numpy(seen_P)[found[found >= 0]].all())
 
 
 def test_sentences_are_compared_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     segments = parts_of(tmp_path, 2)
-    together = by_matrix(segments).best_of_each(QUERIES, 7)
+    together, _ = by_matrix(segments).best_of_each(QUERIES, 7)
     monkeypatch.setattr(source_matrix, "_SCORES", 3 * 60)
-    assert torch.equal(by_matrix(segments).best_of_each(QUERIES, 7), together)
+    assert torch.equal(by_matrix(segments).best_of_each(QUERIES, 7)[0], together)
 
 
-def test_sentences_are_compared_once_for_seeds_and_guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was asked last is known as long as nobody asks for more, or about others."""
+def test_one_comparison_gives_seeds_and_shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     segments, compared = parts_of(tmp_path, 2), list[int]()
     scores = source_matrix.SourceMatrix._scores
 
@@ -108,17 +107,11 @@ def test_sentences_are_compared_once_for_seeds_and_guard(tmp_path: Path, monkeyp
         return scores(self, sources)
 
     monkeypatch.setattr(source_matrix.SourceMatrix, "_scores", spy)
-    monkeypatch.setattr(source_matrix, "_AT_ONCE", 20)
-    made = by_matrix(segments)
-    found = made.shares_of_each(QUERIES)
-    seeds = made.best_of_each(QUERIES, 20)
-    assert torch.equal(made.best_of_each(QUERIES, 3), seeds[:, :3])
-    assert compared == [len(QUERIES)]
-    for mine, expected in zip(found, by_matrix(segments).shares_of_each(QUERIES), strict=True):
+    many, shares = by_matrix(segments).best_of_each(QUERIES, 20)
+    few, same = by_matrix(segments).best_of_each(QUERIES, 3)
+    assert compared == [len(QUERIES)] * 2 and torch.equal(few, many[:, :3])
+    for mine, expected in zip(shares, same, strict=True):
         np.testing.assert_array_equal(mine, expected)
-    made.best_of_each(QUERIES, 21)
-    made.best_of_each(QUERIES[1:], 21)
-    assert compared[2:] == [len(QUERIES), len(QUERIES) - 1]
 
 
 def test_subwords_that_nearly_all_have_tell_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,9 +122,9 @@ def test_subwords_that_nearly_all_have_tell_nothing(tmp_path: Path, monkeypatch:
     assert len(common) > 3
     queries = [common, [*common[:2], 25, 27], *QUERIES]
     assert_same_best(mine, other, queries, 10)
-    assert mine.best_of_each([common], 10).tolist() == [[-1] * 10]
-    np.testing.assert_array_equal(mine.shares_of_each([common])[0], np.ones(8))
-    for found, expected in zip(mine.shares_of_each(queries), other.shares_of_each(queries), strict=True):
+    assert mine.best_of_each([common], 10)[0].tolist() == [[-1] * 10]
+    np.testing.assert_array_equal(mine.best_of_each([common], 1)[1][0], np.ones(8))
+    for found, expected in zip(mine.best_of_each(queries, 1)[1], other.best_of_each(queries, 1)[1], strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
@@ -139,14 +132,14 @@ def test_segments_with_nothing_in_them(tmp_path: Path) -> None:
     segments = segments_of(tmp_path, [[]] * 3, SOURCES[:20], [[]])
     mine, other = by_matrix(segments), sources_of(segments)
     assert_same_best(mine, other, QUERIES, 24)
-    assert mine.best_of_each([SOURCES[4]], 1).item() == 7  # behind the three that are empty
+    assert mine.best_of_each([SOURCES[4]], 1)[0].item() == 7  # behind the three that are empty
 
 
 def test_a_matrix_is_made_for_gpus_alone(tmp_path: Path) -> None:
     segments = parts_of(tmp_path, 1)
     postings = by_matrix(segments)._parts
-    assert SimilarSources(postings)._matrix is None
-    assert SimilarSources(postings, device=torch.device("cpu"))._matrix is None
+    assert SourceIndex(postings)._matrix is None
+    assert SourceIndex(postings, device=torch.device("cpu"))._matrix is None
     # The rows of a segment are made once, and anew for another device. (Tensors on cpu:0 say that they are on cpu.)
     rows = postings[0].on(torch.device("cpu:0"))
     assert postings[0].on(torch.device("cpu:0")) is rows is not postings[0].on(torch.device("cpu"))
@@ -155,9 +148,13 @@ def test_a_matrix_is_made_for_gpus_alone(tmp_path: Path) -> None:
 def test_a_datastore_seeds_and_trusts_alike(tiny: TranslationModel, tiny_store: Datastore) -> None:
     sources = [tiny.codec.source_ids(pair.source) for pair in make_pairs(6, seed=21)]
     snapshot = Datastore.open(tiny_store.path).snapshot()
-    expected = snapshot.trust_each(sources, (1.0, 1.5))
-    lengths = [len(row[row >= 0]) for row in snapshot.similar_each(sources, 60)]
-    snapshot._similar._matrix = snapshot._similar._make_matrix(torch.device("cpu"))
-    assert snapshot.trust_each(sources, (1.0, 1.5)) == pytest.approx(expected, abs=1e-4)
-    assert any(0 < trust < 1 for trust in expected)
-    assert [len(row[row >= 0]) for row in snapshot.similar_each(sources, 60)] == lengths
+    expected = snapshot.similar(sources, 60)
+    snapshot._sources._matrix = snapshot._sources._make_matrix(torch.device("cpu"))
+    found = snapshot.similar(sources, 60)
+    assert found.familiarity == pytest.approx(expected.familiarity, abs=1e-4)
+    assert len(set(found.familiarity)) > 1
+
+    def lengths(entry_SX: torch.Tensor) -> list[int]:
+        return [len(row[row >= 0]) for row in entry_SX]
+
+    assert lengths(found.entry_SX) == lengths(expected.entry_SX)

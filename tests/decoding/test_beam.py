@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from nearmt.decoding import BeamConfig, beam, beam_search
+from nearmt.decoding import BeamConfig, beam_search
+from nearmt.engines.devices import DEVICES
 from nearmt.methods import PlainMethod
 from nearmt.models import DecoderState, Seq2SeqModel, TranslationModel
 from tests.tiny import FAMILIES, random_sources, restless_model, tiny_model
@@ -44,13 +46,13 @@ def assert_same_as_generate(
     model = Seq2SeqModel(hf, device=device)
     expected, scores = generated(hf, model, sources, num_beams=beams, length_penalty=penalty, max_new_tokens=length)
     config = BeamConfig(beams=beams, length_penalty=penalty, max_new_tokens=length)
-    for together in (None, 2):
-        found, _ = beam_search(model, PlainMethod(), sources, [len(s) for s in sources], config, together=together)
+    for slots in (None, 2):
+        found, _ = beam_search(model, PlainMethod(), sources, [len(s) for s in sources], config, slots=slots)
         for number, (hypothesis, tokens) in enumerate(zip(found, expected, strict=True)):
             tied = scores is not None and abs(hypothesis.score - float(scores[number])) < 1e-4
             if hypothesis.tokens != tokens:
                 # Only a tie of scores may be broken differently.
-                assert tied, (number, together, hypothesis.tokens, tokens, hypothesis.score)
+                assert tied, (number, slots, hypothesis.tokens, tokens, hypothesis.score)
             elif scores is not None:
                 assert hypothesis.score == pytest.approx(float(scores[number]), abs=1e-4)
 
@@ -91,11 +93,11 @@ def test_batch_equals_single(family: str) -> None:
 def test_sentences_that_follow_others_are_searched_as_they_are_alone(
     family: str, places: int, ahead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(beam.AHEAD, "cpu", ahead)
+    monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], ahead=ahead))
     model = Seq2SeqModel(restless_model(family, 7))
     sources = random_sources(7, count=20)
     config, lengths = BeamConfig(beams=3, max_new_tokens=25), [len(source) for source in sources]
-    found, _ = beam_search(model, PlainMethod(), sources, lengths, config, together=places)
+    found, _ = beam_search(model, PlainMethod(), sources, lengths, config, slots=places)
     for source, hypothesis in zip(sources, found, strict=True):
         (alone,), _ = beam_search(model, PlainMethod(), [source], [len(source)], config)
         assert (alone.tokens, alone.steps, alone.truncated) == (
@@ -115,7 +117,7 @@ def test_bounds_are_those_of_each_sentence_where_sentences_follow_others() -> No
         def limit(self, model: Seq2SeqModel, source_length: int) -> int:
             return source_length
 
-    found, _ = beam_search(model, PlainMethod(), sources, lengths, Bounded(beams=2), together=2)
+    found, _ = beam_search(model, PlainMethod(), sources, lengths, Bounded(beams=2), slots=2)
     for hypothesis, bound in zip(found, lengths, strict=True):
         assert hypothesis.steps <= bound and len(hypothesis.tokens) <= bound
     assert found[0].truncated and len(found[0].tokens) == 1
@@ -153,7 +155,7 @@ CROWDS: dict[str, list[int]] = {
 def test_no_place_is_lost_while_somebody_waits(
     crowd: str, beams: int, ahead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(beam.AHEAD, "cpu", ahead)
+    monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], ahead=ahead))
     model, bounds, places = Watched(tiny_model("nllb", 5)), CROWDS[crowd], 4
     sources = random_sources(5, count=len(bounds))
 
@@ -161,7 +163,7 @@ def test_no_place_is_lost_while_somebody_waits(
         def limit(self, model: Seq2SeqModel, source_length: int) -> int:
             return len(model.prompt) - 1 + source_length
 
-    found, _ = beam_search(model, PlainMethod(), sources, bounds, Bounded(beams=beams), together=places)
+    found, _ = beam_search(model, PlainMethod(), sources, bounds, Bounded(beams=beams), slots=places)
     steps = [hypothesis.steps for hypothesis in found]
     assert steps == bounds  # none ends before its bound
     # The first steps of a group are taken together; from then on all places are taken until nobody is left to begin.

@@ -13,18 +13,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Index, Pair
+from nearmt.contracts import Pair
 from nearmt.datastore.disk import Segment, SegmentWriter
-from nearmt.datastore.search.entries import Entries
+from nearmt.datastore.search.entries import open_entries
 from nearmt.datastore.search.searcher import Searcher
+from nearmt.engines.base import Index
+from nearmt.engines.choose import exact_index
 from nearmt.errors import ConfigError, DatastoreError, MissingPackageError
-from nearmt.index import ExactIndex, SubsetIndex, TorchIndex
+from nearmt.index import ExactIndex, SubsetIndex
 from nearmt.index.faiss import SMALL, FaissIndex, _inner, default_factory
 from tests.kernels import needs_kernels
 
 COLUMNS = 16
 ENTRIES = 640
-#: Entries of a pair in the made segments.
+#: open_entries of a pair in the made segments.
 SENTENCE = 8
 
 
@@ -47,12 +49,12 @@ def faiss_at_full_effort(factory: str) -> Callable[[np.ndarray], Index]:
 def shuffled_subset(key_ND: np.ndarray) -> Index:
     """All entries, but under other numbers inside."""
     kept_N = torch.randperm(len(key_ND), generator=torch.Generator().manual_seed(0))
-    return SubsetIndex(TorchIndex(torch.from_numpy(key_ND)[kept_N]), kept_N)
+    return SubsetIndex(exact_index(torch.from_numpy(key_ND)[kept_N]), kept_N)
 
 
 EXACT: dict[str, Callable[[np.ndarray], Index]] = {
     "exact": ExactIndex,
-    "torch": lambda key_ND: TorchIndex(torch.from_numpy(key_ND)),
+    "torch": lambda key_ND: exact_index(torch.from_numpy(key_ND)),
     "Flat": faiss_at_full_effort("Flat"),
     "subset": shuffled_subset,
 }
@@ -82,7 +84,7 @@ def made_queries(count: int = 20, seed: int = 1) -> Tensor:
 
 
 def brute_force(query_BD: Tensor, key_ND: np.ndarray, k: int, allowed: np.ndarray | None = None) -> np.ndarray:
-    """Entries of the k smallest squared distances, in float64; -1 fills up."""
+    """open_entries of the k smallest squared distances, in float64; -1 fills up."""
     difference = key_ND.astype(np.float64)[None] - query_BD.numpy().astype(np.float64)[:, None]
     squared = (difference**2).sum(axis=-1)
     if allowed is not None:
@@ -215,10 +217,10 @@ def equally_far(count: int) -> tuple[np.ndarray, Tensor]:
 @pytest.mark.parametrize("small", [10, 16_384])
 def test_with_kernels_torch_rounds_a_query_alike_in_every_batch(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few keys, which are held as the kernel reads them, and many, in blocks."""
-    monkeypatch.setattr("nearmt.engines.reference.exact_index._SMALL", small)
+    monkeypatch.setattr("nearmt.engines.reference.exact_index.SMALL", small)
     monkeypatch.setattr("nearmt.engines.reference.exact_index.BLOCK", {"cpu": 300})
     key, query = equally_far(1000)
-    index = TorchIndex(torch.from_numpy(key))
+    index = exact_index(torch.from_numpy(key))
     together = index.nominate(query, 8, None)
     for count in (1, 3, 7):
         for start in range(0, 20 - count, 3):
@@ -292,7 +294,7 @@ def test_missing_faiss_names_the_package(monkeypatch: pytest.MonkeyPatch) -> Non
 # Through the store's search, over one segment and over several.
 
 
-def made_entries(key_ND: np.ndarray, segments: int, folder: Path) -> tuple[Entries, list[Segment]]:
+def made_entries(key_ND: np.ndarray, segments: int, folder: Path) -> tuple[open_entries, list[Segment]]:
     """Segments of unequal size with the given keys, in order."""
     weights = np.arange(1, segments + 1) / np.arange(1, segments + 1).sum()
     cuts = [0, *(np.cumsum(weights) * len(key_ND)).astype(int).tolist()]
@@ -303,7 +305,7 @@ def made_entries(key_ND: np.ndarray, segments: int, folder: Path) -> tuple[Entri
         pairs = [Pair(f"s{place}", f"t{place}") for place in range(len(keys))]
         writer.append(pairs, keys, [list(range(len(key))) for key in keys], [[1]] * len(keys), 0)
         found.append(Segment(folder / f"segment-{number:06d}", writer.seal(), COLUMNS))
-    return Entries(found, torch.device("cpu")), found
+    return open_entries(found, torch.device("cpu")), found
 
 
 def made_searcher(name: str, segments: int, folder: Path, count: int = 1600) -> tuple[Searcher, np.ndarray]:
@@ -368,7 +370,7 @@ def test_search_without_an_allowed_entry_finds_none(tmp_path: Path) -> None:
 
 
 def test_search_of_nothing_finds_nothing() -> None:
-    searcher = Searcher(Entries([], torch.device("cpu")), [], COLUMNS)
+    searcher = Searcher(open_entries([], torch.device("cpu")), [], COLUMNS)
     found = searcher.search(made_queries(3), 4)
     assert found.entry_BK.tolist() == [[-1] * 4] * 3
     assert bool(torch.isinf(found.distance_BK).all())
@@ -399,7 +401,7 @@ def test_search_skips_a_segment_without_entries(tmp_path: Path) -> None:
     key = made_keys(40)
     _, parts = made_entries(key, 1, tmp_path)
     empty = Segment(tmp_path / "empty", SegmentWriter(tmp_path / "empty", {}).seal(), COLUMNS)
-    entries = Entries([empty, parts[0], empty], torch.device("cpu"))
+    entries = open_entries([empty, parts[0], empty], torch.device("cpu"))
     indexes: list[Index] = [ExactIndex(np.asarray(part.key_ND)) for part in (empty, parts[0], empty)]
     query = made_queries(5)
     found = Searcher(entries, indexes, COLUMNS).search(query, 6)

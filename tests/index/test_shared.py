@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from nearmt.contracts import Index
+from nearmt.engines.base import Index
+from nearmt.engines.choose import exact_index
 from nearmt.engines.reference.topk import RunningTop
 from nearmt.errors import ConfigError, DatastoreError
-from nearmt.index import ExactIndex, Quantiser, SharedIndex, SubsetIndex, TorchIndex, nominate_together
+from nearmt.index import ExactIndex, Quantiser, SharedIndex, SubsetIndex, nominate_together
 from nearmt.index.faiss import coded
-from nearmt.index.shared import Assignment, has_cells
+from nearmt.index.shared import Assignment, has_clusters
 from tests.index.test_contract import (
     COLUMNS,
     as_sets,
@@ -108,7 +109,7 @@ def test_the_queries_are_assigned_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_beside_indexes_of_other_kinds() -> None:
     quantiser, key, query = quantiser_of("IVF16,Flat"), made_keys(ENTRIES), made_queries()
     parts = in_parts(quantiser, 16)
-    exact: list[Index] = [TorchIndex(torch.from_numpy(key[start:end])) for start, end in pairwise(CUTS)]
+    exact: list[Index] = [exact_index(torch.from_numpy(key[start:end])) for start, end in pairwise(CUTS)]
     for mask in (None, some_mask(0.3, ENTRIES)):
         expected = brute_force(query, key, 8, None if mask is None else mask.numpy())
         mixed = nominate_together([parts[0], exact[1], exact[2], exact[3], parts[4]], CUTS, query, 8, mask)
@@ -177,7 +178,7 @@ def test_too_few_to_train_is_a_config_error() -> None:
     ("factory", "cells"), [("IVF16,SQ8", True), ("IVF16,PQ8", True), ("Flat", False), ("HNSW32", False), ("PQ8", False)]
 )
 def test_which_kinds_have_cells(factory: str, cells: bool) -> None:
-    assert has_cells(factory, COLUMNS) == cells
+    assert has_clusters(factory, COLUMNS) == cells
 
 
 # What all exact members stand on.
@@ -204,14 +205,14 @@ def test_the_smallest_of_many(width: int, count: int) -> None:
 def test_small_and_large_flat_segments_alike(entries: int) -> None:
     """Small ones keep fp32 keys; asked twice they answer alike."""
     key, query = made_keys(entries), made_queries(4)
-    index = TorchIndex(torch.from_numpy(key))
+    index = exact_index(torch.from_numpy(key))
     for _ in range(2):
         assert as_sets(index.nominate(query, 8, None)) == as_sets(brute_force(query, key, 8))
 
 
 def test_cells_are_those_that_faiss_finds() -> None:
     quantiser, query = quantiser_of("IVF16,SQ8"), made_queries(30).numpy()
-    distance, cell = quantiser._nearest_cells(query, 5)
+    distance, cell = quantiser._nearest_clusters(query, 5)
     expected_distance, expected = quantiser.coarse.search(query, 5)
     np.testing.assert_array_equal(cell, expected)
     np.testing.assert_allclose(distance, expected_distance, rtol=1e-3, atol=1e-2)
@@ -220,7 +221,7 @@ def test_cells_are_those_that_faiss_finds() -> None:
 def test_cells_of_rounded_queries_are_as_near_as_those_that_faiss_finds() -> None:
     """Centres are rounded too: one cell may stand for another that is as near."""
     quantiser, query = quantiser_of("IVF16,SQ8_direct_signed"), made_queries(30).numpy()
-    distance, cell = quantiser._nearest_cells(coded(query, quantiser.unit), 5)
+    distance, cell = quantiser._nearest_clusters(coded(query, quantiser.unit), 5)
     expected_distance, expected = quantiser.coarse.search(query / np.float32(quantiser.unit), 5)
     np.testing.assert_allclose(distance, expected_distance, rtol=0.02)
     assert (cell[:, :, None] == expected[:, None, :]).any(axis=2).mean() > 0.95
@@ -230,13 +231,13 @@ def test_far_cells_are_left_out_unless_all_are_asked_for() -> None:
     quantiser, query = quantiser_of("IVF16,SQ8_direct_signed"), made_queries(30).numpy()
     for probes in (1, 4, 15):
         assigned = quantiser.assign(query, probes)
-        distance, used = assigned.distance_BP, assigned.cell_BP >= 0
+        distance, used = assigned.distance_BP, assigned.cluster_BP >= 0
         assert used[:, 0].all()
         enough = distance[:, min(4, probes) - 1, None]
         np.testing.assert_array_equal(used, distance <= np.maximum(distance[:, :1] * (1 + probes / 64), enough))
         assert used[:, :4].all() and used.all() == (probes < 15)
-    assert (quantiser.assign(query, 16).cell_BP >= 0).all()
-    assert (quantiser_of("IVF16,SQ8").assign(query, 4).cell_BP >= 0).all()
+    assert (quantiser.assign(query, 16).cluster_BP >= 0).all()
+    assert (quantiser_of("IVF16,SQ8").assign(query, 4).cluster_BP >= 0).all()
 
 
 def test_keys_beyond_the_numbers_are_cut_off() -> None:
@@ -260,4 +261,4 @@ def test_with_kernels_a_query_has_the_same_cells_in_every_batch(factory: str) ->
         rows = slice(5, 5 + count)
         alone = quantiser.assign(query[rows], 8)
         assert np.array_equal(alone.distance_BP, together.distance_BP[rows])
-        assert np.array_equal(alone.cell_BP, together.cell_BP[rows])
+        assert np.array_equal(alone.cluster_BP, together.cluster_BP[rows])

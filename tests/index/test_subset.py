@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from nearmt.contracts import Index
-from nearmt.engines.reference.clusters import find_centres, nearest_as_codes, nearest_centre
-from nearmt.index import ExactIndex, SubsetIndex, TorchIndex
+from nearmt.engines.base import Index
+from nearmt.engines.choose import assign_rounded, exact_index
+from nearmt.engines.reference.clusters import find_centres, nearest_centre
+from nearmt.index import ExactIndex, SubsetIndex
 from tests.index.test_contract import (
     ALL,
     APPROXIMATE,
@@ -88,7 +89,7 @@ def test_keeping_all_changes_nothing(name: str) -> None:
         assert torch.equal(found, ALL[name](key).nominate(query, 8, allowed))
 
 
-@pytest.mark.parametrize("inner", [ExactIndex, lambda key: TorchIndex(torch.from_numpy(key))], ids=["exact", "torch"])
+@pytest.mark.parametrize("inner", [ExactIndex, lambda key: exact_index(torch.from_numpy(key))], ids=["exact", "torch"])
 def test_keeping_none_finds_none(inner: Callable[[np.ndarray], Index]) -> None:
     index = subset(inner, made_keys(), np.zeros(0, dtype=np.int64))
     for mask in (None, some_mask(0.5)):
@@ -115,7 +116,7 @@ def clustered(cells: int, each: int) -> tuple[torch.Tensor, np.ndarray]:
 
 
 def test_every_key_goes_to_its_nearest_centre(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearmt.engines.reference.clusters._NEAR", {"cpu": 5 * 7})
+    monkeypatch.setattr("nearmt.engines.reference.clusters._HELD", 5 * 7)
     key, _ = clustered(5, 20)
     centre = find_centres(key, 5)
     expected = torch.cdist(key.double(), centre.double()).argmin(dim=1)
@@ -129,15 +130,15 @@ def test_kernels_know_the_cells_of_codes(columns: int, most: float, request: pyt
     """With few numbers many centres are equally far; beyond 127 numbers are cut off."""
     generator = torch.Generator().manual_seed(columns)
     key, centre = ((torch.rand(n, columns, generator=generator) * 2 - 1) * most for n in (9000, 70))
-    found = nearest_as_codes(key, centre)
+    found = assign_rounded(key, centre)
     number_X, number_C = (part.round().clamp(-128, 127).double() for part in (key, centre))
     distance = torch.cdist(number_X, number_C).square()
     # Halves of squared lengths are rounded down: that much one may be farther than another.
     assert bool((distance[torch.arange(9000), found] <= distance.amin(dim=1) + 1.001).all())
-    cells = find_centres(key, 20, nearest=nearest_as_codes)
+    cells = find_centres(key, 20, nearest=assign_rounded)
     request.getfixturevalue("no_kernels")
-    assert torch.equal(nearest_as_codes(key, centre), found)
-    assert torch.equal(find_centres(key, 20, nearest=nearest_as_codes), cells)
+    assert torch.equal(assign_rounded(key, centre), found)
+    assert torch.equal(find_centres(key, 20, nearest=assign_rounded), cells)
 
 
 def test_centres_are_means_of_their_cells() -> None:
@@ -170,6 +171,6 @@ def test_cells_are_the_same_every_time() -> None:
 def test_on_a_gpu_as_on_the_cpu(tmp_path: Path) -> None:
     key, kept, query = made_keys(), kept_entries(), made_queries()
     here = subset(EXACT["torch"], key, kept)
-    there = SubsetIndex(TorchIndex(torch.from_numpy(key[kept]).cuda()), torch.from_numpy(kept).cuda())
+    there = SubsetIndex(exact_index(torch.from_numpy(key[kept]).cuda()), torch.from_numpy(kept).cuda())
     for mask in (None, some_mask(0.5)):
         assert as_sets(there.nominate(query, 8, mask)) == as_sets(here.nominate(query, 8, mask))

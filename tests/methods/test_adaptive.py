@@ -16,6 +16,8 @@ from torch import Tensor
 from nearmt.contracts import Evidence, Origin, Scores
 from nearmt.datastore import Datastore
 from nearmt.decoding import BeamConfig
+from nearmt.engines.base import Retrieved
+from nearmt.engines.reference.scoring import ReferenceScoring
 from nearmt.errors import ConfigError
 from nearmt.methods import KnnConfig, make_method
 from nearmt.methods.adaptive import (
@@ -27,9 +29,8 @@ from nearmt.methods.adaptive import (
     save_adaptive,
     subset_sizes,
 )
+from nearmt.methods.mixing import votes_of
 from nearmt.models import TranslationModel
-from nearmt.retrieval import distribution
-from nearmt.retrieval.retriever import Retrieved
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.methods.adaptive_reference import Neighbour, inputs_of, mixture, sizes_of
@@ -95,7 +96,7 @@ def scores_of(log_prob_BV: Tensor) -> Scores:
 
 def mix(log_prob_BV: Tensor, evidence: Evidence) -> Tensor:
     """The mixture, as log-probabilities."""
-    return distribution.mix(scores_of(log_prob_BV), evidence).log_probs()
+    return ReferenceScoring().mix(scores_of(log_prob_BV), evidence).log_probs()
 
 
 def random_log_probs(rows: int, seed: int) -> Tensor:
@@ -147,7 +148,7 @@ def test_the_mixture_is_the_definition(k: int, confidence: bool, boost: float, p
     ]
     head, log_prob_BV = made_head(k, confidence, seed=seed), random_log_probs(len(rows), seed)
     evidence = AdaptiveMixer({"search": head}, ORIGIN, boost).evidence(
-        found(rows, k), store_of(tokens, counts), scores_of(log_prob_BV)
+        votes_of(found(rows, k), store_of(tokens, counts)), scores_of(log_prob_BV)
     )
     mixed_BV = mix(log_prob_BV, evidence).exp().numpy()
     for row, neighbours in enumerate(rows):
@@ -178,7 +179,9 @@ def test_forbidden_tokens_and_very_small_temperatures_give_numbers() -> None:
     head = decided(4, 4, temperature=1e-6)
     log_prob_BV = torch.log(torch.tensor([[0.0, 1.0, 0.0]]))
     mixer = AdaptiveMixer({"search": head}, ORIGIN)
-    evidence = mixer.evidence(found([[(0, 5000.0), (1, 5001.0)]], 4), store_of([0, 1]), scores_of(log_prob_BV))
+    evidence = mixer.evidence(
+        votes_of(found([[(0, 5000.0), (1, 5001.0)]], 4), store_of([0, 1])), scores_of(log_prob_BV)
+    )
     assert evidence.weight_BK[0].tolist() == pytest.approx([1.0, 0.0, 0.0, 0.0])
     assert mix(log_prob_BV, evidence).exp()[0].tolist() == pytest.approx([1.0, 0.0, 0.0])
 
@@ -196,8 +199,10 @@ def test_a_missing_neighbour_leaves_the_temperature_its_gradient() -> None:
 def test_boost_shifts_the_log_odds(boost: float, seed: int) -> None:
     head, log_prob_BV = made_head(4, seed=seed), random_log_probs(1, seed)
     retrieved, store = found([[(0, 1.0), (1, 2.0), (2, 2.5), (3, 9.0)]], 4), store_of([3, 1, 3, 5])
-    plain = AdaptiveMixer({"search": head}, ORIGIN).evidence(retrieved, store, scores_of(log_prob_BV))
-    boosted = AdaptiveMixer({"search": head}, ORIGIN, boost).evidence(retrieved, store, scores_of(log_prob_BV))
+    plain = AdaptiveMixer({"search": head}, ORIGIN).evidence(votes_of(retrieved, store), scores_of(log_prob_BV))
+    boosted = AdaptiveMixer({"search": head}, ORIGIN, boost).evidence(
+        votes_of(retrieved, store), scores_of(log_prob_BV)
+    )
 
     odds = float(plain.share_B) / (1 - float(plain.share_B)) * math.exp(boost)
     # Shares are rounded: near 1 their odds are not exact.
@@ -209,7 +214,7 @@ def test_whoever_gets_the_evidence_may_change_it() -> None:
     """Others lower shares in place, also outside of the search."""
     log_prob_BV = random_log_probs(1, 0)
     mixer = AdaptiveMixer({"search": made_head(2)}, ORIGIN)
-    evidence = mixer.evidence(found([[(0, 1.0), (1, 2.0)]], 2), store_of([3, 4]), scores_of(log_prob_BV))
+    evidence = mixer.evidence(votes_of(found([[(0, 1.0), (1, 2.0)]], 2), store_of([3, 4])), scores_of(log_prob_BV))
     evidence.share_B *= 0.0
     assert torch.equal(mix(log_prob_BV, evidence), log_prob_BV)
 
@@ -221,7 +226,7 @@ def test_each_origin_has_its_head() -> None:
     retrieved = found(rows, 2)
     retrieved.asked_B[1] = int(Origin.CACHE)
     log_prob_BV = random_log_probs(1, 0).expand(2, -1)
-    evidence = AdaptiveMixer(heads, ORIGIN).evidence(retrieved, store_of([3, 4]), scores_of(log_prob_BV))
+    evidence = AdaptiveMixer(heads, ORIGIN).evidence(votes_of(retrieved, store_of([3, 4])), scores_of(log_prob_BV))
     mixed_BV = mix(log_prob_BV, evidence).exp()
     neighbours, log_prob_V = [Neighbour(1.0, 3), Neighbour(2.0, 4)], log_prob_BV[0].double().numpy()
     for row, name in enumerate(("search", "cache")):
@@ -261,7 +266,7 @@ def test_a_network_that_is_always_of_one_mind_is_a_fixed_weight(
     tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path, method: str, weight: float
 ) -> None:
     """w on r = K only, and one temperature: equation 3 with that lambda and that T."""
-    scale, cache_scale = tiny_store.search_scale, tiny_store.search_scale**0.5
+    scale, cache_scale = tiny_store.snapshot().profile.search_scale, tiny_store.snapshot().profile.search_scale ** 0.5
     in_order = method == "in-order"
     method = "chunk" if in_order else method
     heads = {

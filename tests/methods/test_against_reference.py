@@ -13,15 +13,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearmt.contracts import MethodState, Step
 from nearmt.datastore import Datastore
 from nearmt.methods import PRESETS, ChunkConfig, ChunkMethod, KnnConfig, KnnMethod, PlainMethod
-from nearmt.methods.knn import ENDS as SPEAKERS
 from nearmt.methods.retrieving import RetrievingState
+from nearmt.methods.settings import ENDS as SPEAKERS
 from nearmt.models import TranslationModel
 from nearmt.retrieval.source import EntrySource
+from nearmt.steps import MethodState, Step
 from tests.conftest import make_pairs
 from tests.methods.reference import Corpus, ReferenceChunk, ReferenceKnn, Settings
+from tests.requests import begun, chunk_method, make_request
 from tests.toy_store import ToyStore, random_store
 
 SEEDS = (0, 1, 2)
@@ -187,8 +188,9 @@ def reference_settings(config: ChunkConfig, scale: float = 1.0, ends: Sequence[i
 def run(state: MethodState, moments: list[Moment], ends: Sequence[int] = ()) -> Iterator[Tensor]:
     """Log-probabilities of every step; `ends` are the tokens that end a sentence."""
     for moment in moments:
-        times = [moment.time] * len(moment.sources)
-        yield state.scores(Step(moment.logits_BV.clone(), moment.hidden_BH, times, moment.sources, ends)).log_probs()
+        sentences = list(dict.fromkeys(moment.sources))
+        times = [moment.time] * len(sentences)
+        yield state.scores(Step(moment.logits_BV.clone(), moment.hidden_BH, times, sentences, ends)).log_probs()
         if moment.rows:
             state.reorder(torch.tensor(moment.rows))
 
@@ -219,10 +221,10 @@ def check_chunk(
     sources: Sequence[Sequence[int]] = (),
     ends: Sequence[int] = (),
 ) -> tuple[RetrievingState, ReferenceChunk]:
-    method = ChunkMethod(store, chunk_config(settings))
-    state = method.begin(LENGTHS, STEPS, trace=False, sources=sources)
-    seeds = [store.similar(source, method.config.seeds).tolist() for source in sources]
-    wanted = reference_settings(method.config, store.scale(COLUMNS), ends)
+    method = chunk_method(store, chunk_config(settings))
+    state = begun(method, LENGTHS, STEPS, sources)
+    seeds = [store.similar([source], method.config.seeds).entry_SX[0].tolist() for source in sources]
+    wanted = reference_settings(method.config, store.profile.scale(COLUMNS), ends)
     reference = ReferenceChunk(corpus_of(store), wanted, LENGTHS, STEPS, seeds)
     assert_agree(moments, run(state, moments, ends), run_reference(reference, store, moments))
     return state, reference
@@ -238,7 +240,7 @@ def test_knn(seed: int, k: int) -> None:
     store, moments = large_store(seed), make_moments(seed)
     method = KnnMethod(store, KnnConfig(k=k, weight=0.7, temperature=5.0))
     reference = ReferenceKnn(corpus_of(store), Settings(k=k, weight=0.7, temperature=5.0))
-    state = method.begin(LENGTHS, STEPS, trace=False)
+    state = begun(method, LENGTHS, STEPS)
     assert_agree(moments, run(state, moments), run_reference(reference, store, moments))
     assert state.searches == [LAST_STEP[source] for source in range(len(LENGTHS))]
 
@@ -249,7 +251,7 @@ def test_knn(seed: int, k: int) -> None:
 def test_knn_where_only_near_neighbours_end_sentences(seed: int, k: int, ends: tuple[int, ...]) -> None:
     store, moments = large_store(seed), make_moments(seed)
     settings = Settings(k=k, weight=0.7, temperature=5.0, ends=ends, near=store.search_scale / 4)
-    state = KnnMethod(store, KnnConfig(k=k, weight=0.7, temperature=5.0)).begin(LENGTHS, STEPS, trace=False)
+    state = begun(KnnMethod(store, KnnConfig(k=k, weight=0.7, temperature=5.0)), LENGTHS, STEPS)
     reference = ReferenceKnn(corpus_of(store), settings)
     assert_agree(moments, run(state, moments, ends), run_reference(reference, store, moments))
 
@@ -299,8 +301,8 @@ def test_small_stores_hold_fewer_entries_than_neighbours_are_asked_for(name: str
 
 def test_knn_with_an_empty_store_is_the_model_alone() -> None:
     store, moments = random_store(0, 0, COLUMNS, VOCABULARY, STATES), make_moments(0)
-    alone = run(PlainMethod().begin(LENGTHS, STEPS, trace=False), moments)
-    for ours_BV, plain_BV in zip(run(KnnMethod(store).begin(LENGTHS, STEPS, trace=False), moments), alone, strict=True):
+    alone = run(PlainMethod().begin(make_request(LENGTHS, STEPS)), moments)
+    for ours_BV, plain_BV in zip(run(begun(KnnMethod(store), LENGTHS, STEPS), moments), alone, strict=True):
         assert torch.equal(ours_BV, plain_BV)
 
 
@@ -320,11 +322,12 @@ def unseen_states(model: TranslationModel, count: int) -> Tensor:
 def test_a_real_datastore(tiny: TranslationModel, tiny_store: Datastore, name: str, ends: str) -> None:
     """Keys, tokens and sentences as its users see them; temperatures as the store suggests them."""
     entry_N = torch.arange(len(tiny_store))
-    token_N = tiny_store.tokens(entry_N).tolist()
+    snapshot = tiny_store.snapshot()
+    token_N = snapshot.tokens(entry_N).tolist()
     (end_of_sentence,) = model_ends = tiny.seq2seq.eos_ids
     sentence_ends = [place + 1 for place, token in enumerate(token_N) if token == end_of_sentence]
-    assert len(sentence_ends) == len(list(tiny_store.pairs())) and token_N[-1] == end_of_sentence
-    key_ND = tiny_store.keys(entry_N, tiny_store.manifest.columns).double().numpy()
+    assert len(sentence_ends) == snapshot.pair_count and token_N[-1] == end_of_sentence
+    key_ND = snapshot.keys(entry_N, tiny_store.manifest.columns).double().numpy()
     # Random states would lie so far away, in units of T, that fp32 distances alone err by more than 1e-5.
     state_NH = unseen_states(tiny, 20)
     generator = torch.Generator().manual_seed(7)
@@ -333,12 +336,12 @@ def test_a_real_datastore(tiny: TranslationModel, tiny_store: Datastore, name: s
         for moment in make_moments(7, vocabulary=max(token_N) + 1)
     ]
     config = ChunkConfig.from_mapping({"k": 8, "chunk": 6, "cache-columns": 8, **STRATEGIES[name], "ends": ends})
-    method = ChunkMethod(tiny_store, config)
-    wanted = reference_settings(method.config, tiny_store.search_scale**0.5, model_ends)
-    wanted = replace(wanted, cache_near=0.5 * tiny_store.scale(8))
+    method = chunk_method(tiny_store, config)
+    wanted = reference_settings(method.config, snapshot.profile.search_scale**0.5, model_ends)
+    wanted = replace(wanted, cache_near=0.5 * snapshot.profile.scale(8))
     reference = ReferenceChunk(Corpus(key_ND, token_N, sentence_ends), wanted, LENGTHS, STEPS)
-    state = method.begin(LENGTHS, STEPS, trace=False)
-    assert_agree(moments, run(state, moments, model_ends), run_reference(reference, tiny_store, moments))
+    state = begun(method, LENGTHS, STEPS)
+    assert_agree(moments, run(state, moments, model_ends), run_reference(reference, snapshot, moments))
 
 
 @pytest.mark.parametrize("name", ["default", "in-order", "single-chunk"])
@@ -352,11 +355,9 @@ def test_every_sentence_searches_by_its_own_schedule(name: str) -> None:
 def test_a_trace_changes_nothing_and_its_weights_are_distributions() -> None:
     store, moments = large_store(0), make_moments(0)
     method = ChunkMethod(store, chunk_config({}))
-    traced = method.begin(LENGTHS, STEPS, trace=True)
-    for with_BV, without_BV in zip(
-        run(traced, moments), run(method.begin(LENGTHS, STEPS, trace=False), moments), strict=True
-    ):
-        assert torch.equal(with_BV, without_BV)
+    traced = begun(method, LENGTHS, STEPS, trace=True)
+    for with_BV, without_BV in zip(run(traced, moments), run(begun(method, LENGTHS, STEPS), moments), strict=True):
+        torch.testing.assert_close(with_BV, without_BV, rtol=0, atol=1e-5)
     assert traced.evidence is not None
     assert len(traced.evidence) == STEPS
     for evidence in traced.evidence:
@@ -374,7 +375,7 @@ def log_probs_of(
     ends: Sequence[int] = (),
 ) -> Tensor:
     config = chunk_config(settings)
-    state = ChunkMethod(store, config).begin(LENGTHS, STEPS, trace=False, sources=sources)
+    state = begun(chunk_method(store, config), LENGTHS, STEPS, sources)
     return torch.cat(list(run(state, moments, ends)))
 
 

@@ -9,19 +9,21 @@ from typing import Any
 import pytest
 import torch
 
-from nearmt.contracts import Method, Origin, Step, Translation
+from nearmt.contracts import Origin, Translation
 from nearmt.datastore import Datastore, PruneConfig, prune
 from nearmt.decoding import BeamConfig, Hypothesis, beam_search
+from nearmt.engines.reference.scoring import neighbour_weights
 from nearmt.errors import ConfigError
-from nearmt.methods import EfficientConfig, EfficientMethod, make_method
-from nearmt.methods.efficient import REUSE_SHARE
+from nearmt.methods import EfficientConfig, make_method
 from nearmt.models import Seq2SeqModel, TranslationModel
-from nearmt.retrieval.distribution import neighbour_weights
+from nearmt.research.methods.efficient import REUSE_SHARE, EfficientMethod
+from nearmt.steps import Method, Step
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.methods.test_equivalences import assert_differ, assert_same, assert_same_texts, store_of
-from tests.toy_store import ToyStore
+from tests.requests import begun
 from tests.tiny import random_sources, tiny_model
+from tests.toy_store import ToyStore
 
 SEARCH = BeamConfig(beams=4, max_new_tokens=15)
 TEXTS = [pair.source for pair in make_pairs(8, seed=5)]
@@ -84,7 +86,7 @@ def test_searches_are_counted(tiny: TranslationModel, tiny_store: Datastore, sco
     knn = translate(tiny, tiny_store, "knn", {})
     none, some, all_of_them = (
         translate(tiny, tiny_store, "efficient", {"reuse-scope": scope, "reuse-distance": distance})
-        for distance in (0.0, 0.5 * tiny_store.search_scale**0.5, 1e9)
+        for distance in (0.0, 0.5 * tiny_store.snapshot().profile.search_scale ** 0.5, 1e9)
     )
     assert all(t.searches == t.steps for t in knn)
     # All sentences of a batch search at the first step; then everything is near.
@@ -116,7 +118,7 @@ def test_re_used_neighbours_of_a_pruned_store_keep_their_weights(
     prune(tmp_path / "store", PruneConfig(neighbours=16))
     store = Datastore.open(tmp_path / "store")
     method = efficient(store, reuse_distance=1e9)
-    state = method.begin([3], 5, trace=True)
+    state = begun(method, [3], 5, trace=True)
     generator = torch.Generator().manual_seed(0)
     # Near an entry that stands for several, so that weights matter.
     entry_N = torch.arange(len(store))
@@ -141,7 +143,7 @@ def test_re_used_neighbours_of_a_pruned_store_keep_their_weights(
 
 def test_re_used_neighbours_weigh_as_much_as_searched_ones(tiny_store: Datastore, tiny: TranslationModel) -> None:
     method = efficient(tiny_store, reuse_distance=1e9, weight=0.37)
-    state = method.begin([3], 5, trace=True)
+    state = begun(method, [3], 5, trace=True)
     hidden_BH = torch.randn(1, tiny.seq2seq.hidden_size, generator=torch.Generator().manual_seed(1))
     logits_BV = torch.randn(1, 200, generator=torch.Generator().manual_seed(2))
     first_BV = state.scores(Step(logits_BV.clone(), hidden_BH, [1], [0])).log_probs()
@@ -152,7 +154,9 @@ def test_re_used_neighbours_weigh_as_much_as_searched_ones(tiny_store: Datastore
 
 def test_the_default_distance_is_the_stores(tiny_store: Datastore) -> None:
     method = efficient(tiny_store)
-    assert method.config.reuse_distance == pytest.approx(REUSE_SHARE * tiny_store.search_scale**0.5)
+    assert method.config.reuse_distance == pytest.approx(
+        REUSE_SHARE * tiny_store.snapshot().profile.search_scale ** 0.5
+    )
     assert f"|reuse-distance:{method.config.reuse_distance:g}|" in method.signature()
 
 

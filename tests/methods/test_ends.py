@@ -10,25 +10,29 @@ import pytest
 from nearmt.contracts import Translation
 from nearmt.datastore import Datastore
 from nearmt.decoding import BeamConfig
+from nearmt.engines.base import EndRule
+from nearmt.engines.cpu.entries import CpuEntryTable
 from nearmt.errors import ConfigError
 from nearmt.methods import PRESETS, ChunkConfig, ChunkMethod, KnnConfig, chunk, knn, make_method
+from nearmt.methods.knn import LIKELY_END
 from nearmt.methods.retrieving import RetrievingMethod
+from nearmt.methods.settings import ENDS
 from nearmt.models import ModelConfig, Seq2SeqModel, TranslationModel, load_model
-from nearmt.retrieval.ends import LIKELY, NearEnds
-from nearmt.retrieval.source import EntrySource
+from nearmt.retrieval.source import LiveSource
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.kernels import needs_kernels
 from tests.methods.test_adaptive import made_head, saved
 from tests.methods.test_equivalences import assert_differ, assert_same, assert_same_texts, store_of
 from tests.methods.test_guard import METHODS, search
+from tests.requests import chunk_method
 from tests.tiny import random_sources, tiny_model
 
 SEARCH = BeamConfig(beams=4, max_new_tokens=15)
 TEXTS = [pair.source for pair in make_pairs(8, seed=5)]
 
 
-def made(name: str, store: EntrySource, **settings: Any) -> RetrievingMethod:
+def made(name: str, store: LiveSource, **settings: Any) -> RetrievingMethod:
     method, usual = METHODS[name]
     found = make_method(method, store, {**usual, **settings})
     assert isinstance(found, RetrievingMethod)
@@ -54,10 +58,10 @@ def test_who_is_near_decides(name: str, family: str, monkeypatch: pytest.MonkeyP
     assert_same(search(model, made(name, store), sources), near)
     # Where everybody is near all may speak, to the bit; where nobody is, the model alone ends sentences.
     for module in (knn, chunk):
-        monkeypatch.setattr(module, "NEAR_SHARE", 1e9)
+        monkeypatch.setattr(module, "END_RADIUS", 1e9)
     assert_same(search(model, made(name, store, ends="near"), sources), everybody)
     for module in (knn, chunk):
-        monkeypatch.setattr(module, "NEAR_SHARE", 0.0)
+        monkeypatch.setattr(module, "END_RADIUS", 0.0)
     assert_differ(search(model, made(name, store, ends="near"), sources), everybody)
 
 
@@ -65,7 +69,7 @@ def test_who_is_near_decides(name: str, family: str, monkeypatch: pytest.MonkeyP
 def test_translations_are_longer_where_only_near_neighbours_end_them(
     name: str, tiny: TranslationModel, tiny_store: Datastore
 ) -> None:
-    near, everybody = (translate(tiny, tiny_store, name, ends=ends) for ends in knn.ENDS)
+    near, everybody = (translate(tiny, tiny_store, name, ends=ends) for ends in ENDS)
     assert [t.text for t in near] != [t.text for t in everybody]
     assert sum(t.tokens for t in near) > sum(t.tokens for t in everybody)
 
@@ -78,7 +82,8 @@ def test_it_is_the_same_with_kernels_and_without(
     found = translate(tiny, tiny_store, name, ends="near")
     request.getfixturevalue("no_kernels")
     store = Datastore.open(tiny_store.path)
-    assert tiny_store.snapshot().rows is not None and store.snapshot().rows is None
+    assert isinstance(tiny_store.snapshot().entries, CpuEntryTable)
+    assert not isinstance(store.snapshot().entries, CpuEntryTable)
     model = load_model(ModelConfig(model=str(tiny_folder), device="cpu"))
     assert_same_texts(translate(model, store, name, ends="near"), found, 1e-4)
 
@@ -95,15 +100,15 @@ def test_who_may_not_speak_is_no_witness(
     name: str, tiny: TranslationModel, tiny_store: Datastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (knn, chunk):
-        monkeypatch.setattr(module, "NEAR_SHARE", 0.0)
+        monkeypatch.setattr(module, "END_RADIUS", 0.0)
     (end,) = tiny.codec.pieces(tiny.seq2seq.eos_ids)
     unlikely = dict[str, set[str]]()
-    for ends in knn.ENDS:
+    for ends in ENDS:
         found = translate(tiny, tiny_store, name, explain=True, ends=ends)
         tokens = [token for translation in found for token in translation.provenance or ()]
         assert any(token.witnesses for token in tokens if token.token != end)
         # Ends that the model thinks likely are anybody's.
-        is_unlikely = [token.token == end and token.model_probability < LIKELY for token in tokens]
+        is_unlikely = [token.token == end and token.model_probability < LIKELY_END for token in tokens]
         unlikely[ends] = {token.origin for token, counts in zip(tokens, is_unlikely, strict=True) if counts}
         assert all(bool(token.witnesses) == (token.origin != "model") for token in tokens)
     assert unlikely["near"] == {"model"} and unlikely["all"] - {"model"}
@@ -115,35 +120,35 @@ def test_who_may_not_speak_is_no_witness(
 @pytest.mark.parametrize("name", METHODS)
 def test_near_is_half_a_typical_distance(name: str, tiny_store: Datastore) -> None:
     """Squared where distances are: those of searches, and what is re-used or read on from them."""
-    squared = 0.25 * tiny_store.search_scale
-    near = made(name, tiny_store).near
+    squared = 0.25 * tiny_store.snapshot().profile.search_scale
+    near = made(name, tiny_store).end_rule
     assert near is not None and near.search == pytest.approx(squared)
     cached = name in ("chunk", "hypotheses", "beyond")
     assert near.cache == pytest.approx(squared**0.5 if cached else squared)
-    assert made(name, tiny_store, ends="all").near is None
+    assert made(name, tiny_store, ends="all").end_rule is None
 
 
 @pytest.mark.parametrize("columns", [3, 8])
 def test_near_is_measured_on_the_columns_that_the_cache_compares(columns: int, tiny_store: Datastore) -> None:
     method = ChunkMethod(tiny_store, ChunkConfig(cache_columns=columns))
-    scale = tiny_store.scale(columns)
-    assert scale < tiny_store.scale(tiny_store.columns)
-    assert method.near == NearEnds(0.25 * tiny_store.search_scale, 0.5 * scale)
+    scale = tiny_store.snapshot().profile.scale(columns)
+    assert scale < tiny_store.snapshot().profile.scale(tiny_store.snapshot().columns)
+    assert method.end_rule == EndRule(0.25 * tiny_store.snapshot().profile.search_scale, 0.5 * scale, LIKELY_END)
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_signature_says_who_may(name: str, tiny_store: Datastore) -> None:
     assert "|ends:near|" in made(name, tiny_store).signature()
-    for ends in knn.ENDS:
+    for ends in ENDS:
         assert f"|ends:{ends}|" in made(name, tiny_store, ends=ends).signature()
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_strategies_of_the_paper_are_as_published(preset: str, tiny_store: Datastore) -> None:
-    method = ChunkMethod(tiny_store, ChunkConfig.from_mapping(PRESETS[preset]))
-    assert method.near is None and "|ends:all|" in method.signature()
-    given = ChunkMethod(tiny_store, ChunkConfig.from_mapping({**PRESETS[preset], "ends": "near"}))
-    assert given.near is not None
+    method = chunk_method(tiny_store, ChunkConfig.from_mapping(PRESETS[preset]))
+    assert method.end_rule is None and "|ends:all|" in method.signature()
+    given = chunk_method(tiny_store, ChunkConfig.from_mapping({**PRESETS[preset], "ends": "near"}))
+    assert given.end_rule is not None
 
 
 @pytest.mark.parametrize("name", ["knn", "efficient", "chunk", "in order"])
@@ -155,8 +160,8 @@ def test_a_network_has_learnt_what_ends_are_worth(
     network: dict[str, Any] = {"adaptive": path, "adaptive-boost": 3.0, "guard": False}
     network |= {"cache-k": 4} if METHODS[name][0] == "chunk" else {}
     usual, near = made(name, tiny_store, **network), made(name, tiny_store, **network, ends="near")
-    assert usual.near is None and "|ends:all|" in usual.signature()
-    assert near.near == made(name, tiny_store).near and "|ends:near|" in near.signature()
+    assert usual.end_rule is None and "|ends:all|" in usual.signature()
+    assert near.end_rule == made(name, tiny_store).end_rule and "|ends:near|" in near.signature()
     found = translate(tiny, tiny_store, name, **network)
     assert_same_texts(found, translate(tiny, tiny_store, name, **network, ends="all"))
     assert [t.text for t in translate(tiny, tiny_store, name, **network, ends="near")] != [t.text for t in found]

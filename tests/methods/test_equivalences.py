@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 import torch
 
-from nearmt.contracts import Method, Pair, Translation
+from nearmt.contracts import Pair, Translation
 from nearmt.datastore import Datastore
 from nearmt.decoding import BeamConfig, Hypothesis, beam_search
 from nearmt.methods import METHODS, PRESETS, PlainMethod, make_method
-from nearmt.methods.knn import ENDS
+from nearmt.methods.settings import ENDS
 from nearmt.models import Seq2SeqModel, TranslationModel
+from nearmt.steps import Method
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
-from tests.toy_store import ToyStore, random_store
 from tests.tiny import FAMILIES, VOCABULARY, random_sources, tiny_model
+from tests.toy_store import ToyStore, random_store
 
 SEARCH = BeamConfig(beams=4, max_new_tokens=15)
 KNN: dict[str, Any] = {"k": 4}

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 import torch
+from nearmt.methods.fused import NO_RULE, EndRule, mix_found, mix_gathered
+from nearmt.retrieval.ends import NearEnds
+from nearmt.retrieval.kernel_chunked import KernelChunked
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Origin, Scores, Step, Translation
@@ -17,17 +20,14 @@ from nearmt.datastore import Datastore, MaskedStore, PruneConfig, prune
 from nearmt.datastore.search import indexing
 from nearmt.decoding import BeamConfig
 from nearmt.engines.cuda import gathered
+from nearmt.engines.reference.scoring import mix
 from nearmt.index import PieceIndex
 from nearmt.methods import fused
 from nearmt.methods.chunk import ChunkMethod
-from nearmt.methods.fused import NO_RULE, EndRule, mix_found, mix_gathered
 from nearmt.methods.knn import KnnConfig, KnnMethod
 from nearmt.methods.mixing import FixedMixer
 from nearmt.models import TranslationModel
 from nearmt.retrieval import entry_cache
-from nearmt.retrieval.distribution import mix
-from nearmt.retrieval.ends import NearEnds
-from nearmt.retrieval.kernel_chunked import KernelChunked
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.translator import Translator
 from tests.conftest import make_pairs

@@ -8,17 +8,18 @@ from typing import Any
 import pytest
 import torch
 
-from nearmt.contracts import Method
 from nearmt.decoding import BeamConfig, Hypothesis, beam_search
 from nearmt.methods import PRESETS, PlainMethod, make_method
-from nearmt.methods.knn import LAG
+from nearmt.methods.knn import TOLERANCE
 from nearmt.methods.plain import PlainState
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.models import Seq2SeqModel
+from nearmt.steps import Method
 from tests.methods.test_equivalences import assert_same, store_of
 from tests.methods.test_guard import METHODS, TrustingStore, mixed_trust, world
-from tests.toy_store import ToyStore
+from tests.requests import make_request
 from tests.tiny import random_sources, restless_model
+from tests.toy_store import ToyStore
 
 SEARCH = BeamConfig(beams=5, max_new_tokens=60)
 NOTHING: dict[str, dict[str, Any]] = {"knn": {"lambda": 0.0}, "chunk": {"lambda": 0.0, "cache-lambda": 0.0}}
@@ -42,9 +43,9 @@ def made(name: str, store: ToyStore, **settings: Any) -> RetrievingMethod:
     return found
 
 
-def lags(method: Method, sources: list[list[int]]) -> list[float]:
-    state = method.begin([len(source) for source in sources], 10, False, sources)
-    return state.lags(list(range(len(sources))))
+def tolerances(method: Method, sources: list[list[int]]) -> list[float]:
+    state = method.begin(make_request([len(source) for source in sources], 10, sources))
+    return state.begin(range(len(sources)))
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -67,18 +68,18 @@ def test_where_neighbours_have_no_say_it_waits_as_generate_does(name: str, monke
     model, store, sources = restless_world()
     alone = search(model, PlainMethod(), sources)
     assert len({h.steps for h in alone}) > 2
-    assert lags(PlainMethod(), sources) == [math.inf] * len(sources)
+    assert tolerances(PlainMethod(), sources) == [math.inf] * len(sources)
     weightless = made(name, store, **NOTHING[METHODS[name][0] if METHODS[name][0] in NOTHING else "knn"])
     empty = made(name, ToyStore(torch.zeros(0, store.columns), torch.zeros(0, dtype=torch.long), []))
     store.rule = lambda source: 0.0
     distrusted = made(name, store)
     for method in (weightless, empty, distrusted):
-        assert lags(method, sources) == [math.inf] * len(sources)
+        assert tolerances(method, sources) == [math.inf] * len(sources)
         found = search(model, method, sources)
         assert_same(found, alone)
         assert [h.steps for h in found] == [h.steps for h in alone]
     # Here it matters.
-    monkeypatch.setattr(PlainState, "lags", lambda self, sources: [LAG] * len(sources))
+    monkeypatch.setattr(PlainState, "begin", lambda self, sentences: [TOLERANCE] * len(sentences))
     assert [h.steps for h in search(model, PlainMethod(), sources)] != [h.steps for h in alone]
 
 
@@ -86,11 +87,11 @@ def test_where_neighbours_have_no_say_it_waits_as_generate_does(name: str, monke
 def test_each_sentence_waits_for_itself(name: str) -> None:
     _, store, sources = world()
     store.rule = mixed_trust
-    expected = [math.inf if mixed_trust(source) == 0.0 else LAG for source in sources]
-    assert set(expected) == {math.inf, LAG}
-    assert lags(made(name, store), sources) == expected
-    assert lags(made(name, store, guard=False), sources) == [LAG] * len(sources)
-    assert lags(made(name, store, **{"give-up": False}), sources) == [math.inf] * len(sources)
+    expected = [math.inf if mixed_trust(source) == 0.0 else TOLERANCE for source in sources]
+    assert set(expected) == {math.inf, TOLERANCE}
+    assert tolerances(made(name, store), sources) == expected
+    assert tolerances(made(name, store, guard=False), sources) == [TOLERANCE] * len(sources)
+    assert tolerances(made(name, store, **{"give-up": False}), sources) == [math.inf] * len(sources)
 
 
 def test_batch_of_16_is_batch_of_1() -> None:
@@ -103,7 +104,7 @@ def test_batch_of_16_is_batch_of_1() -> None:
     assert [h.steps for h in together] == [h.steps for h in alone]
     waiting = search(model, made("chunk", store, **{"lambda": 0.9, "ends": "all", "give-up": False}), sources)
     assert [h.steps for h in together] != [h.steps for h in waiting]
-    in_turn = beam_search(model, method, sources, [len(source) for source in sources], SEARCH, together=3)[0]
+    in_turn = beam_search(model, method, sources, [len(source) for source in sources], SEARCH, slots=3)[0]
     assert_same(in_turn, alone, 1e-4)
     assert [h.steps for h in in_turn] == [h.steps for h in alone]
 
@@ -111,7 +112,7 @@ def test_batch_of_16_is_batch_of_1() -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_wait_as_published(name: str) -> None:
     _, store, sources = world()
-    assert lags(make_method("chunk", store, PRESETS[name]), sources) == [math.inf] * len(sources)
+    assert tolerances(make_method("chunk", store, PRESETS[name]), sources) == [math.inf] * len(sources)
 
 
 def test_it_is_part_of_the_signature() -> None:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from nearmt.contracts import Method, Pair
+from nearmt.contracts import Pair, SimilarSources
 from nearmt.datastore import Datastore, MaskedStore
 from nearmt.decoding import BeamConfig, Hypothesis, beam_search
 from nearmt.methods import PlainMethod, make_method
 from nearmt.methods.adaptive import Head, HeadShape, save_adaptive
+from nearmt.methods.mixing import TRUSTED
 from nearmt.models import Seq2SeqModel, TranslationModel
+from nearmt.steps import Method
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.methods.test_equivalences import assert_differ, assert_same, store_of
-from tests.toy_store import ToyStore
+from tests.requests import trust_in
 from tests.tiny import random_sources, tiny_model
+from tests.toy_store import ToyStore
 
 SEARCH = BeamConfig(beams=4, max_new_tokens=15)
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -36,8 +41,12 @@ class TrustingStore(ToyStore):
 
     rule: Callable[[Sequence[int]], float] = staticmethod(lambda source: 1.0)
 
-    def trust_each(self, sources: Sequence[Sequence[int]], trusted: tuple[float, float] = (0.8, 1.0)) -> list[float]:
-        return [self.rule(source) for source in sources]
+    def similar(self, sources: Sequence[Sequence[int]], count: int) -> SimilarSources:
+        strange, familiar = TRUSTED
+        edges = {0.0: 0.0, 1.0: math.inf}
+        trusts = [self.rule(source) for source in sources]
+        familiarity = [edges.get(trust, strange + trust * (familiar - strange)) for trust in trusts]
+        return replace(super().similar(sources, count), familiarity=familiarity)
 
 
 def world(family: str = "marian", seed: int = 3, count: int = 8) -> tuple[Seq2SeqModel, TrustingStore, list[list[int]]]:
@@ -148,7 +157,7 @@ TEXTS = ["die pumpe prüfen", "welle " * 9, "nicht ein close after and", "xyz 12
 
 def test_a_store_decides_by_its_own_trust(tiny: TranslationModel, tiny_store: Datastore) -> None:
     """Each text is what kNN-MT makes of it with so much of lambda."""
-    trusts = [tiny_store.trust(tiny.codec.source_ids(text)) for text in TEXTS]
+    trusts = [trust_in(tiny_store, tiny.codec.source_ids(text)) for text in TEXTS]
     assert 0.0 in trusts and 1.0 in trusts and any(0 < trust < 1 for trust in trusts)
     search = BeamConfig(beams=3, max_new_tokens=10)
     found = Translator(tiny, tiny_store, "knn", {"lambda": 0.8}, search).translate(TEXTS)
@@ -161,7 +170,7 @@ def test_a_store_decides_by_its_own_trust(tiny: TranslationModel, tiny_store: Da
 def test_evidence_says_how_much_the_neighbours_counted(tiny: TranslationModel, tiny_store: Datastore) -> None:
     """Who asks for an explanation learns the share that they had, not the one they might have had."""
     masked = MaskedStore(tiny_store, range(30))
-    text = next(t for t in TEXTS if masked.trust(tiny.codec.source_ids(t)) == 0.0)
+    text = next(t for t in TEXTS if trust_in(masked, tiny.codec.source_ids(t)) == 0.0)
     method = make_method("knn", masked, {"k": 3, "lambda": 0.9})
     sources = [tiny.codec.source_ids(text)]
     state = beam_search(tiny.seq2seq, method, sources, [len(sources[0])], SEARCH, trace=True)[1]
@@ -174,7 +183,7 @@ def test_a_network_wants_sentences_that_are_more_familiar(
 ) -> None:
     """From the usual familiarity (no neighbours) to 1.3 times that (all that the boosted network gives them)."""
     torch.manual_seed(0)
-    scale = tiny_store.snapshot().search_scale
+    scale = tiny_store.snapshot().profile.search_scale
     save_adaptive(
         tmp_path / "net",
         {name: Head(HeadShape(4, False, scale), scale) for name in ("search", "cache")},
@@ -185,8 +194,8 @@ def test_a_network_wants_sentences_that_are_more_familiar(
     # Sentences of the store's kind, some of them cut, some with a word that it does not know.
     known = [tiny.codec.source_ids(pair.source) for pair in make_pairs(30, seed=22)]
     tried = [[*ids[: 1 + number % len(ids)], *[50] * (number % 4)] for number, ids in enumerate(known)]
-    trusts = [tiny_store.trust(ids, (1.0, 1.3)) for ids in tried]
-    assert any(0 < trust < 1 == tiny_store.trust(ids) for ids, trust in zip(tried, trusts, strict=True))
+    trusts = [trust_in(tiny_store, ids, (1.0, 1.3)) for ids in tried]
+    assert any(0 < trust < 1 == trust_in(tiny_store, ids) for ids, trust in zip(tried, trusts, strict=True))
 
     def first_share(ids: list[int], guard: bool) -> float:
         made = make_method(method, tiny_store, {**settings, "guard": guard})
@@ -223,7 +232,7 @@ STRANGE = "Der Anwalt beantragte gestern überraschend Akteneinsicht beim zustä
 def test_a_store_of_recipes_leaves_lawyers_alone(embedded: TranslationModel, tmp_path: Path) -> None:
     store = Datastore.build(tmp_path / "recipes", [Pair(*pair) for pair in COOKING], embedded)
     familiar, strange = (embedded.codec.source_ids(text) for text in (FAMILIAR, STRANGE))
-    assert store.trust(familiar) == 1.0 and store.trust(strange) < 0.2
+    assert trust_in(store, familiar) == 1.0 and trust_in(store, strange) < 0.2
     search = BeamConfig(beams=2)
     alone = Translator(embedded, search=search)
     for method in ("knn", "chunk"):
@@ -233,7 +242,7 @@ def test_a_store_of_recipes_leaves_lawyers_alone(embedded: TranslationModel, tmp
         unguarded = Translator(embedded, store, method, {**settings, "guard": False}, search)
         assert unguarded.translate(STRANGE).text != alone.translate(STRANGE).text
         assert guarded.translate(FAMILIAR).text == unguarded.translate(FAMILIAR).text
-        if store.trust(strange) == 0.0:
+        if trust_in(store, strange) == 0.0:
             assert guarded.translate(STRANGE).text == alone.translate(STRANGE).text
 
 
@@ -246,5 +255,5 @@ def test_a_hidden_pair_does_not_vouch_for_itself(embedded: TranslationModel, tmp
     masked = MaskedStore(store, [len(COOKING)])
     strange = embedded.codec.source_ids(STRANGE)
     assert store.similar_pairs(strange, 1) == [len(COOKING)] and len(COOKING) not in masked.similar_pairs(strange, 99)
-    assert masked.trust(strange) < 0.2 and store.trust(strange) == 1.0
-    assert masked.trust(embedded.codec.source_ids(FAMILIAR)) == 1.0
+    assert trust_in(masked, strange) < 0.2 and trust_in(store, strange) == 1.0
+    assert trust_in(masked, embedded.codec.source_ids(FAMILIAR)) == 1.0

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from nearmt.contracts import Evidence, Origin, Scores
+from nearmt.engines.reference.scoring import neighbour_weights
 from nearmt.retrieval import distribution
-from nearmt.retrieval.distribution import neighbour_weights
 from tests.methods.reference import equation_2, equation_3
 
 INF = math.inf

@@ -8,10 +8,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from nearmt.retrieval.ends import NearEnds
 
 from nearmt.contracts import Evidence, Origin, Scores
-from nearmt.retrieval.distribution import mix, neighbour_weights
-from nearmt.retrieval.ends import NearEnds
+from nearmt.engines.reference.scoring import mix, neighbour_weights
 from nearmt.retrieval.retriever import Retrieved
 from tests.methods.test_fused import WHOLE, hardly_any, random_logits
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from nearmt.retrieval.entry_cache import Arriving, EntryCache
+from nearmt.retrieval.neighbour_cache import CacheConfig, NeighbourCache
 from torch import Tensor
 
 from nearmt.contracts import Origin
 from nearmt.retrieval import entry_cache
-from nearmt.retrieval.entry_cache import Arriving, EntryCache
-from nearmt.retrieval.neighbour_cache import CacheConfig, NeighbourCache
 from nearmt.retrieval.retriever import Retrieved
 from tests.toy_store import ToyStore, gathered_from, random_store
 

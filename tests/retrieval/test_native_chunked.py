@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from nearmt.retrieval.chunked import Chunked, ChunkPlan
+from nearmt.retrieval.native_chunked import NativeChunked
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Origin
@@ -20,8 +22,6 @@ from nearmt.datastore.search.searcher import Searcher
 from nearmt.engines.cpu.nearest import EntryRows, KeyRows
 from nearmt.index import TorchIndex
 from nearmt.methods import ChunkConfig, ChunkMethod
-from nearmt.retrieval.chunked import Chunked, ChunkPlan
-from nearmt.retrieval.native_chunked import NativeChunked
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.schedule import EverySchedule
 from tests.datastore.test_search import write_segment

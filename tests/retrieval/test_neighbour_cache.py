@@ -6,8 +6,8 @@ import math
 
 import pytest
 import torch
-
 from nearmt.retrieval.neighbour_cache import CacheConfig, NeighbourCache
+
 from tests.toy_store import ToyStore
 
 INF = math.inf

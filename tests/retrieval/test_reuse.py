@@ -9,10 +9,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from nearmt.retrieval.reuse import Reusing
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Origin
-from nearmt.retrieval.reuse import Reusing
 from tests.toy_store import ToyStore, random_store
 
 K = 3

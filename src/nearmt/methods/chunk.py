@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nearmt.engines.base import CachePlan, EndRule
+from nearmt.errors import ConfigError
 from nearmt.methods.adaptive import load_adaptive
 from nearmt.methods.knn import END_RADIUS, end_rule, resolve, settings_signature, tolerance_of
 from nearmt.methods.mixing import FixedMixer, Mixer
@@ -59,9 +60,13 @@ class ChunkMethod(RetrievingMethod):
     """Equation 3 at every step, with neighbours from the datastore or from what it brought before."""
 
     name = "chunk"
+    #: Whether it has the paper's own caches.
+    has_variants = False
 
     def __init__(self, store: LiveSource, config: ChunkConfig | None = None) -> None:
         now = store.snapshot()
+        if config is not None and config.is_variant and not self.has_variants:
+            raise ConfigError("the paper's caches are made by `make_method('chunk', ...)`")
         self.config = resolve_cache(resolve(config or ChunkConfig(), now), now)
         mixer, rule = _mixer(self.config), _end_rule(self.config, now)
         super().__init__(store, mixer, self.config.guard, rule, tolerance_of(self.config))

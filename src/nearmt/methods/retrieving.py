@@ -43,7 +43,7 @@ class RetrievingState:
             similar = self.store.similar([self._request.sources[sentence] for sentence in sentences], seeds)
             self._retriever.begin(sentences, similar.entry_SX)
             if guard:
-                trust = [_trust(familiarity, self._method.mixer.trusted) for familiarity in similar.familiarity]
+                trust = [trust_of(familiarity, self._method.mixer.trusted) for familiarity in similar.familiarity]
                 self._trust.update(zip(sentences, trust, strict=True))
         # Without trust the translation is the model's own, as `generate()` finds it.
         return [self._tolerance if self._trust.get(sentence, 1.0) else math.inf for sentence in sentences]
@@ -80,7 +80,7 @@ class RetrievingState:
         self._retriever.release(sentences)
 
 
-def _trust(familiarity: float, trusted: tuple[float, float]) -> float:
+def trust_of(familiarity: float, trusted: tuple[float, float]) -> float:
     """0 up to the first familiarity of `trusted`, 1 from the second on, linear in between."""
     strange, familiar = trusted
     return min(1.0, max(0.0, (familiarity - strange) / (familiar - strange)))

@@ -9,9 +9,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nearmt.engines.cpu.cells import CellCodes, Centres
 from torch import Tensor
 
-from nearmt.engines.cpu.cells import CellCodes, Centres
 from nearmt.engines.cpu.nearest import KeyRows
 from nearmt.index import Quantiser, SharedIndex
 from nearmt.index.shared import Assignment

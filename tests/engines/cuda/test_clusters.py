@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from nearmt.engines.cuda.pieces import PIECE, _cut
 from torch import Tensor
 
-from nearmt.engines.cuda.pieces import PIECE, _cut
 from nearmt.index import PieceIndex
 from tests.index.test_contract import as_sets, brute_force, made_keys, made_queries, some_mask
 

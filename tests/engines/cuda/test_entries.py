@@ -6,11 +6,11 @@ import math
 
 import pytest
 import torch
+from nearmt.engines.cuda.gathered import COLUMNS, GatheredKeys, has_kernels, nearest_of, power_of_two
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
 from nearmt.engines.cuda import gathered
-from nearmt.engines.cuda.gathered import COLUMNS, GatheredKeys, has_kernels, nearest_of, power_of_two
 
 #: Entries of the first segment, and of those that came later.
 FIRST, LATER = 30, 12

@@ -11,16 +11,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Evidence, Origin, Pair, Scores, Step
+from nearmt.contracts import Evidence, Origin, Pair, Scores
 from nearmt.datastore import Datastore, PruneConfig, prune
 from nearmt.decoding import BeamConfig, beam_search
+from nearmt.engines.base import EndRule, Retrieved, Scoring
 from nearmt.methods import make_method
-from nearmt.methods.mixing import FixedMixer, Mixer
+from nearmt.methods.mixing import FixedMixer, Mixer, Votes
 from nearmt.methods.retrieving import RetrievingMethod, RetrievingState
 from nearmt.models import TranslationModel
 from nearmt.research.training.trace import Trace, trace_pairs
-from nearmt.retrieval.retriever import Retrieved
-from nearmt.retrieval.source import EntrySource
+from nearmt.steps import Request, Step
 from tests.conftest import make_pairs
 
 PAIRS = make_pairs(9, seed=21)
@@ -47,46 +47,74 @@ class Seen:
         self.found: list[Retrieved] = []
         self.log_probs: list[Tensor] = []
 
-    def evidence(self, found: Retrieved, store: EntrySource, scores: Scores) -> Evidence:
-        self.found.append(found)
-        self.log_probs.append(scores.log_probs())
-        return self._mixer.evidence(found, store, scores)
+    def evidence(self, votes: Votes, scores: Scores) -> Evidence:
+        return self._mixer.evidence(votes, scores)
+
+    def mix(
+        self,
+        scoring: Scoring,
+        logits_BV: Tensor,
+        votes: Votes,
+        trust_B: Tensor | None,
+        rule: EndRule | None,
+        ends: Sequence[int],
+    ) -> Scores:
+        self.found.append(votes.found)
+        self.log_probs.append(logits_BV.log_softmax(dim=1))
+        return self._mixer.mix(scoring, logits_BV, votes, trust_B, rule, ends)
+
+    def check_model(self, model: TranslationModel) -> None:
+        self._mixer.check_model(model)
 
 
 class Dictated:
     """A method that retrieves as another does, and then says what it is told."""
 
-    shares_batch = by_sentence = False
+    shares_batch = per_sentence = False
+    chunk = 1
 
     def __init__(self, method: RetrievingMethod, targets: list[list[int]]) -> None:
         self._method, self._targets = method, targets
         self.sources: list[list[int]] = []  # of the rows, at every step
 
-    def begin(
-        self, source_lengths: Sequence[int], max_steps: int, trace: bool, sources: Sequence[Sequence[int]] = ()
-    ) -> Dictated:
-        self._state: RetrievingState = self._method.begin(source_lengths, max_steps, trace, sources)
-        return self
+    def check_model(self, model: TranslationModel) -> None:
+        self._method.check_model(model)
+
+    def begin(self, request: Request) -> DictatedState:
+        return DictatedState(self._method.begin(request), self)
+
+    def signature(self) -> str:
+        return "dictated"
+
+
+class DictatedState:
+    """Retrieves, and gives the target's token all probability."""
+
+    evidence = store = None
+
+    def __init__(self, state: RetrievingState, method: Dictated) -> None:
+        self._state, self._method = state, method
+
+    @property
+    def searches(self) -> Sequence[int]:
+        return self._state.searches
+
+    def begin(self, sentences: Sequence[int]) -> list[float]:
+        return self._state.begin(sentences)
 
     def scores(self, step: Step) -> Scores:
         self._state.scores(step)
-        self.sources.append(list(step.sources))
+        self._method.sources.append(list(step.sentences))
         said_BV = torch.full_like(step.logits_BV, -torch.inf)
-        for row, source in enumerate(step.sources):
-            said_BV[row, self._targets[source][step.times[row] - 1]] = 0.0
+        for row, sentence in enumerate(step.sentences):
+            said_BV[row, self._method._targets[sentence][step.times[row] - 1]] = 0.0
         return Scores(said_BV, torch.zeros(len(said_BV)))
-
-    def lags(self, sources: list[int]) -> list[float]:
-        return self._state.lags(sources)
 
     def reorder(self, row_B: Tensor) -> None:
         self._state.reorder(row_B)
 
-    def leave(self, sources: list[int]) -> None:
-        self._state.leave(sources)
-
-    def signature(self) -> str:
-        return "dictated"
+    def release(self, sentences: Sequence[int]) -> None:
+        self._state.release(sentences)
 
 
 def decoded(model: TranslationModel, method: RetrievingMethod, pairs: list[Pair]) -> Trace:
@@ -100,13 +128,13 @@ def decoded(model: TranslationModel, method: RetrievingMethod, pairs: list[Pair]
     config = BeamConfig(beams=1, max_new_tokens=max(map(len, targets)))
     hypotheses = beam_search(model.seq2seq, dictated, sources, lengths, config)[0]
     assert [h.tokens for h in hypotheses] == targets
-    rows = []
+    rows, store = [], method.store.snapshot()
     for place, (found, log_prob_BV) in enumerate(zip(seen.found, seen.log_probs, strict=True)):
         for row, source in enumerate(dictated.sources[place]):
             if int(found.origin_B[row]) == int(Origin.MODEL):
                 continue
-            token_K = method.store.tokens(found.entry_BK[row])
-            count_K = method.store.weights(found.entry_BK[row])
+            token_K = store.tokens(found.entry_BK[row])
+            count_K = store.weights(found.entry_BK[row])
             gold = targets[source][place]
             rows.append(
                 Trace(

@@ -28,6 +28,8 @@ from nearmt.timing import timed
 class PaperChunkMethod(ChunkMethod):
     """Chunk-based kNN-MT with any of the paper's caches."""
 
+    has_variants = True
+
     @property
     def shares_batch(self) -> bool:  # type: ignore[override]
         return self.config.recall == "cache" and self.config.scope == "batch"
