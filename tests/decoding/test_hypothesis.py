@@ -66,7 +66,7 @@ def test_scores_are_compared_as_they_count(penalty: float, score: float, expecte
     assert goes_on(beam_after(-4.0, tolerance=0.1, penalty=penalty), score) is expected
 
 
-@pytest.mark.parametrize("lag", [0.1, math.inf])
+@pytest.mark.parametrize("tolerance", [0.1, math.inf])
 def test_greedy_search_ends_with_its_first_end(tolerance: float) -> None:
     beam = SentenceBeam(1, 1.0, limit=100, eos_ids=[EOS], tolerance=tolerance)
     assert beam.advance([Candidate(-1.0, 0, WORD), Candidate(-9.0, 0, EOS)], 10, 10, finish)
