@@ -187,8 +187,8 @@ def test_a_block_that_is_none_is_computed_again(edited: Path, tiny: TranslationM
 def test_keys_that_are_no_numbers_do_no_harm_in_a_large_store(
     edited: Path, tiny: TranslationModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("datastore.manifest", "store.bounds"):
-        monkeypatch.setattr(f"nearmt.{module}.VERIFIED_AT_OPENING", 0)
+    for module in ("disk.manifest", "search.bounds"):
+        monkeypatch.setattr(f"nearmt.datastore.{module}.VERIFIED_AT_OPENING", 0)
     path = segment_file(edited, "key.f16")
     key_X = np.fromfile(path, dtype="<f2")
     key_X[::5] = np.nan
