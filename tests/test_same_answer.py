@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from nearmt.contracts import Translation
-from nearmt.datastore import BuildConfig, Datastore, JoinedStore, Memory
+from nearmt.datastore import BuildConfig, Datastore, JoinedStore, LiveStore
 from nearmt.decoding import BeamConfig
 from nearmt.methods.adaptive import Head, HeadShape, save_adaptive
 from nearmt.models import ModelConfig, TranslationModel, load_model
@@ -77,7 +77,7 @@ def translated(translator: Translator, texts: list[str], threads: int, shuffled:
 
 
 def check(
-    model: TranslationModel, datastore: Memory, method: tuple[str, dict[str, Any]], texts: list[str],
+    model: TranslationModel, datastore: LiveStore, method: tuple[str, dict[str, Any]], texts: list[str],
     tokens: int, ways: Sequence[tuple[int, int, bool]] = WAYS,
 ) -> None:  # fmt: skip
     """Texts, scores, steps and searches: all of a translation is equal, scores to the last bit."""
@@ -127,7 +127,10 @@ def test_nor_does_a_network_that_weighs_neighbours(
     models: dict[str, TranslationModel], store: Datastore, tmp_path: Path
 ) -> None:
     torch.manual_seed(0)
-    heads = {name: Head(HeadShape(8, confidence=True, scale=store.search_scale), 10.0) for name in ("search", "cache")}
+    heads = {
+        name: Head(HeadShape(8, confidence=True, scale=store.snapshot().search_scale), 10.0)
+        for name in ("search", "cache")
+    }
     save_adaptive(tmp_path / "network", heads, {"model": models["fp32"].fingerprint})
     settings = {"adaptive": str(tmp_path / "network"), "k": 8, "cache-k": 8, "guard": False}
     check(models["fp32"], store, ("chunk", settings), sentences(24), tokens=10, ways=WAYS[:3])

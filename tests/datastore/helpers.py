@@ -41,7 +41,7 @@ def reduction_of(path: Path) -> Reduction:
 
 
 def all_keys(store: Datastore) -> Tensor:
-    return store.keys(torch.arange(len(store)), store.manifest.columns)
+    return store.snapshot().keys(torch.arange(len(store)), store.manifest.columns)
 
 
 def some_queries(store: Datastore, count: int = 20, seed: int = 0) -> Tensor:

@@ -67,13 +67,13 @@ def uses(path: Path, model: TranslationModel, random: Random) -> Iterator[Callab
 def _read(store: Datastore, model: TranslationModel) -> None:
     for method, settings in (("chunk", {"seeds": 4}), ("knn", {})):
         Translator(model, store, method, settings, _SEARCH).translate(_TEXTS)
-    query_BD = store.keys(torch.arange(0, len(store), 7), store.columns) + 0.05
-    store.search(query_BD, 5)
-    store.search(query_BD, 5, torch.arange(len(store)) % 3 > 0)
+    query_BD = store.snapshot().keys(torch.arange(0, len(store), 7), store.snapshot().columns) + 0.05
+    store.snapshot().search(query_BD, 5)
+    store.snapshot().search(query_BD, 5, torch.arange(len(store)) % 3 > 0)
     source = model.codec.source_ids(_TEXTS[0])
-    store.similar_pairs(source, 5), store.similar(source, 5), store.trust(source)
-    store.matches(_TEXTS[0], threshold=0.1), store.exact(_TEXTS[1])
-    [*store.pairs()], [store.pair_of(len(store) - 1)] if len(store) else []
+    store.snapshot().similar_pairs(source, 5), store.snapshot().similar(source, 5), store.snapshot().trust(source)
+    store.matches(_TEXTS[0], threshold=0.1), store.snapshot().exact(_TEXTS[1])
+    [*store.pairs()], [store.snapshot().pair_of(len(store) - 1)] if len(store) else []
 
 
 def _change(path: Path, model: TranslationModel) -> None:

@@ -133,7 +133,7 @@ def test_a_claim_that_is_refused_can_be_repaired(edited: Path, tiny: Translation
     (edited / FILE_NAME).write_text(json.dumps(raw))
     refit(edited)
     repaired = repair(edited, verify(edited), lambda settings: tiny)
-    assert not repaired.lost and Datastore.open(edited).pair_count == repaired.pairs > 20
+    assert not repaired.lost and Datastore.open(edited).snapshot().pair_count == repaired.pairs > 20
 
 
 def test_a_file_that_no_checksum_is_computed_of_is_checked_too(edited: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,10 +38,10 @@ def repeated(count: int) -> list[Pair]:
 def test_repetitions_deserve_more_weight_than_noise(tiny: TranslationModel, tmp_path: Path) -> None:
     faithful = Datastore.build(tmp_path / "faithful", repeated(FEW_PAIRS), tiny)
     noise = Datastore.build(tmp_path / "noise", make_pairs(FEW_PAIRS, seed=6), tiny)
-    assert faithful.likely_weight is not None and noise.likely_weight is not None
-    assert faithful.likely_weight > noise.likely_weight + 0.2
+    likely, unlikely = faithful.snapshot().likely_weight, noise.snapshot().likely_weight
+    assert likely is not None and unlikely is not None and likely > unlikely + 0.2
     method = KnnMethod(faithful)
-    assert method.config.weight == pytest.approx(0.3 + 0.7 * faithful.likely_weight, abs=0.006)
+    assert method.config.weight == pytest.approx(0.3 + 0.7 * likely, abs=0.006)
     chunk = ChunkMethod(faithful).config
     assert chunk.weight == method.config.weight
     assert chunk.cache_weight == chunk.weight
@@ -53,16 +53,16 @@ def test_few_pairs_are_not_believed_to_deserve_much(
     tiny: TranslationModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Datastore.build(tmp_path / "few", repeated(FEW_PAIRS - 1), tiny)
-    assert store.likely_weight == BELIEVED and KnnMethod(store).config.weight == 0.6
+    assert store.snapshot().likely_weight == BELIEVED and KnnMethod(store).config.weight == 0.6
     monkeypatch.setattr(calibrate, "FEW_PAIRS", FEW_PAIRS - 1)
-    believed = Datastore.build(tmp_path / "believed", repeated(FEW_PAIRS - 1), tiny).likely_weight
+    believed = Datastore.build(tmp_path / "believed", repeated(FEW_PAIRS - 1), tiny).snapshot().likely_weight
     assert believed is not None and believed > BELIEVED
     # What is less than that is as it was measured.
     monkeypatch.setattr(calibrate, "FEW_PAIRS", FEW_PAIRS)
-    little = Datastore.build(tmp_path / "little", make_pairs(48, seed=6), tiny).likely_weight
+    little = Datastore.build(tmp_path / "little", make_pairs(48, seed=6), tiny).snapshot().likely_weight
     monkeypatch.setattr(calibrate, "FEW_PAIRS", 20)
     assert little is not None and little < BELIEVED
-    assert Datastore.build(tmp_path / "same", make_pairs(48, seed=6), tiny).likely_weight == little
+    assert Datastore.build(tmp_path / "same", make_pairs(48, seed=6), tiny).snapshot().likely_weight == little
 
 
 def test_a_given_weight_stands(tiny_store: Datastore) -> None:
@@ -71,13 +71,13 @@ def test_a_given_weight_stands(tiny_store: Datastore) -> None:
 
 def test_too_few_pairs_suggest_nothing(tiny: TranslationModel, tmp_path: Path) -> None:
     store = Datastore.build(tmp_path / "one", [Pair("die pumpe", "the pump")], tiny)
-    assert store.likely_weight is None
+    assert store.snapshot().likely_weight is None
     assert KnnMethod(store).config.weight == 0.6
 
 
 def test_an_index_does_not_change_the_weight(tiny: TranslationModel, tmp_path: Path) -> None:
     store = Datastore.build(tmp_path / "s", make_pairs(40), tiny)
-    assert reindex(store.path, "Flat").calibration.likely_weight == store.likely_weight
+    assert reindex(store.path, "Flat").calibration.likely_weight == store.snapshot().likely_weight
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -64,7 +64,7 @@ def test_what_is_logged_without_a_model_hides_nothing(tiny: TranslationModel, st
     store.update(OLD.id, NEW.target)
     for handle in (store, Datastore.open(store.path)):
         assert targets(handle) == [OLD.target] and handle.pending == 1 and handle.held == 8
-        assert handle.exact(OLD.source) == OLD
+        assert handle.snapshot().exact(OLD.source) == OLD
     assert Ledger(store.path).find(OLD.id) == NEW and Ledger(store.path).pairs == 8
     store.catch_up(tiny)
     assert targets(store) == found(store.path) == [NEW.target]

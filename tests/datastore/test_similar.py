@@ -302,7 +302,7 @@ def source_ids(model: TranslationModel, pairs: Sequence[Pair]) -> list[Source]:
 
 
 def entries_of(store: Datastore, numbers: Sequence[int]) -> list[int]:
-    ends = torch.cumsum(store.pair_lengths(), 0).tolist()
+    ends = torch.cumsum(store.snapshot().pair_lengths(), 0).tolist()
     return [entry for n in numbers for entry in range(ends[n - 1] if n else 0, ends[n])]
 
 
@@ -310,10 +310,10 @@ def test_a_datastore_gives_the_entries_of_similar_pairs(tiny: TranslationModel, 
     sources = source_ids(tiny, list(tiny_store.pairs()))
     for query in source_ids(tiny, make_pairs(6, seed=21)):
         scores = bm25(query, sources)
-        numbers = tiny_store.similar_pairs(query, 5)
+        numbers = tiny_store.snapshot().similar_pairs(query, 5)
         assert [scores[n] for n in numbers] == pytest.approx(sorted(scores, reverse=True)[:5], rel=1e-5)
-        assert tiny_store.similar(query, 5).tolist() == entries_of(tiny_store, numbers)
-    assert tiny_store.similar([1], 0).tolist() == []
+        assert tiny_store.snapshot().similar(query, 5).tolist() == entries_of(tiny_store, numbers)
+    assert tiny_store.snapshot().similar([1], 0).tolist() == []
 
 
 def test_trust_rises_from_four_fifths_of_the_usual_familiarity(tiny: TranslationModel, tiny_store: Datastore) -> None:
@@ -322,9 +322,9 @@ def test_trust_rises_from_four_fifths_of_the_usual_familiarity(tiny: Translation
     found = []
     for number, ids in enumerate(source_ids(tiny, make_pairs(30, seed=22))):
         query = [*ids[: 1 + number % len(ids)], *[50] * (number % 4)]
-        found.append(tiny_store.trust(query))
+        found.append(tiny_store.snapshot().trust(query))
         assert found[-1] == pytest.approx(trust_by_hand(query, sources, familiar), abs=1e-4)
-        doubting = tiny_store.trust(query, (1.1, 1.5))
+        doubting = tiny_store.snapshot().trust(query, (1.1, 1.5))
         assert doubting == pytest.approx(trust_by_hand(query, sources, familiar, 1.1, 1.5), abs=1e-4)
         assert doubting <= found[-1]
     assert 0.0 in found and 1.0 in found and any(0 < trust < 1 for trust in found)
@@ -333,7 +333,9 @@ def test_trust_rises_from_four_fifths_of_the_usual_familiarity(tiny: Translation
 def test_a_store_trusts_nearly_all_of_its_own(tiny: TranslationModel, tiny_store: Datastore) -> None:
     """Each pair hidden, nineteen of twenty of those without copies are familiar."""
     pairs = list(tiny_store.pairs())
-    trusts = [MaskedStore(tiny_store, [number]).trust(ids) for number, ids in enumerate(source_ids(tiny, pairs))]
+    trusts = [
+        MaskedStore(tiny_store, [number]).snapshot().trust(ids) for number, ids in enumerate(source_ids(tiny, pairs))
+    ]
     assert 0.85 * len(pairs) <= sum(trust == 1.0 for trust in trusts) < len(pairs)
 
 
@@ -345,26 +347,26 @@ def test_hidden_pairs_are_neither_similar_nor_familiar(tiny: TranslationModel, t
     assert masked.hidden == {0}
     query = tiny.codec.source_ids(strange.source)
     sources = source_ids(tiny, list(store.pairs()))
-    assert store.similar_pairs(query, 1) == [0]
-    assert 0 not in masked.similar_pairs(query, 1000)
-    assert not set(masked.similar(query, 1000).tolist()) & set(entries_of(store, [0]))
+    assert store.snapshot().similar_pairs(query, 1) == [0]
+    assert 0 not in masked.snapshot().similar_pairs(query, 1000)
+    assert not set(masked.snapshot().similar(query, 1000).tolist()) & set(entries_of(store, [0]))
     expected = trust_by_hand(query, sources[1:], store.manifest.calibration.familiar)
-    assert masked.trust(query) == pytest.approx(expected, abs=1e-4)
+    assert masked.snapshot().trust(query) == pytest.approx(expected, abs=1e-4)
     # The store is given away by nothing but the pair itself.
-    assert store.trust(query) == 1.0 > expected
+    assert store.snapshot().trust(query) == 1.0 > expected
     assert familiarity_by_hand(query, sources[1:]) < familiarity_by_hand(query, sources)
 
 
 def test_a_source_that_is_there_is_never_strange(tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path) -> None:
     """One that was added a moment ago, and is like nothing else, is used at once."""
-    assert all(tiny_store.trust(ids) == 1.0 for ids in source_ids(tiny, list(tiny_store.pairs())))
+    assert all(tiny_store.snapshot().trust(ids) == 1.0 for ids in source_ids(tiny, list(tiny_store.pairs())))
     shutil.copytree(tiny_store.path, tmp_path / "s")
     store, new = Datastore.open(tmp_path / "s"), Pair("xyz 12 ???", "always clean")
     query = tiny.codec.source_ids(new.source)
-    assert store.trust(query) == 0.0
+    assert store.snapshot().trust(query) == 0.0
     store.add([new], tiny)
-    assert store.trust(query) == 1.0 and store.similar_pairs(query, 1) == [60]
-    assert store.trust([*query[::-1], 57]) < 1.0
+    assert store.snapshot().trust(query) == 1.0 and store.snapshot().similar_pairs(query, 1) == [60]
+    assert store.snapshot().trust([*query[::-1], 57]) < 1.0
     search = BeamConfig(beams=2, max_new_tokens=8)
     for method in ("knn", "chunk"):
         settings = {"lambda": 1.0, "k": 1} | ({"cache-lambda": 1.0} if method == "chunk" else {})
@@ -374,7 +376,7 @@ def test_a_source_that_is_there_is_never_strange(tiny: TranslationModel, tiny_st
 def test_everything_hidden(tiny: TranslationModel, tiny_store: Datastore) -> None:
     masked = MaskedStore(tiny_store, range(60))
     query = tiny.codec.source_ids("die pumpe prüfen")
-    assert masked.similar(query, 10).tolist() == [] and masked.trust(query) == 0.0
+    assert masked.snapshot().similar(query, 10).tolist() == [] and masked.snapshot().trust(query) == 0.0
 
 
 def test_pairs_that_are_too_long_have_nothing_to_seed_with(tiny: TranslationModel, tmp_path: Path) -> None:
@@ -382,9 +384,9 @@ def test_pairs_that_are_too_long_have_nothing_to_seed_with(tiny: TranslationMode
     pairs = [Pair("die pumpe", "pump " * 200), Pair("der motor", "the motor"), Pair("die pumpe", "the pump")]
     store = Datastore.build(tmp_path / "s", pairs, tiny)
     query = tiny.codec.source_ids("die pumpe")
-    assert store.similar_pairs(query, 2) == [0, 2]
-    assert store.similar(query, 1).tolist() == []
-    assert store.similar(query, 2).tolist() == entries_of(store, [2])
+    assert store.snapshot().similar_pairs(query, 2) == [0, 2]
+    assert store.snapshot().similar(query, 1).tolist() == []
+    assert store.snapshot().similar(query, 2).tolist() == entries_of(store, [2])
     found = Translator(tiny, store, "chunk", {"seeds": 1}, BeamConfig(beams=2, max_new_tokens=8)).translate("die pumpe")
     assert found.tokens > 0
 
@@ -423,17 +425,17 @@ def made_before_sources(store: Datastore) -> Datastore:
 @pytest.fixture(params=[12, 40], ids=["too small for a weight", "with a weight"])
 def old(request: pytest.FixtureRequest, tiny: TranslationModel, tmp_path: Path) -> Datastore:
     store = made_before_sources(Datastore.build(tmp_path / "old", make_pairs(request.param, seed=24), tiny))
-    assert (store.likely_weight is None) == (request.param < 20)
+    assert (store.snapshot().likely_weight is None) == (request.param < 20)
     return store
 
 
 def test_an_old_store_opens_and_knows_no_sources(tiny: TranslationModel, old: Datastore) -> None:
     for pair in old.pairs():
         query = tiny.codec.source_ids(pair.source)
-        assert old.similar_pairs(query, 9) == [] and old.similar(query, 9).tolist() == []
-        assert old.trust(query) == 1.0
+        assert old.snapshot().similar_pairs(query, 9) == [] and old.snapshot().similar(query, 9).tolist() == []
+        assert old.snapshot().trust(query) == 1.0
     masked = MaskedStore(old, [0])
-    assert masked.similar([5, 6], 9).tolist() == [] and masked.trust([5, 6]) == 1.0
+    assert masked.snapshot().similar([5, 6], 9).tolist() == [] and masked.snapshot().trust([5, 6]) == 1.0
     search = BeamConfig(beams=2, max_new_tokens=8)
     texts = [pair.source for pair in make_pairs(3, seed=25)]
     weights = {"lambda": 0.6, "cache-lambda": 0.6, "cache-temperature": 0.3, "cache-k": 8}
@@ -460,12 +462,12 @@ def test_an_old_store_grows(end: str, tiny: TranslationModel, old: Datastore, mo
         for number, pair in enumerate(new, before):
             query = tiny.codec.source_ids(pair.source)
             scores = bm25(query, sources)
-            found = store.similar_pairs(query, 4)
+            found = store.snapshot().similar_pairs(query, 4)
             assert [scores[n] for n in found] == pytest.approx(sorted(scores, reverse=True)[:4], rel=1e-5)
             assert number in found and min(found) >= before
-            assert store.similar(query, 4).tolist() == entries_of(store, found)
+            assert store.snapshot().similar(query, 4).tolist() == entries_of(store, found)
         # What most of the store is about is not known: nothing is strange to it.
-        assert store.trust([40, 41, 42]) == 1.0 == store.trust(query)
+        assert store.snapshot().trust([40, 41, 42]) == 1.0 == store.snapshot().trust(query)
     assert_no_strays(old.path)
 
 
@@ -486,7 +488,11 @@ def test_an_old_store_can_be_changed_otherwise(tiny: TranslationModel, old: Data
     reindex(old.path)
     prune(old.path, PruneConfig())
     old = Datastore.open(old.path, verify=True)
-    assert list(old.pairs()) == pairs and old.trust([5]) == 1.0 and old.similar([5], 3).tolist() == []
+    assert (
+        list(old.pairs()) == pairs
+        and old.snapshot().trust([5]) == 1.0
+        and old.snapshot().similar([5], 3).tolist() == []
+    )
     assert_no_strays(old.path)
 
 
@@ -503,10 +509,10 @@ def test_sources_survive_changes(change: str, tiny: TranslationModel, tmp_path: 
     else:
         prune(store.path, PruneConfig())
     store = Datastore.open(store.path, verify=True)
-    sources = source_ids(tiny, pairs[: store.pair_count])
-    assert store.pair_count == (60 if change == "add" else 50)
+    sources = source_ids(tiny, pairs[: store.snapshot().pair_count])
+    assert store.snapshot().pair_count == (60 if change == "add" else 50)
     for query in source_ids(tiny, make_pairs(5, seed=28)):
-        numbers = store.similar_pairs(query, 6)
+        numbers = store.snapshot().similar_pairs(query, 6)
         scores = bm25(query, sources)
         assert [scores[n] for n in numbers] == pytest.approx(sorted(scores, reverse=True)[:6], rel=1e-5)
-        assert store.similar(query, 6).tolist() == entries_of(store, numbers)
+        assert store.snapshot().similar(query, 6).tolist() == entries_of(store, numbers)

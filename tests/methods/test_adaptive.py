@@ -261,7 +261,7 @@ def test_a_network_that_is_always_of_one_mind_is_a_fixed_weight(
     tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path, method: str, weight: float
 ) -> None:
     """w on r = K only, and one temperature: equation 3 with that lambda and that T."""
-    scale, cache_scale = tiny_store.search_scale, tiny_store.search_scale**0.5
+    scale, cache_scale = tiny_store.snapshot().search_scale, tiny_store.snapshot().search_scale ** 0.5
     in_order = method == "in-order"
     method = "chunk" if in_order else method
     heads = {

@@ -320,11 +320,11 @@ def unseen_states(model: TranslationModel, count: int) -> Tensor:
 def test_a_real_datastore(tiny: TranslationModel, tiny_store: Datastore, name: str, ends: str) -> None:
     """Keys, tokens and sentences as its users see them; temperatures as the store suggests them."""
     entry_N = torch.arange(len(tiny_store))
-    token_N = tiny_store.tokens(entry_N).tolist()
+    token_N = tiny_store.snapshot().tokens(entry_N).tolist()
     (end_of_sentence,) = model_ends = tiny.seq2seq.eos_ids
     sentence_ends = [place + 1 for place, token in enumerate(token_N) if token == end_of_sentence]
     assert len(sentence_ends) == len(list(tiny_store.pairs())) and token_N[-1] == end_of_sentence
-    key_ND = tiny_store.keys(entry_N, tiny_store.manifest.columns).double().numpy()
+    key_ND = tiny_store.snapshot().keys(entry_N, tiny_store.manifest.columns).double().numpy()
     # Random states would lie so far away, in units of T, that fp32 distances alone err by more than 1e-5.
     state_NH = unseen_states(tiny, 20)
     generator = torch.Generator().manual_seed(7)
@@ -334,8 +334,8 @@ def test_a_real_datastore(tiny: TranslationModel, tiny_store: Datastore, name: s
     ]
     config = ChunkConfig.from_mapping({"k": 8, "chunk": 6, "cache-columns": 8, **STRATEGIES[name], "ends": ends})
     method = ChunkMethod(tiny_store, config)
-    wanted = reference_settings(method.config, tiny_store.search_scale**0.5, model_ends)
-    wanted = replace(wanted, cache_near=0.5 * tiny_store.scale(8))
+    wanted = reference_settings(method.config, tiny_store.snapshot().search_scale ** 0.5, model_ends)
+    wanted = replace(wanted, cache_near=0.5 * tiny_store.snapshot().scale(8))
     reference = ReferenceChunk(Corpus(key_ND, token_N, sentence_ends), wanted, LENGTHS, STEPS)
     state = method.begin(LENGTHS, STEPS, trace=False)
     assert_agree(moments, run(state, moments, model_ends), run_reference(reference, tiny_store, moments))

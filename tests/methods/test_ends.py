@@ -115,7 +115,7 @@ def test_who_may_not_speak_is_no_witness(
 @pytest.mark.parametrize("name", METHODS)
 def test_near_is_half_a_typical_distance(name: str, tiny_store: Datastore) -> None:
     """Squared where distances are: those of searches, and what is re-used or read on from them."""
-    squared = 0.25 * tiny_store.search_scale
+    squared = 0.25 * tiny_store.snapshot().search_scale
     near = made(name, tiny_store).near
     assert near is not None and near.search == pytest.approx(squared)
     cached = name in ("chunk", "hypotheses", "beyond")
@@ -126,9 +126,9 @@ def test_near_is_half_a_typical_distance(name: str, tiny_store: Datastore) -> No
 @pytest.mark.parametrize("columns", [3, 8])
 def test_near_is_measured_on_the_columns_that_the_cache_compares(columns: int, tiny_store: Datastore) -> None:
     method = ChunkMethod(tiny_store, ChunkConfig(cache_columns=columns))
-    scale = tiny_store.scale(columns)
-    assert scale < tiny_store.scale(tiny_store.columns)
-    assert method.near == NearEnds(0.25 * tiny_store.search_scale, 0.5 * scale)
+    scale = tiny_store.snapshot().scale(columns)
+    assert scale < tiny_store.snapshot().scale(tiny_store.snapshot().columns)
+    assert method.near == NearEnds(0.25 * tiny_store.snapshot().search_scale, 0.5 * scale)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -148,7 +148,7 @@ TEXTS = ["die pumpe prüfen", "welle " * 9, "nicht ein close after and", "xyz 12
 
 def test_a_store_decides_by_its_own_trust(tiny: TranslationModel, tiny_store: Datastore) -> None:
     """Each text is what kNN-MT makes of it with so much of lambda."""
-    trusts = [tiny_store.trust(tiny.codec.source_ids(text)) for text in TEXTS]
+    trusts = [tiny_store.snapshot().trust(tiny.codec.source_ids(text)) for text in TEXTS]
     assert 0.0 in trusts and 1.0 in trusts and any(0 < trust < 1 for trust in trusts)
     search = BeamConfig(beams=3, max_new_tokens=10)
     found = Translator(tiny, tiny_store, "knn", {"lambda": 0.8}, search).translate(TEXTS)
@@ -161,7 +161,7 @@ def test_a_store_decides_by_its_own_trust(tiny: TranslationModel, tiny_store: Da
 def test_evidence_says_how_much_the_neighbours_counted(tiny: TranslationModel, tiny_store: Datastore) -> None:
     """Who asks for an explanation learns the share that they had, not the one they might have had."""
     masked = MaskedStore(tiny_store, range(30))
-    text = next(t for t in TEXTS if masked.trust(tiny.codec.source_ids(t)) == 0.0)
+    text = next(t for t in TEXTS if masked.snapshot().trust(tiny.codec.source_ids(t)) == 0.0)
     method = make_method("knn", masked, {"k": 3, "lambda": 0.9})
     sources = [tiny.codec.source_ids(text)]
     state = beam_search(tiny.seq2seq, method, sources, [len(sources[0])], SEARCH, trace=True)[1]
@@ -185,8 +185,8 @@ def test_a_network_wants_sentences_that_are_more_familiar(
     # Sentences of the store's kind, some of them cut, some with a word that it does not know.
     known = [tiny.codec.source_ids(pair.source) for pair in make_pairs(30, seed=22)]
     tried = [[*ids[: 1 + number % len(ids)], *[50] * (number % 4)] for number, ids in enumerate(known)]
-    trusts = [tiny_store.trust(ids, (1.0, 1.3)) for ids in tried]
-    assert any(0 < trust < 1 == tiny_store.trust(ids) for ids, trust in zip(tried, trusts, strict=True))
+    trusts = [tiny_store.snapshot().trust(ids, (1.0, 1.3)) for ids in tried]
+    assert any(0 < trust < 1 == tiny_store.snapshot().trust(ids) for ids, trust in zip(tried, trusts, strict=True))
 
     def first_share(ids: list[int], guard: bool) -> float:
         made = make_method(method, tiny_store, {**settings, "guard": guard})
@@ -223,7 +223,7 @@ STRANGE = "Der Anwalt beantragte gestern überraschend Akteneinsicht beim zustä
 def test_a_store_of_recipes_leaves_lawyers_alone(embedded: TranslationModel, tmp_path: Path) -> None:
     store = Datastore.build(tmp_path / "recipes", [Pair(*pair) for pair in COOKING], embedded)
     familiar, strange = (embedded.codec.source_ids(text) for text in (FAMILIAR, STRANGE))
-    assert store.trust(familiar) == 1.0 and store.trust(strange) < 0.2
+    assert store.snapshot().trust(familiar) == 1.0 and store.snapshot().trust(strange) < 0.2
     search = BeamConfig(beams=2)
     alone = Translator(embedded, search=search)
     for method in ("knn", "chunk"):
@@ -233,7 +233,7 @@ def test_a_store_of_recipes_leaves_lawyers_alone(embedded: TranslationModel, tmp
         unguarded = Translator(embedded, store, method, {**settings, "guard": False}, search)
         assert unguarded.translate(STRANGE).text != alone.translate(STRANGE).text
         assert guarded.translate(FAMILIAR).text == unguarded.translate(FAMILIAR).text
-        if store.trust(strange) == 0.0:
+        if store.snapshot().trust(strange) == 0.0:
             assert guarded.translate(STRANGE).text == alone.translate(STRANGE).text
 
 
@@ -245,6 +245,8 @@ def test_a_hidden_pair_does_not_vouch_for_itself(embedded: TranslationModel, tmp
     store = Datastore.build(tmp_path / "recipes", pairs, embedded)
     masked = MaskedStore(store, [len(COOKING)])
     strange = embedded.codec.source_ids(STRANGE)
-    assert store.similar_pairs(strange, 1) == [len(COOKING)] and len(COOKING) not in masked.similar_pairs(strange, 99)
-    assert masked.trust(strange) < 0.2 and store.trust(strange) == 1.0
-    assert masked.trust(embedded.codec.source_ids(FAMILIAR)) == 1.0
+    assert store.snapshot().similar_pairs(strange, 1) == [len(COOKING)] and len(
+        COOKING
+    ) not in masked.snapshot().similar_pairs(strange, 99)
+    assert masked.snapshot().trust(strange) < 0.2 and store.snapshot().trust(strange) == 1.0
+    assert masked.snapshot().trust(embedded.codec.source_ids(FAMILIAR)) == 1.0

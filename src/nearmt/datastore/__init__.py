@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from nearmt.datastore.edit.build import BuildConfig
     from nearmt.datastore.filters import FilteredStore
     from nearmt.datastore.joined import JoinedStore
+    from nearmt.datastore.live_store import LiveStore
     from nearmt.datastore.masked import MaskedStore
-    from nearmt.datastore.memory import Memory
     from nearmt.datastore.search.snapshot import Snapshot
     from nearmt.datastore.store import Datastore, StoreConfig
     from nearmt.datastore.upkeep.prune import PruneConfig, prune, unprune
@@ -22,7 +22,7 @@ _MODULES = {
     "FilteredStore": "filters",
     "JoinedStore": "joined",
     "MaskedStore": "masked",
-    "Memory": "memory",
+    "LiveStore": "live_store",
     "PruneConfig": "upkeep.prune",
     "Snapshot": "search.snapshot",
     "StoreConfig": "store",
@@ -37,8 +37,8 @@ __all__ = [
     "Datastore",
     "FilteredStore",
     "JoinedStore",
+    "LiveStore",
     "MaskedStore",
-    "Memory",
     "PruneConfig",
     "Snapshot",
     "StoreConfig",

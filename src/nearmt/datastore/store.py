@@ -11,6 +11,7 @@ import torch
 
 from nearmt.config import Config, option
 from nearmt.contracts import Pair, Progress
+from nearmt.corpus import Match
 from nearmt.datastore.disk import Manifest
 from nearmt.datastore.disk.ids import with_ids
 from nearmt.datastore.disk.log import Added, Deleted
@@ -18,7 +19,7 @@ from nearmt.datastore.disk.pairs import blocks_of
 from nearmt.datastore.edit.build import BuildConfig, build
 from nearmt.datastore.edit.editor import Editor
 from nearmt.datastore.edit.opened import Opened
-from nearmt.datastore.memory import Memory
+from nearmt.datastore.live_store import LiveStore
 from nearmt.datastore.search.bounds import check_bounds
 from nearmt.datastore.search.indexing import SEARCHES
 from nearmt.datastore.search.snapshot import Snapshot
@@ -35,7 +36,7 @@ class StoreConfig(Config):
     search_device: str | None = option(None, "where the keys are searched (default: where the model runs)")
 
 
-class Datastore(Memory):
+class Datastore(LiveStore):
     """A translation memory as decoder states: build or open it, edit it, search it.
 
     What `add`, `update` and `delete` returned for is on disk, and seen by every translation that starts afterwards.
@@ -171,8 +172,22 @@ class Datastore(Memory):
         check_model(self.path, self.manifest, model)
         check_bounds(self.path, self.snapshot().segments, self._opened.reduction, model)
 
+    # Reading
+
     def snapshot(self) -> Snapshot:
         return self._opened.now
+
+    def __len__(self) -> int:
+        """The number of entries: one for every target token, deleted ones included until they are compacted."""
+        return len(self.snapshot())
+
+    def pairs(self) -> Iterator[Pair]:
+        """All pairs that searches find, in corpus order."""
+        return self.snapshot().pairs()
+
+    def matches(self, source: str, limit: int = 3, threshold: float = 0.5) -> list[Match]:
+        """The pairs with the most similar sources (fuzzy matches), best first."""
+        return self.snapshot().matches(source, limit, threshold)
 
     @property
     def cleaning(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from nearmt.config import Config, option
 from nearmt.contracts import Pair, Progress
-from nearmt.datastore import Memory
+from nearmt.datastore import LiveStore
 from nearmt.decoding import BeamConfig
 from nearmt.errors import ConfigError, InputError
 from nearmt.methods import make_method
@@ -42,7 +42,7 @@ class TuneConfig(Config):
 
 def tune(
     model: TranslationModel,
-    datastore: Memory,
+    datastore: LiveStore,
     method: str = "chunk",
     dev: Sequence[Pair] | None = None,
     config: TuneConfig | None = None,
@@ -115,7 +115,7 @@ class _Tuner:
     def __init__(
         self,
         model: TranslationModel,
-        datastore: Memory,
+        datastore: LiveStore,
         method: str,
         fixed: dict[str, Any],
         search: BeamConfig,
