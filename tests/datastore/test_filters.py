@@ -242,7 +242,7 @@ def test_only_new_parts_are_read_again(
 
 def test_nothing_is_added_through_it(tiny: TranslationModel, store: Datastore) -> None:
     filtered = FilteredStore(store, ["project=manual"])
-    with pytest.raises(DatastoreError, match="add to the datastore itself"):
+    with pytest.raises(DatastoreError, match="change the datastore itself"):
         filtered.add([Pair("a", "b")], tiny)
     assert editable_store(filtered) is store and editable_store(store) is store
 

@@ -148,5 +148,5 @@ def test_a_hidden_sentence_does_not_speak_for_itself(tiny: TranslationModel, tin
 
 
 def test_nothing_is_added_through_a_mask(tiny: TranslationModel, tiny_store: Datastore) -> None:
-    with pytest.raises(DatastoreError, match="add to the datastore itself"):
+    with pytest.raises(DatastoreError, match="change the datastore itself"):
         MaskedStore(tiny_store, [0]).add([Pair("a", "b")], tiny)

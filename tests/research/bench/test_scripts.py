@@ -93,7 +93,7 @@ def test_a_grown_store_begins_with_the_real_one(tiny_store: Datastore, tiny: Tra
     source, real = growth["Source"](tiny_store.path), len(tiny_store)
     spread_D = growth["neighbour_spread"](tiny_store)
     assert spread_D.shape == (tiny_store.snapshot().columns,) and (spread_D > 0).all()
-    store = growth["make_store"](tmp_path / "grown", source, 2 * real, tiny, spread_D)
+    store = growth["make_store"](tmp_path / "grown", source, 2 * real, tiny, spread_D).snapshot()
     assert len(store) == 2 * real
     entry_N, columns = np.arange(2 * real), store.columns
     key_ND = store.keys(torch.from_numpy(entry_N), columns).numpy()

@@ -20,7 +20,7 @@ from nearmt.methods.retrieving import RetrievingMethod, RetrievingState
 from nearmt.models import TranslationModel
 from nearmt.research.training.trace import Trace, trace_pairs
 from nearmt.retrieval.retriever import Retrieved
-from nearmt.retrieval.source import EntrySource
+from nearmt.retrieval.source import EntrySource, SnapshotSource
 from tests.conftest import make_pairs
 
 PAIRS = make_pairs(9, seed=21)
@@ -105,8 +105,8 @@ def decoded(model: TranslationModel, method: RetrievingMethod, pairs: list[Pair]
         for row, source in enumerate(dictated.sources[place]):
             if int(found.origin_B[row]) == int(Origin.MODEL):
                 continue
-            token_K = method.store.tokens(found.entry_BK[row])
-            count_K = method.store.weights(found.entry_BK[row])
+            token_K = method.store.snapshot().tokens(found.entry_BK[row])
+            count_K = method.store.snapshot().weights(found.entry_BK[row])
             gold = targets[source][place]
             rows.append(
                 Trace(
@@ -123,7 +123,7 @@ def decoded(model: TranslationModel, method: RetrievingMethod, pairs: list[Pair]
     return Trace(*(torch.stack([getattr(row, name) for row in rows]) for name in Trace.__dataclass_fields__))
 
 
-def made(name: str, store: EntrySource, settings: dict[str, Any]) -> RetrievingMethod:
+def made(name: str, store: SnapshotSource, settings: dict[str, Any]) -> RetrievingMethod:
     method = make_method(name, store, settings)
     assert isinstance(method, RetrievingMethod)
     return method

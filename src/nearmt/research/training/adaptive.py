@@ -22,7 +22,7 @@ from nearmt.methods.knn import KnnMethod
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.models import TranslationModel
 from nearmt.research.training.trace import Trace, trace_pairs
-from nearmt.retrieval.source import EntrySource
+from nearmt.retrieval.source import SnapshotSource
 
 _CHECKED_EVERY = 100  # updates
 _HELD_OUT = 0.1  # of the tokens, to stop on
@@ -67,7 +67,7 @@ class AdaptiveResult:
 
 def train_adaptive(
     model: TranslationModel,
-    datastore: EntrySource,
+    datastore: SnapshotSource,
     method: str,
     dev: Sequence[Pair],
     general: Sequence[Pair],
@@ -106,7 +106,7 @@ def train_adaptive(
                 "give a larger development set"
             )
         heads[name], results[name] = _train_head(part.nearest(_neighbours(retrieving, origin)), config)
-    about = {"model": model.fingerprint, "datastore": datastore.identity, "settings": retrieving.settings()}
+    about = {"model": model.fingerprint, "datastore": datastore.snapshot().identity, "settings": retrieving.settings()}
     save_adaptive(out, heads, {"method": method, **about, "training": asdict(config)})
     seconds = round(time.perf_counter() - started, 1)
     return AdaptiveResult(str(out), method, len(dev), len(general), results, seconds)

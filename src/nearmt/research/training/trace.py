@@ -74,7 +74,8 @@ def _walk(
     taught = model.seq2seq.teach(sources, targets)
     steps = max(len(target) for target in targets)
     lengths = [model.codec.source_length(ids) for ids in sources]
-    retriever = method.retriever(method.store.snapshot(), lengths, steps, sources)
+    store = method.store.snapshot()
+    retriever = method.retriever(store, lengths, steps, sources)
     going = list(range(len(targets)))
     for place in range(steps):
         rows = [row for row, sentence in enumerate(going) if place < len(targets[sentence])]
@@ -83,10 +84,10 @@ def _walk(
             going = [going[row] for row in rows]
         hidden_BH = torch.stack([taught[sentence][0][place] for sentence in going])
         log_prob_BV = torch.stack([taught[sentence][1][place] for sentence in going])
-        found = retriever.retrieve(method.store.query(hidden_BH), [place + 1] * len(going), going)
-        token_BK = method.store.tokens(found.entry_BK)
+        found = retriever.retrieve(store.query(hidden_BH), [place + 1] * len(going), going)
+        token_BK = store.tokens(found.entry_BK)
         gold_B = torch.tensor([targets[sentence][place] for sentence in going], device=hidden_BH.device)
-        count_BK = multiplicity(found, method.store)
+        count_BK = multiplicity(found, store)
         step = Trace(
             origin_X=found.origin_B,
             distance_XK=found.distance_BK,

@@ -66,7 +66,7 @@ def tune(
     if not dev:
         raise InputError("the dev set has no pairs: nothing to tune on")
     tuner = _Tuner(model, datastore, method, dict(settings or {}), search or BeamConfig(), batch_size)
-    axes = make_axes(tuner.names(config), config.ranges, datastore, tuner.defaults())
+    axes = make_axes(tuner.names(config), config.ranges, datastore.snapshot(), tuner.defaults())
     slices = make_slices(len(dev), batch_size if tuner.shares_batch else 1, smallest_slice)
     metric = make_metric(config.metric)
     total = (config.budget + 1 + config.base) * len(dev)
