@@ -15,7 +15,7 @@ from nearmt.methods import PRESETS, ChunkConfig, ChunkMethod, KnnConfig, chunk, 
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.models import ModelConfig, Seq2SeqModel, TranslationModel, load_model
 from nearmt.retrieval.ends import LIKELY, NearEnds
-from nearmt.retrieval.source import EntrySource
+from nearmt.retrieval.source import SnapshotSource
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.kernels import needs_kernels
@@ -28,7 +28,7 @@ SEARCH = BeamConfig(beams=4, max_new_tokens=15)
 TEXTS = [pair.source for pair in make_pairs(8, seed=5)]
 
 
-def made(name: str, store: EntrySource, **settings: Any) -> RetrievingMethod:
+def made(name: str, store: SnapshotSource, **settings: Any) -> RetrievingMethod:
     method, usual = METHODS[name]
     found = make_method(method, store, {**usual, **settings})
     assert isinstance(found, RetrievingMethod)

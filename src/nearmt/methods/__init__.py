@@ -12,7 +12,7 @@ from nearmt.methods.chunk import PRESETS, ChunkConfig, ChunkMethod
 from nearmt.methods.efficient import EfficientConfig, EfficientMethod
 from nearmt.methods.knn import KnnConfig, KnnMethod
 from nearmt.methods.plain import PlainConfig, PlainMethod
-from nearmt.retrieval.source import EntrySource
+from nearmt.retrieval.source import SnapshotSource
 
 #: The settings of each method.
 METHOD_CONFIGS: dict[str, type[Config]] = {
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-def make_method(name: str, store: EntrySource | None, settings: Mapping[str, Any] | None = None) -> Method:
+def make_method(name: str, store: SnapshotSource | None, settings: Mapping[str, Any] | None = None) -> Method:
     """A method by name, with settings by their public names (`lambda`, `cache-lambda`, ...)."""
     settings = settings or {}
     if name not in METHODS:

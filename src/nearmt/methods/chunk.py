@@ -22,7 +22,7 @@ from nearmt.retrieval.native_chunked import NativeChunked
 from nearmt.retrieval.neighbour_cache import DUPLICATES, RETENTIONS, SCOPES, CacheConfig
 from nearmt.retrieval.retriever import Retriever
 from nearmt.retrieval.schedule import parse_schedule
-from nearmt.retrieval.source import EntrySource
+from nearmt.retrieval.source import EntrySource, SnapshotSource
 
 #: T' in units of the store's typical distance (not squared) on the cache columns, and neighbours recalled, in
 #: units of k: a cache that is seeded holds many that are worth hearing.
@@ -129,11 +129,12 @@ class ChunkMethod(RetrievingMethod):
 
     name = "chunk"
 
-    def __init__(self, store: EntrySource, config: ChunkConfig | None = None) -> None:
-        self.config = resolve_cache(resolve(config or ChunkConfig(), store), store)
-        mixer, near = _mixer(self.config), _near_ends(self.config, store)
+    def __init__(self, store: SnapshotSource, config: ChunkConfig | None = None) -> None:
+        now = store.snapshot()
+        self.config = resolve_cache(resolve(config or ChunkConfig(), now), now)
+        mixer, near = _mixer(self.config), _near_ends(self.config, now)
         super().__init__(store, mixer, self.config.guard, near, lag_of(self.config))
-        self._plan = _plan(self.config, store)
+        self._plan = _plan(self.config, now)
         #: What requests on a GPU leave to those that follow.
         self._caches = Pool[EntryCache]()
 

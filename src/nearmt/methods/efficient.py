@@ -14,7 +14,7 @@ from nearmt.methods.knn import KnnConfig, lag_of, near_ends, resolve, search_mix
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.retrieval.retriever import Retriever
 from nearmt.retrieval.reuse import Reusing
-from nearmt.retrieval.source import EntrySource
+from nearmt.retrieval.source import EntrySource, SnapshotSource
 
 #: How near a query must be, in units of the store's typical distance (not squared).
 REUSE_SHARE = 0.5
@@ -38,12 +38,13 @@ class EfficientMethod(RetrievingMethod):
     name = "efficient"
     by_sentence = False
 
-    def __init__(self, store: EntrySource, config: EfficientConfig | None = None) -> None:
-        self.config = resolve(config or EfficientConfig(), store)
+    def __init__(self, store: SnapshotSource, config: EfficientConfig | None = None) -> None:
+        now = store.snapshot()
+        self.config = resolve(config or EfficientConfig(), now)
         if self.config.reuse_distance is None:
-            self.config = replace(self.config, reuse_distance=REUSE_SHARE * store.search_scale**0.5)
+            self.config = replace(self.config, reuse_distance=REUSE_SHARE * now.search_scale**0.5)
         # A distribution that is re-used keeps the squared distances of its search: the same mixer fits.
-        mixer, near = search_mixer(self.config), near_ends(self.config, store)
+        mixer, near = search_mixer(self.config), near_ends(self.config, now)
         super().__init__(store, mixer, self.config.guard, near, lag_of(self.config))
 
     @property

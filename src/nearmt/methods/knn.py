@@ -17,7 +17,7 @@ from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.retrieval.ends import NEAR_SHARE, NearEnds
 from nearmt.retrieval.retriever import EveryStep, Retriever
-from nearmt.retrieval.source import EntrySource
+from nearmt.retrieval.source import EntrySource, SnapshotSource
 
 #: Neighbours that may end a sentence.
 ENDS = ("near", "all")
@@ -110,9 +110,10 @@ class KnnMethod(RetrievingMethod):
 
     name = "knn"
 
-    def __init__(self, store: EntrySource, config: KnnConfig | None = None) -> None:
-        self.config = resolve(config or KnnConfig(), store)
-        mixer, near = search_mixer(self.config), near_ends(self.config, store)
+    def __init__(self, store: SnapshotSource, config: KnnConfig | None = None) -> None:
+        now = store.snapshot()
+        self.config = resolve(config or KnnConfig(), now)
+        mixer, near = search_mixer(self.config), near_ends(self.config, now)
         super().__init__(store, mixer, self.config.guard, near, lag_of(self.config))
         #: What requests on a GPU leave to those that follow.
         self._recorders = Pool[Recorder]()

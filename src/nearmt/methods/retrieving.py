@@ -16,7 +16,7 @@ from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.retrieval.distribution import mix
 from nearmt.retrieval.ends import NearEnds
 from nearmt.retrieval.retriever import Retriever
-from nearmt.retrieval.source import EntrySource
+from nearmt.retrieval.source import EntrySource, SnapshotSource
 
 #: Of sentences that begin: how much of their share the neighbours of each get.
 Trust = Callable[[list[int]], list[float]]
@@ -110,7 +110,7 @@ class RetrievingMethod:
     shares_batch = False
     by_sentence = True
 
-    def __init__(self, store: EntrySource, mixer: Mixer, guard: bool, near: NearEnds | None, lag: float) -> None:
+    def __init__(self, store: SnapshotSource, mixer: Mixer, guard: bool, near: NearEnds | None, lag: float) -> None:
         self.store, self.mixer, self.guard, self.near, self.lag = store, mixer, guard, near, lag
 
     def retriever(
@@ -142,4 +142,4 @@ class RetrievingMethod:
         return RetrievingState(store, retriever, self.mixer, guard, trace, self.near, lag)
 
     def signature(self) -> str:
-        return f"method:{self.name}|datastore:{self.store.identity}|{self.settings()}"
+        return f"method:{self.name}|datastore:{self.store.snapshot().identity}|{self.settings()}"

@@ -12,11 +12,18 @@ from nearmt.engines.cpu.nearest import EntryRows
 from nearmt.engines.cuda.gathered import GatheredEntries
 
 
+class SnapshotSource(Protocol):
+    """A store that may change between requests."""
+
+    def snapshot(self) -> EntrySource:
+        """The present content; a request reads one snapshot from its first step to its last."""
+
+
 class EntrySource(Protocol):
     """Entries by number, in corpus order. An entry of -1 is none."""
 
     def snapshot(self) -> EntrySource:
-        """The source as it is at this moment, whatever becomes of it: what a request reads."""
+        """Itself: a source that never changes can be used as a `SnapshotSource`."""
 
     @property
     def identity(self) -> str:
