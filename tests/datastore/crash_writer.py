@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from nearmt.contracts import Pair
-from nearmt.datastore.disk import volume as disk
+from nearmt.datastore.disk import file_system as disk
 from nearmt.datastore.disk.ledger import Ledger
 from nearmt.datastore.disk.pairs import pair_to_json
 

@@ -28,8 +28,8 @@ from nearmt.contracts import Pair
 from nearmt.datastore import Datastore
 from nearmt.datastore.disk import Manifest, manifest
 from nearmt.datastore.disk.ledger import Ledger
-from nearmt.datastore.disk.texts import stored_pairs
-from nearmt.datastore.search import bounds
+from nearmt.datastore.disk.stored_pairs import stored_pairs
+from nearmt.datastore.search import checks
 from nearmt.datastore.upkeep.repair import repair
 from nearmt.datastore.upkeep.verify import verify
 from nearmt.decoding import BeamConfig
@@ -57,7 +57,7 @@ def uses(path: Path, model: TranslationModel, random: Random) -> Iterator[Callab
         yield lambda: repair(beside, verify(beside), lambda settings: model)
     if random.random() < 0.3:
         # As if it were so large that checksums and keys are not looked at.
-        for module in (manifest, bounds):
+        for module in (manifest, checks):
             vars(module)["VERIFIED_AT_OPENING"] = 0
     search = random.choice(["auto", "auto", "faiss", "torch", "exact"])
     yield lambda: _read(Datastore.open(path, search=search), model)

@@ -21,7 +21,7 @@ import pytest
 
 from nearmt.contracts import Pair
 from nearmt.datastore import Datastore
-from nearmt.datastore.disk import volume as disk
+from nearmt.datastore.disk import file_system as disk
 from nearmt.datastore.disk.ledger import Ledger
 from nearmt.datastore.disk.pairs import pair_to_json
 from nearmt.errors import OutputError

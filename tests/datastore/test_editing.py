@@ -454,7 +454,7 @@ def test_refreshing_reads_only_what_is_new(
         return call
 
     with monkeypatch.context() as patch:
-        for name in ("nearmt.datastore.disk.volume.OsFile", "numpy.memmap", "numpy.fromfile"):
+        for name in ("nearmt.datastore.disk.file_system.OsFile", "numpy.memmap", "numpy.fromfile"):
             patch.setattr(name, watched(_found(name)))
         patch.setattr(builtins, "open", watched(builtins.open))
         encoded = count_encoded(patch)
@@ -487,19 +487,19 @@ def test_a_reader_between_log_and_block(
     store.add(PAIRS[12:13], tiny)
     reader = Datastore.open(store.path)
     store.add(PAIRS[13:14], tiny)
-    from nearmt.datastore.edit import opened
+    from nearmt.datastore.edit import open_store
 
-    real = vars(opened)["read_named_log"]
+    real = vars(open_store)["read_named_log"]
 
     def read_log(*args: Any) -> Any:
         found = real(*args)
         with monkeypatch.context() as patch:
-            patch.setattr(opened, "read_named_log", real)
+            patch.setattr(open_store, "read_named_log", real)
             store.add(PAIRS[14:16], tiny)
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(opened, "read_named_log", read_log)
+        patch.setattr(open_store, "read_named_log", read_log)
         reader.refresh()
     assert list(reader.pairs()) == PAIRS[:14]
     assert reader.refresh() and list(reader.pairs()) == PAIRS[:16]
@@ -516,17 +516,17 @@ def test_a_reader_that_refreshes_while_files_are_replaced(
     store.add(PAIRS[12:14], tiny)
     reader = Datastore.open(store.path)
     store.add(PAIRS[14:15], tiny)
-    from nearmt.datastore.edit import opened
+    from nearmt.datastore.edit import open_store
 
     name = "read_named_log" if what == "log" else "Segment"
-    real = getattr(opened, name)
+    real = getattr(open_store, name)
     done: list[int] = []
 
     def compacted_before(*args: Any) -> Any:
         if not done:
             done.append(1)
             with monkeypatch.context() as patch:
-                patch.setattr(opened, name, real)
+                patch.setattr(open_store, name, real)
                 store.delete([PAIRS[0].id])
                 store.compact()
         return real(*args)
@@ -534,7 +534,7 @@ def test_a_reader_that_refreshes_while_files_are_replaced(
     if what == "manifest":
         store.compact()
     with monkeypatch.context() as patch:
-        patch.setattr(opened, name, compacted_before)
+        patch.setattr(open_store, name, compacted_before)
         assert reader.refresh()
     assert done and list(reader.pairs()) == PAIRS[1:15]
     assert_same(reader, store, tiny)

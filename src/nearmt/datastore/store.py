@@ -18,9 +18,9 @@ from nearmt.datastore.disk.log import Added, Deleted
 from nearmt.datastore.disk.pairs import blocks_of
 from nearmt.datastore.edit.build import BuildConfig, build
 from nearmt.datastore.edit.editor import Editor
-from nearmt.datastore.edit.opened import Opened
+from nearmt.datastore.edit.open_store import Opened
 from nearmt.datastore.live_store import LiveStore
-from nearmt.datastore.search.bounds import check_bounds
+from nearmt.datastore.search.checks import check_bounds
 from nearmt.datastore.search.indexing import SEARCHES
 from nearmt.datastore.search.snapshot import Snapshot
 from nearmt.errors import DatastoreError

@@ -11,7 +11,7 @@ import numpy as np
 
 from nearmt.contracts import Pair
 from nearmt.datastore.disk.ids import DigestIndex, digest_of
-from nearmt.datastore.disk.live import Block, FrozenLive, LiveSegment, mark_of
+from nearmt.datastore.disk.live_segment import Block, FrozenLive, LiveSegment, mark_of
 from nearmt.datastore.disk.log import Added, Deleted
 from nearmt.datastore.disk.segment import Segment
 from nearmt.errors import DatastoreError

@@ -12,7 +12,7 @@ from nearmt.contracts import Pair, Progress
 from nearmt.datastore.disk.content import Content, PlainPart
 from nearmt.datastore.disk.files import WriterLock, writer_lock
 from nearmt.datastore.disk.ids import with_ids
-from nearmt.datastore.disk.live import check_logged, read_blocks
+from nearmt.datastore.disk.live_segment import check_logged, read_blocks
 from nearmt.datastore.disk.log import Added, Deleted, Log, Operation, begin_log, read_named_log
 from nearmt.datastore.disk.manifest import Manifest, live_names
 from nearmt.datastore.disk.pairs import blocks_of

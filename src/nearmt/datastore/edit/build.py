@@ -23,10 +23,10 @@ from nearmt.config import Config, option
 from nearmt.contracts import Pair, Progress
 from nearmt.datastore.disk import Calibration, Manifest, Segment, SegmentRecord, SegmentWriter
 from nearmt.datastore.disk.content import gone_of
+from nearmt.datastore.disk.file_names import segment_name
 from nearmt.datastore.disk.files import LOCK, WriterLock, writer_lock
 from nearmt.datastore.disk.ids import with_ids
 from nearmt.datastore.disk.manifest import FILE_NAME, FileRecord, missing_manifest, reduction_name
-from nearmt.datastore.disk.names import segment_name
 from nearmt.datastore.disk.pairs import blocks_of
 from nearmt.datastore.disk.recovery import recover
 from nearmt.datastore.disk.replacement import make_folder, publish, remove_unused

@@ -19,15 +19,15 @@ import numpy as np
 
 from nearmt.contracts import Pair
 from nearmt.datastore.disk import AnySegment, FileRecord, SegmentRecord, SegmentWriter
+from nearmt.datastore.disk.file_names import segment_name
 from nearmt.datastore.disk.files import WriterLock, writer_lock
-from nearmt.datastore.disk.live import Block, mark_of
+from nearmt.datastore.disk.live_segment import Block, mark_of
 from nearmt.datastore.disk.log import Log, Operation, begin_log
-from nearmt.datastore.disk.names import segment_name
 from nearmt.datastore.disk.pairs import BLOCK
 from nearmt.datastore.disk.records import RecordWriter
 from nearmt.datastore.edit.build import mean_recall
 from nearmt.datastore.edit.encode import encode_block
-from nearmt.datastore.edit.opened import Opened, size_of
+from nearmt.datastore.edit.open_store import Opened, size_of
 from nearmt.datastore.search.calibrate import measured
 from nearmt.datastore.search.indexing import index_segment, index_segments
 from nearmt.datastore.search.weights import with_weights_of

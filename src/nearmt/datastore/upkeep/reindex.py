@@ -18,7 +18,7 @@ from nearmt.datastore.disk.manifest import FileRecord, reduction_name
 from nearmt.datastore.disk.segment import KEY
 from nearmt.datastore.edit.build import BuildConfig, build_locked, cache_columns_of, measured_anew
 from nearmt.datastore.edit.editor import Editor
-from nearmt.datastore.edit.opened import Opened
+from nearmt.datastore.edit.open_store import Opened
 from nearmt.datastore.search.indexing import index_segments
 from nearmt.errors import writing
 from nearmt.models import TranslationModel

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nearmt.contracts import Pair
-from nearmt.datastore.disk.live import check_logged, read_blocks
+from nearmt.datastore.disk.live_segment import check_logged, read_blocks
 from nearmt.datastore.disk.log import Added, Operation, read_named_log
 from nearmt.datastore.disk.manifest import Manifest, live_names
 from nearmt.datastore.disk.segment import PAIRS, numbers, read_pairs

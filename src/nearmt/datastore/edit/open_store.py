@@ -13,10 +13,10 @@ import torch
 from nearmt.datastore.disk import Manifest, Segment, SegmentRecord
 from nearmt.datastore.disk.content import Content
 from nearmt.datastore.disk.ids import content_id
-from nearmt.datastore.disk.live import Block, check_logged, read_blocks
+from nearmt.datastore.disk.live_segment import Block, check_logged, read_blocks
 from nearmt.datastore.disk.log import Deleted, Operation, read_named_log
 from nearmt.datastore.disk.manifest import FILE_NAME, live_names
-from nearmt.datastore.search.bounds import check_keys
+from nearmt.datastore.search.checks import check_keys
 from nearmt.datastore.search.snapshot import Part, Snapshot
 from nearmt.errors import DatastoreError
 from nearmt.reduction import Reduction
