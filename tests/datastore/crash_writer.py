@@ -124,7 +124,7 @@ def log_changes(folder: Path, seed: int, say: Say) -> None:
 
 def held_by(ledger: Ledger) -> list[dict[str, Any]]:
     """All pairs, those that wait for a model too, in order."""
-    return [pair_to_json(pair) for pair in ledger.content.held()]
+    return [pair_to_json(pair) for pair in ledger.content.pairs()]
 
 
 def _say(message: dict[str, Any]) -> None:

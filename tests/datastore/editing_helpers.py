@@ -151,7 +151,7 @@ class Expected:
         visible = self.visible
         assert list(store.pairs()) == visible
         assert store.snapshot().pair_count == len(visible) and store.pending == len(self.pending)
-        assert store.held == len(self.pairs)
+        assert store.total_pairs == len(self.pairs)
         entry = seen_entries(store)
         states, tokens = states_by_hand(self._model, visible)
         assert store.snapshot().tokens(entry).tolist() == [token for part in tokens for token in part]

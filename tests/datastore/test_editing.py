@@ -24,7 +24,7 @@ from nearmt.datastore.disk.log import Added, Log
 from nearmt.datastore.disk.manifest import FILE_NAME, live_names
 from nearmt.datastore.disk.migrations import FORMAT
 from nearmt.datastore.disk.segment import ID
-from nearmt.datastore.edit.editor import merge_count
+from nearmt.datastore.edit.merging import merge_count
 from nearmt.decoding import beam_search
 from nearmt.errors import DatastoreError, NearmtWarning
 from nearmt.methods import make_method
@@ -335,7 +335,7 @@ def test_compaction_without_a_model_keeps_what_waits_for_one(
     store.compact()
     for handle in (store, Datastore.open(store.path)):
         # What was replaced is found until what replaces it can be.
-        assert list(handle.pairs()) == PAIRS[1:15] and handle.pending == 3 and handle.held == 16
+        assert list(handle.pairs()) == PAIRS[1:15] and handle.pending == 3 and handle.total_pairs == 16
     assert store.catch_up(tiny) == 3
     fresh = [PAIRS[1], *PAIRS[3:15], PAIRS[15], PAIRS[17], replace(PAIRS[2], target="the valve")]
     assert_same(store, built_alike(tmp_path / "fresh", fresh, tiny, store), tiny)
@@ -487,19 +487,19 @@ def test_a_reader_between_log_and_block(
     store.add(PAIRS[12:13], tiny)
     reader = Datastore.open(store.path)
     store.add(PAIRS[13:14], tiny)
-    from nearmt.datastore.edit import open_store
+    from nearmt.datastore.disk import replay
 
-    real = vars(open_store)["read_named_log"]
+    real = vars(replay)["read_named_log"]
 
     def read_log(*args: Any) -> Any:
         found = real(*args)
         with monkeypatch.context() as patch:
-            patch.setattr(open_store, "read_named_log", real)
+            patch.setattr(replay, "read_named_log", real)
             store.add(PAIRS[14:16], tiny)
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(open_store, "read_named_log", read_log)
+        patch.setattr(replay, "read_named_log", read_log)
         reader.refresh()
     assert list(reader.pairs()) == PAIRS[:14]
     assert reader.refresh() and list(reader.pairs()) == PAIRS[:16]
@@ -516,17 +516,19 @@ def test_a_reader_that_refreshes_while_files_are_replaced(
     store.add(PAIRS[12:14], tiny)
     reader = Datastore.open(store.path)
     store.add(PAIRS[14:15], tiny)
+    from nearmt.datastore.disk import replay
     from nearmt.datastore.edit import open_store
 
-    name = "read_named_log" if what == "log" else "Segment"
-    real = getattr(open_store, name)
+    module: Any
+    module, name = (replay, "read_named_log") if what == "log" else (open_store, "Segment")
+    real = getattr(module, name)
     done: list[int] = []
 
     def compacted_before(*args: Any) -> Any:
         if not done:
             done.append(1)
             with monkeypatch.context() as patch:
-                patch.setattr(open_store, name, real)
+                patch.setattr(module, name, real)
                 store.delete([PAIRS[0].id])
                 store.compact()
         return real(*args)
@@ -534,7 +536,7 @@ def test_a_reader_that_refreshes_while_files_are_replaced(
     if what == "manifest":
         store.compact()
     with monkeypatch.context() as patch:
-        patch.setattr(open_store, name, compacted_before)
+        patch.setattr(module, name, compacted_before)
         assert reader.refresh()
     assert done and list(reader.pairs()) == PAIRS[1:15]
     assert_same(reader, store, tiny)

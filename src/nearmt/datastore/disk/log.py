@@ -39,6 +39,11 @@ class Deleted:
 Operation = Added | Deleted
 
 
+def ids_of(operation: Operation) -> tuple[str, ...]:
+    """The ids of the pairs that an operation adds or deletes."""
+    return operation.ids if isinstance(operation, Deleted) else (operation.pair.id,)
+
+
 class Replay(NamedTuple):
     """The operations of a log, where to read on, and how many bytes behind that are no complete record."""
 
