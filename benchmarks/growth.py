@@ -88,9 +88,13 @@ class Source:
 def neighbour_spread(store: Datastore) -> np.ndarray:
     """Deviation of the columns between a key and its near neighbours that are not equal to it, [D]."""
     entry_S = sample(len(store), _SPREAD)
-    key_SD = store.keys(entry_S, store.columns)
-    found = store.search(key_SD, NEIGHBOURS)
-    near_SKD = store.keys(found.entry_BK.clamp(min=0).flatten(), store.columns).view(len(entry_S), NEIGHBOURS, -1)
+    key_SD = store.snapshot().keys(entry_S, store.snapshot().columns)
+    found = store.snapshot().search(key_SD, NEIGHBOURS)
+    near_SKD = (
+        store.snapshot()
+        .keys(found.entry_BK.clamp(min=0).flatten(), store.snapshot().columns)
+        .view(len(entry_S), NEIGHBOURS, -1)
+    )
     other_SK = found.distance_BK > 1e-3
     difference_XD = (near_SKD - key_SD[:, None])[other_SK & torch.isfinite(found.distance_BK)]
     # The difference of two keys varies twice as much as each of them.
@@ -123,7 +127,7 @@ def search_milliseconds(store: Datastore, query_QD: Tensor) -> float:
     for _ in range(SEARCHES):
         query_BD = query_QD[torch.randint(len(query_QD), (ROWS,), generator=generator)]
         began = time.perf_counter()
-        store.search(query_BD, NEIGHBOURS)
+        store.snapshot().search(query_BD, NEIGHBOURS)
         taken.append(time.perf_counter() - began)
     return round(1000 * statistics.median(taken[SEARCHES // 6 :]), 3)
 
@@ -159,7 +163,7 @@ def measure(path: Path, source: Source, entries: int, model: TranslationModel, p
         "index": index.get("factory", "exact"),
         "effort": index.get("effort", 0),
         "recall": recall(store, Datastore.open(path, search="torch", verify=False), hidden_QH[:512]),
-        "search_milliseconds": search_milliseconds(store, store.query(hidden_QH)),
+        "search_milliseconds": search_milliseconds(store, store.snapshot().query(hidden_QH)),
         "step_milliseconds": step_milliseconds(store, model, [pair.source for pair in pairs], repeats),
         "written_and_indexed_seconds": round(made, 1),
     }

@@ -147,7 +147,7 @@ def anonymous_an_entry(path: Path) -> dict[str, float]:
     import_faiss()
     before = anonymous_bytes()
     store = Datastore.open(path)
-    store.search(store.keys(torch.arange(8), store.columns), 8)
+    store.snapshot().search(store.snapshot().keys(torch.arange(8), store.snapshot().columns), 8)
     opened = anonymous_bytes() - before
     Translator(model, store).translate(made_up_pairs(1, seed=3)[0].source)
     found = {"opened": opened, "after a translation": anonymous_bytes() - before}

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from nearmt.contracts import Translation
-from nearmt.datastore import BuildConfig, Datastore, JoinedStore, Memory
+from nearmt.datastore import BuildConfig, Datastore, JoinedStore, LiveStore
 from nearmt.decoding import BeamConfig
 from nearmt.methods.adaptive import Head, HeadShape, save_adaptive
 from nearmt.models import ModelConfig, TranslationModel, load_model
@@ -77,7 +77,7 @@ def translated(translator: Translator, texts: list[str], threads: int, shuffled:
 
 
 def check(
-    model: TranslationModel, datastore: Memory, method: tuple[str, dict[str, Any]], texts: list[str],
+    model: TranslationModel, datastore: LiveStore, method: tuple[str, dict[str, Any]], texts: list[str],
     tokens: int, ways: Sequence[tuple[int, int, bool]] = WAYS,
 ) -> None:  # fmt: skip
     """Texts, scores, steps and searches: all of a translation is equal, scores to the last bit."""

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from nearmt.datastore import Datastore
-from nearmt.engines.cuda.graphs import Recording
+from nearmt.engines.cuda.graphs import CapturedGraph
 from nearmt.models import TranslationModel
 from nearmt.timing import Timings, timed
 from nearmt.translator import Translator
@@ -76,7 +76,7 @@ def test_what_is_recorded_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
             return (torch.tensor([2.0]),)
 
     with timings.active():
-        Recording(doubled, (torch.zeros(1),), None)
+        CapturedGraph(doubled, (torch.zeros(1),), None)
         assert waited == [] and timings.calls == {}
         doubled()
     assert waited == [1, 1] and timings.calls == {"a": 1}

@@ -11,7 +11,7 @@ from typing import Any, overload
 from nearmt import __version__
 from nearmt.contracts import Progress, Translation
 from nearmt.corpus import clean
-from nearmt.datastore import Datastore, Memory
+from nearmt.datastore import Datastore, LiveStore
 from nearmt.decoding import BeamConfig, Hypothesis, beam_search
 from nearmt.engines.devices import device_of
 from nearmt.errors import ConfigError, NearmtError, NearmtWarning
@@ -41,7 +41,7 @@ class Translator:
     def __init__(
         self,
         model: str | ModelConfig | TranslationModel = "de-en",
-        datastore: Memory | str | None = None,
+        datastore: LiveStore | str | None = None,
         method: str | Method | None = None,
         settings: Mapping[str, Any] | None = None,
         search: BeamConfig | None = None,
@@ -79,7 +79,7 @@ class Translator:
             self.method = self._make_method()
 
     def with_datastore(
-        self, datastore: Memory, method: str = "chunk", settings: Mapping[str, Any] | None = None
+        self, datastore: LiveStore, method: str = "chunk", settings: Mapping[str, Any] | None = None
     ) -> Translator:
         """The same model with a memory."""
         return Translator(self.model, datastore, method, settings, self.search, self.batch_size)
@@ -188,7 +188,7 @@ class Translator:
         )
 
 
-def _learn_pending(datastore: Memory, model: TranslationModel) -> None:
+def _learn_pending(datastore: LiveStore, model: TranslationModel) -> None:
     """Take in what was logged without a model; where that cannot be done now, translate without it."""
     if datastore.pending:
         try:

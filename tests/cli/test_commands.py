@@ -169,7 +169,14 @@ def test_evaluate_scores_like_sacrebleu(
     assert found["sentences"] == 10 and found["tokens_per_second"] > 0 and found["searches_per_sentence"] >= 1
     assert found["ter"] == round(sacrebleu.corpus_ter(outputs, [references]).score, 2)
     assert found["average_interval"] >= round(found["tokens"] / (found["searches_per_sentence"] * 10), 2)
-    for part in ("method:chunk", f"datastore:{tiny_store.identity}", tiny.fingerprint, "lambda:", "beams:2", "batch:8"):
+    for part in (
+        "method:chunk",
+        f"datastore:{tiny_store.snapshot().identity}",
+        tiny.fingerprint,
+        "lambda:",
+        "beams:2",
+        "batch:8",
+    ):
         assert part in found["signature"]
     printed = nearmt("evaluate", "--test", memory, "--limit", 2, "--datastore", store, *FAST).out
     assert "bleu signature" in printed and "ter signature" not in printed
@@ -181,9 +188,12 @@ def test_reindex(nearmt: Nearmt, memory: Path, tmp_path: Path, tiny_folder: Path
     before = Datastore.open(out)
     assert nearmt("reindex", out, "--index", "HNSW16").code == 0
     after = Datastore.open(out)
-    assert after.identity == before.identity and after.manifest.segments[0].index["factory"] == "HNSW16"
-    query = before.keys(torch.arange(5), before.manifest.columns)
-    assert torch.equal(before.search(query, 4).entry_BK, after.search(query, 4).entry_BK)
+    assert (
+        after.snapshot().identity == before.snapshot().identity
+        and after.manifest.segments[0].index["factory"] == "HNSW16"
+    )
+    query = before.snapshot().keys(torch.arange(5), before.manifest.columns)
+    assert torch.equal(before.snapshot().search(query, 4).entry_BK, after.snapshot().search(query, 4).entry_BK)
 
 
 def test_a_very_long_line_is_split_and_said(nearmt: Nearmt, tmp_path: Path, tiny_folder: Path) -> None:

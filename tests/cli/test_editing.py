@@ -221,7 +221,7 @@ def test_info_counts_what_is_live(nearmt: Nearmt, memory_store: Path, more: Path
     nearmt("add", memory_store, more, "--device", "cpu")
     info = json.loads(nearmt("info", memory_store, "--json").out)
     store = Datastore.open(memory_store)
-    assert info["entries"] == len(store) and info["pairs"] == store.pair_count
+    assert info["entries"] == len(store) and info["pairs"] == store.snapshot().pair_count
     assert 0 < info["live_entries"] < info["entries"] and info["deleted_pairs"] == 1
     assert "live entries" in nearmt("info", memory_store).out
 
@@ -350,5 +350,5 @@ def test_a_corrected_catalogue_corrects_the_memory(
     store.catch_up(tiny)
     targets = [pair.target for pair in store.pairs() if pair.origin == "app.po"]
     assert sorted(targets) == ["pump", "stopcocks", "the compressor", "valve"]
-    exact = store.exact("ventile")
+    exact = store.snapshot().exact("ventile")
     assert exact is not None and exact.target == "stopcocks"

@@ -162,7 +162,7 @@ def test_build_goes_on(nearmt: Nearmt, tmp_path: Path, tiny_folder: Path) -> Non
         pass
     memory.write_text("".join(f"{p.source}\t{p.target}\n" for p in make_pairs(100)), encoding="utf-8")
     assert nearmt(*build).code == 0
-    assert Datastore.open(tmp_path / "s", verify=True).pair_count == 100
+    assert Datastore.open(tmp_path / "s", verify=True).snapshot().pair_count == 100
 
 
 def _size(folder: Path) -> int:

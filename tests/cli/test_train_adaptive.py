@@ -102,7 +102,7 @@ def test_without_a_dev_set_part_of_the_memory_is_held_out(
         command = ("train-adaptive", tmp_path / "s", "--out", tmp_path / "net", "--method", "knn", *QUICK, "--json")
         assert json.loads(nearmt(*command, "--dev-limit", "7").out)["domain_sentences"] == 7
         assert nearmt(*command).code == 0
-    assert len(seen["dev"]) == 40 and "-without-" in seen["store"].identity
+    assert len(seen["dev"]) == 40 and "-without-" in seen["store"].snapshot().identity
     places = {(pair.source, pair.target): number for number, pair in enumerate(make_pairs(200, seed=6))}
     assert {places[pair.source, pair.target] for pair in seen["dev"]} <= seen["store"].hidden
     result = nearmt(*command)

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from nearmt.contracts import Pair
-from nearmt.datastore.disk import volume as disk
+from nearmt.datastore.disk import file_system as disk
 from nearmt.datastore.disk.ledger import Ledger
 from nearmt.datastore.disk.pairs import pair_to_json
 
@@ -124,7 +124,7 @@ def log_changes(folder: Path, seed: int, say: Say) -> None:
 
 def held_by(ledger: Ledger) -> list[dict[str, Any]]:
     """All pairs, those that wait for a model too, in order."""
-    return [pair_to_json(pair) for pair in ledger.content.held()]
+    return [pair_to_json(pair) for pair in ledger.content.pairs()]
 
 
 def _say(message: dict[str, Any]) -> None:

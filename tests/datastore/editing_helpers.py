@@ -80,23 +80,28 @@ def assert_same(mine: Datastore, other: Datastore, model: TranslationModel, k: i
     `k` is that of the translations: where the same source occurs several times, it must leave out no neighbour.
     """
     assert list(mine.pairs()) == list(other.pairs())
-    assert mine.pair_count == other.pair_count
+    assert mine.snapshot().pair_count == other.snapshot().pair_count
     my, its = seen_entries(mine), seen_entries(other)
-    assert torch.equal(mine.tokens(my), other.tokens(its))
-    key, expected_key = mine.keys(my, mine.columns), other.keys(its, other.columns)
+    assert torch.equal(mine.snapshot().tokens(my), other.snapshot().tokens(its))
+    key, expected_key = (
+        mine.snapshot().keys(my, mine.snapshot().columns),
+        other.snapshot().keys(its, other.snapshot().columns),
+    )
     assert torch.equal(key, expected_key)
     number_of = dict(zip(my.tolist(), its.tolist(), strict=True)) | {-1: -1}
     query = key[::3] + 0.05
     for count in (1, 8, 1000):
-        found, expected = mine.search(query, count), other.search(query, count)
+        found, expected = mine.snapshot().search(query, count), other.snapshot().search(query, count)
         assert torch.equal(found.distance_BK, expected.distance_BK)
         entry_BK = torch.tensor([[number_of[entry] for entry in row] for row in found.entry_BK.tolist()])
         assert_same_entries(entry_BK, expected.entry_BK, expected.distance_BK, count >= len(its))
     for text in TEXTS:
         source = model.codec.source_ids(text)
-        pairs = [[store.snapshot().pair(n) for n in store.similar_pairs(source, 9)] for store in (mine, other)]
+        pairs = [
+            [store.snapshot().pair(n) for n in store.snapshot().similar_pairs(source, 9)] for store in (mine, other)
+        ]
         assert pairs[0] == pairs[1]
-        assert mine.exact(text) == other.exact(text)
+        assert mine.snapshot().exact(text) == other.snapshot().exact(text)
     for method in ("knn", "chunk"):
         said, should = (translations(model, store, method, k=k) for store in (mine, other))
         assert [text for text, _ in said] == [text for text, _ in should]
@@ -104,7 +109,7 @@ def assert_same(mine: Datastore, other: Datastore, model: TranslationModel, k: i
 
 
 def _keys_of(store: Datastore, entry_BK: Tensor) -> Tensor:
-    return store.keys(entry_BK.flatten(), store.columns).view(*entry_BK.shape, -1)
+    return store.snapshot().keys(entry_BK.flatten(), store.snapshot().columns).view(*entry_BK.shape, -1)
 
 
 class Expected:
@@ -145,18 +150,18 @@ class Expected:
         """Everything that can be asked of a store, by brute force."""
         visible = self.visible
         assert list(store.pairs()) == visible
-        assert store.pair_count == len(visible) and store.pending == len(self.pending)
-        assert store.held == len(self.pairs)
+        assert store.snapshot().pair_count == len(visible) and store.pending == len(self.pending)
+        assert store.total_pairs == len(self.pairs)
         entry = seen_entries(store)
         states, tokens = states_by_hand(self._model, visible)
-        assert store.tokens(entry).tolist() == [token for part in tokens for token in part]
+        assert store.snapshot().tokens(entry).tolist() == [token for part in tokens for token in part]
         owners = [pair.id for pair, part in zip(visible, tokens, strict=True) for _ in part]
-        assert [store.pair_of(int(number)).id for number in entry[::7]] == owners[::7]
+        assert [store.snapshot().pair_of(int(number)).id for number in entry[::7]] == owners[::7]
         if visible:
             key_ND = self._reduction.apply(torch.cat(states)).half().float()
             query_BD = key_ND[::5] + 0.03
             distance_BN, order_BN = squared_l2(query_BD, key_ND[None]).sort(dim=1, stable=True)
-            found = store.search(query_BD, 6)
+            found = store.snapshot().search(query_BD, 6)
             there = min(6, len(key_ND))
             # Sums in another order, where kernels measure.
             torch.testing.assert_close(found.distance_BK[:, :there], distance_BN[:, :there], rtol=1e-5, atol=1e-5)
@@ -169,10 +174,10 @@ class Expected:
         for text in TEXTS[:2] + [pair.source for pair in visible[-1:]]:
             query = self._model.codec.source_ids(text)
             scores = bm25(query, sources)
-            similar = store.similar_pairs(query, 3)
+            similar = store.snapshot().similar_pairs(query, 3)
             found_ids = [store.snapshot().pair(number).id for number in similar]
             of_id = {pair.id: score for pair, score in zip(visible, scores, strict=True)}
             best = sorted((score for score in scores if score > 0), reverse=True)[:3]
             assert [of_id[identity] for identity in found_ids] == pytest.approx(best, rel=1e-5)
             same = [pair for pair in visible if clean(pair.source) == clean(text)]
-            assert store.exact(text) == (same[-1] if same else None)
+            assert store.snapshot().exact(text) == (same[-1] if same else None)

@@ -15,7 +15,7 @@ from torch import Tensor
 from nearmt.contracts import Pair
 from nearmt.datastore import Datastore
 from nearmt.datastore.disk import Manifest
-from nearmt.datastore.disk.live import Block, FrozenLive, LiveSegment
+from nearmt.datastore.disk.live_segment import Block, FrozenLive, LiveSegment
 from nearmt.datastore.disk.manifest import FILE_NAME, live_names
 from nearmt.models import Seq2SeqModel, TranslationModel
 from nearmt.opening import BUILDING, REPAIRING
@@ -41,7 +41,7 @@ def reduction_of(path: Path) -> Reduction:
 
 
 def all_keys(store: Datastore) -> Tensor:
-    return store.keys(torch.arange(len(store)), store.manifest.columns)
+    return store.snapshot().keys(torch.arange(len(store)), store.manifest.columns)
 
 
 def some_queries(store: Datastore, count: int = 20, seed: int = 0) -> Tensor:

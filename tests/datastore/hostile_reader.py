@@ -28,8 +28,8 @@ from nearmt.contracts import Pair
 from nearmt.datastore import Datastore
 from nearmt.datastore.disk import Manifest, manifest
 from nearmt.datastore.disk.ledger import Ledger
-from nearmt.datastore.disk.texts import stored_pairs
-from nearmt.datastore.search import bounds
+from nearmt.datastore.disk.stored_pairs import stored_pairs
+from nearmt.datastore.search import checks
 from nearmt.datastore.upkeep.repair import repair
 from nearmt.datastore.upkeep.verify import verify
 from nearmt.decoding import BeamConfig
@@ -57,7 +57,7 @@ def uses(path: Path, model: TranslationModel, random: Random) -> Iterator[Callab
         yield lambda: repair(beside, verify(beside), lambda settings: model)
     if random.random() < 0.3:
         # As if it were so large that checksums and keys are not looked at.
-        for module in (manifest, bounds):
+        for module in (manifest, checks):
             vars(module)["VERIFIED_AT_OPENING"] = 0
     search = random.choice(["auto", "auto", "faiss", "torch", "exact"])
     yield lambda: _read(Datastore.open(path, search=search), model)
@@ -67,13 +67,13 @@ def uses(path: Path, model: TranslationModel, random: Random) -> Iterator[Callab
 def _read(store: Datastore, model: TranslationModel) -> None:
     for method, settings in (("chunk", {"seeds": 4}), ("knn", {})):
         Translator(model, store, method, settings, _SEARCH).translate(_TEXTS)
-    query_BD = store.keys(torch.arange(0, len(store), 7), store.columns) + 0.05
-    store.search(query_BD, 5)
-    store.search(query_BD, 5, torch.arange(len(store)) % 3 > 0)
+    query_BD = store.snapshot().keys(torch.arange(0, len(store), 7), store.snapshot().columns) + 0.05
+    store.snapshot().search(query_BD, 5)
+    store.snapshot().search(query_BD, 5, torch.arange(len(store)) % 3 > 0)
     source = model.codec.source_ids(_TEXTS[0])
-    store.similar_pairs(source, 5), store.similar([source], 5)
-    store.matches(_TEXTS[0], threshold=0.1), store.exact(_TEXTS[1])
-    [*store.pairs()], [store.pair_of(len(store) - 1)] if len(store) else []
+    store.snapshot().similar_pairs(source, 5), store.snapshot().similar([source], 5)
+    store.matches(_TEXTS[0], threshold=0.1), store.snapshot().exact(_TEXTS[1])
+    [*store.pairs()], [store.snapshot().pair_of(len(store) - 1)] if len(store) else []
 
 
 def _change(path: Path, model: TranslationModel) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from nearmt.datastore.disk import framing
+from nearmt.datastore.disk import record_format
 from nearmt.datastore.disk.files import json_text
 from nearmt.datastore.disk.manifest import FILE_NAME, sealed
 from nearmt.datastore.disk.records import read_records
@@ -178,8 +178,8 @@ def _in_records(path: Path, random: Random) -> str:
         said = _in_bytes(file, random)
         payloads[place] = head + line + file.read_bytes()
         file.unlink()
-    data = framing.header()
+    data = record_format.header()
     for payload in payloads:
-        data += framing.frame(payload, len(data) if path.suffix == ".log" else 0)
+        data += record_format.frame(payload, len(data) if path.suffix == ".log" else 0)
     path.write_bytes(data)
     return f"record {place}: {said}"

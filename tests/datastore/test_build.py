@@ -51,7 +51,7 @@ def test_entries_are_the_forced_states_in_corpus_order(
     tiny: TranslationModel, tiny_pairs: list[Pair], tiny_store: Datastore
 ) -> None:
     states, tokens = states_by_hand(tiny, tiny_pairs)
-    assert tiny_store.tokens(torch.arange(len(tiny_store))).tolist() == [t for part in tokens for t in part]
+    assert tiny_store.snapshot().tokens(torch.arange(len(tiny_store))).tolist() == [t for part in tokens for t in part]
     assert all(part[-1] == tiny.seq2seq.eos_ids[0] for part in tokens)
     reduction = reduction_of(tiny_store.path)
     assert reduction.fitted
@@ -104,7 +104,7 @@ def test_one_pair(tiny: TranslationModel, tmp_path: Path) -> None:
     assert len(store) == len(tokens[0])
     assert not reduction_of(store.path).fitted
     torch.testing.assert_close(all_keys(store), states[0], rtol=1e-3, atol=1e-3)
-    found = store.search(states[0], 50)
+    found = store.snapshot().search(states[0], 50)
     assert found.entry_BK[:, 0].tolist() == list(range(len(tokens[0])))
     assert ((found.entry_BK >= 0).sum(dim=1) == len(tokens[0])).all()
     assert_no_strays(store.path)
@@ -113,7 +113,7 @@ def test_one_pair(tiny: TranslationModel, tmp_path: Path) -> None:
 def test_no_pairs(tiny: TranslationModel, tmp_path: Path) -> None:
     store = Datastore.build(tmp_path / "store", [], tiny)
     assert len(store) == 0 and list(store.pairs()) == []
-    found = store.search(torch.zeros(2, store.manifest.columns), 4)
+    found = store.snapshot().search(torch.zeros(2, store.manifest.columns), 4)
     assert found.entry_BK.tolist() == [[-1] * 4] * 2 and bool(torch.isinf(found.distance_BK).all())
     assert_no_strays(store.path)
 
@@ -151,19 +151,19 @@ def test_pairs_that_are_too_long_are_text_without_entries(tiny: TranslationModel
     assert [(pair.source, pair.target) for pair in store.pairs()] == [(pair.source, pair.target) for pair in pairs]
     kept = [pair for number, pair in enumerate(pairs) if number not in (1, 3, 4)]
     states, tokens = states_by_hand(tiny, kept)
-    assert store.tokens(torch.arange(len(store))).tolist() == [token for part in tokens for token in part]
+    assert store.snapshot().tokens(torch.arange(len(store))).tolist() == [token for part in tokens for token in part]
     torch.testing.assert_close(all_keys(store), torch.cat(states), rtol=1e-3, atol=1e-3)
     owners = [pair for pair, part in zip(kept, tokens, strict=True) for _ in part]
-    assert [store.pair_of(entry).target for entry in range(len(store))] == [pair.target for pair in owners]
+    assert [store.snapshot().pair_of(entry).target for entry in range(len(store))] == [pair.target for pair in owners]
 
 
 def test_only_pairs_that_are_too_long(tiny: TranslationModel, tmp_path: Path) -> None:
     text = long_text(tiny, tiny.seq2seq.positions + 1)
     store = Datastore.build(tmp_path / "store", [Pair(text, text)] * 2, tiny)
     assert (len(store), store.manifest.pairs, store.manifest.segments[0].too_long) == (0, 2, 2)
-    assert store.search(torch.zeros(1, store.manifest.columns), 2).entry_BK.tolist() == [[-1, -1]]
+    assert store.snapshot().search(torch.zeros(1, store.manifest.columns), 2).entry_BK.tolist() == [[-1, -1]]
     assert store.add(make_pairs(1), tiny) == 1
-    assert store.pair_of(0).target == make_pairs(1)[0].target
+    assert store.snapshot().pair_of(0).target == make_pairs(1)[0].target
 
 
 def test_repeated_pairs_have_ids_of_their_own(tiny: TranslationModel, tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_an_interrupted_build_goes_on(
     assert sum(encoded) == 18 + (18 - BLOCK * blocks)
     whole = Datastore.build(tmp_path / "whole", pairs, tiny)
     assert arrays(resumed.path) == arrays(whole.path)
-    assert resumed.identity == whole.identity
+    assert resumed.snapshot().identity == whole.snapshot().identity
     assert replace(resumed.manifest, created="") == replace(whole.manifest, created="")
     assert_no_strays(resumed.path)
 
@@ -288,7 +288,7 @@ def assert_intact(store: Datastore, before: dict[str, bytes]) -> None:
     assert contents(store.path) == before
     again = Datastore.open(store.path, verify=True)
     query = some_queries(store, 3)
-    assert torch.equal(again.search(query, 4).entry_BK, store.search(query, 4).entry_BK)
+    assert torch.equal(again.snapshot().search(query, 4).entry_BK, store.snapshot().search(query, 4).entry_BK)
 
 
 def test_an_existing_store_is_refused(tiny: TranslationModel, old_store: Datastore) -> None:
@@ -413,7 +413,7 @@ def test_an_ivf_store_measures_its_recall(tiny: TranslationModel, tmp_path: Path
     # The same measure by hand, on other queries.
     query = all_keys(store)[1::5]
     expected, _ = nearest_by_hand(store, query, 8)
-    found = store.search(query, 8).entry_BK
+    found = store.snapshot().search(query, 8).entry_BK
     hits = np.mean([len(set(a) & set(b)) / 8 for a, b in zip(expected.tolist(), found.tolist(), strict=True)])
     assert float(hits) == pytest.approx(recall, abs=0.03)
     assert_no_strays(store.path)
@@ -449,19 +449,19 @@ def test_without_faiss_a_store_is_exact_and_reindexed_later(
         store = Datastore.build(tmp_path / "store", make_pairs(60), tiny)
         assert store.manifest.segments[0].index == {"kind": "exact"}
         query = some_queries(store)
-        expected = store.search(query, 8)
+        expected = store.snapshot().search(query, 8)
         with pytest.raises(MissingPackageError, match="faiss"):
             Datastore.open(store.path, search="faiss")
         with pytest.raises(MissingPackageError, match="faiss"):
             reindex(store.path, "IVF16,SQ8")
     manifest = reindex(store.path)
     assert manifest.segments[0].index["kind"] == "faiss"
-    assert manifest.identity == store.identity
-    found = Datastore.open(store.path, search="faiss").search(query, 8)
+    assert manifest.identity == store.snapshot().identity
+    found = Datastore.open(store.path, search="faiss").snapshot().search(query, 8)
     torch.testing.assert_close(found.distance_BK, expected.distance_BK, rtol=0.05, atol=1e-3)
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "faiss", None)
-        found = Datastore.open(store.path).search(query, 8)
+        found = Datastore.open(store.path).snapshot().search(query, 8)
     assert torch.equal(found.entry_BK, expected.entry_BK)
 
 
@@ -472,10 +472,10 @@ def test_every_search_of_an_exact_store_agrees(
 ) -> None:
     if not pairs:
         store = Datastore.open(Datastore.build(tmp_path / "store", [], tiny).path, search=search)
-        assert store.search(torch.zeros(1, 16), 2).entry_BK.tolist() == [[-1, -1]]
+        assert store.snapshot().search(torch.zeros(1, 16), 2).entry_BK.tolist() == [[-1, -1]]
         return
     query = some_queries(tiny_store)
-    found = Datastore.open(tiny_store.path, search=search).search(query, 8)
+    found = Datastore.open(tiny_store.path, search=search).snapshot().search(query, 8)
     entries, distances = nearest_by_hand(tiny_store, query, 8)
     np.testing.assert_array_equal(found.entry_BK, entries)
     np.testing.assert_allclose(found.distance_BK, distances, rtol=1e-3, atol=1e-6)
@@ -563,7 +563,7 @@ def test_a_damaged_file_is_named_when_a_store_is_opened(tiny_store: Datastore, t
 
 def test_a_mask_of_the_wrong_size_is_refused(tiny_store: Datastore) -> None:
     with pytest.raises(ConfigError, match=f"the mask has 3 places, the datastore {len(tiny_store)} entries"):
-        tiny_store.search(some_queries(tiny_store, 1), 4, torch.ones(3, dtype=torch.bool))
+        tiny_store.snapshot().search(some_queries(tiny_store, 1), 4, torch.ones(3, dtype=torch.bool))
 
 
 def test_one_build_at_a_time(tiny: TranslationModel, tmp_path: Path) -> None:

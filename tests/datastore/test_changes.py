@@ -33,7 +33,10 @@ from tests.datastore.helpers import (
 def assert_same_search(mine: Datastore, other: Datastore, model: TranslationModel, pairs: list[Pair]) -> None:
     """The same distances for the same states; the same entries wherever no two are as good as equally far."""
     states = torch.cat(states_by_hand(model, pairs)[0])[::3] + 0.01
-    found, expected = mine.search(mine.query(states), 8), other.search(other.query(states), 8)
+    found, expected = (
+        mine.snapshot().search(mine.snapshot().query(states), 8),
+        other.snapshot().search(other.snapshot().query(states), 8),
+    )
     # Each store rounds its own coordinates to fp16.
     torch.testing.assert_close(found.distance_BK, expected.distance_BK, rtol=0.02, atol=5e-3)
     agree = (found.entry_BK == expected.entry_BK).float().mean()
@@ -51,7 +54,7 @@ def test_added_pairs_are_as_if_built_at_once(count: int, tiny: TranslationModel,
     assert reduction_of(whole.path).fitted is reduction_of(grown.path).fitted is (count == 80)
     assert list(grown.pairs()) == list(whole.pairs())
     every = torch.arange(len(whole))
-    assert torch.equal(grown.tokens(every), whole.tokens(every))
+    assert torch.equal(grown.snapshot().tokens(every), whole.snapshot().tokens(every))
     assert_same_search(grown, whole, tiny, pairs)
     if count == 16:
         torch.testing.assert_close(all_keys(grown), all_keys(whole), rtol=1e-3, atol=1e-3)
@@ -70,13 +73,13 @@ def test_an_empty_store_grows(tiny: TranslationModel, tmp_path: Path) -> None:
 
 def test_what_was_added_is_there_after_opening(tiny: TranslationModel, tmp_path: Path) -> None:
     store = Datastore.build(tmp_path / "store", make_pairs(5), tiny)
-    before = store.identity
+    before = store.snapshot().identity
     store.add(make_pairs(3, seed=1), tiny)
     again = Datastore.open(store.path, verify=True)
-    assert again.identity == store.identity != before
+    assert again.snapshot().identity == store.snapshot().identity != before
     assert list(again.pairs()) == list(store.pairs())
     query = some_queries(store)
-    assert torch.equal(again.search(query, 8).entry_BK, store.search(query, 8).entry_BK)
+    assert torch.equal(again.snapshot().search(query, 8).entry_BK, store.snapshot().search(query, 8).entry_BK)
 
 
 def test_added_pairs_are_found_and_named(tiny: TranslationModel, tmp_path: Path) -> None:
@@ -85,9 +88,9 @@ def test_added_pairs_are_found_and_named(tiny: TranslationModel, tmp_path: Path)
     size = len(store)
     store.add([new], tiny)
     state = states_by_hand(tiny, [new])[0][0]
-    found = store.search(store.query(state), 1)
+    found = store.snapshot().search(store.snapshot().query(state), 1)
     assert found.entry_BK[:, 0].tolist() == list(range(size, len(store)))
-    assert store.pair_of(size).target == new.target
+    assert store.snapshot().pair_of(size).target == new.target
 
 
 def test_repetitions_are_numbered_on(tiny: TranslationModel, tmp_path: Path) -> None:
@@ -144,7 +147,7 @@ def test_a_full_disk_while_adding_leaves_the_store(
         with pytest.raises(OutputError, match="the disk is full"):
             store.add(make_pairs(3, seed=1), tiny)
     assert Datastore.open(store.path, verify=True).manifest == before
-    assert len(store) == before.entries and store.search(some_queries(store, 2), 3).entry_BK.shape == (2, 3)
+    assert len(store) == before.entries and store.snapshot().search(some_queries(store, 2), 3).entry_BK.shape == (2, 3)
     store.add(make_pairs(3, seed=1), tiny)
     assert_no_strays(store.path)
 
@@ -165,7 +168,7 @@ def test_adding_after_a_reindex_keeps_the_store_usable(tiny: TranslationModel, t
     store = Datastore.build(tmp_path / "store", make_pairs(40), tiny, BuildConfig(index="Flat"))
     reindex(store.path, "HNSW32")
     store.add(make_pairs(2, seed=1), tiny)
-    assert Datastore.open(store.path).pair_count == 42 == store.pair_count
+    assert Datastore.open(store.path).snapshot().pair_count == 42 == store.snapshot().pair_count
 
 
 def test_a_second_writer_is_refused(tiny: TranslationModel, tmp_path: Path) -> None:
@@ -179,11 +182,11 @@ def test_a_second_writer_is_refused(tiny: TranslationModel, tmp_path: Path) -> N
             other.add(make_pairs(1, seed=2), tiny)
         with pytest.raises(DatastoreError, match="another process is writing to it"):
             reindex(store.path)
-        seen.append(other.pair_count)
+        seen.append(other.snapshot().pair_count)
 
     assert store.add(make_pairs(2, seed=1), tiny, progress=meanwhile) == 2
     assert seen == [5]
-    assert Datastore.open(store.path).pair_count == 7
+    assert Datastore.open(store.path).snapshot().pair_count == 7
     assert store.add(make_pairs(1, seed=2), tiny) == 1
 
 
@@ -214,14 +217,14 @@ def flat(tiny: TranslationModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_another_index_is_the_same_store(factory: str, flat: Datastore) -> None:
     query = some_queries(flat, 40)
     before = {name: data for name, data in contents(flat.path).items() if not re.search("index-|quantiser-", name)}
-    expected = flat.search(query, 8)
+    expected = flat.snapshot().search(query, 8)
     manifest = reindex(flat.path, factory)
-    assert manifest.identity == flat.identity
+    assert manifest.identity == flat.snapshot().identity
     assert manifest == Manifest.load(flat.path)
     kind = "exact" if factory in ("auto", "exact") else "faiss"
     assert [record.index["kind"] for record in manifest.segments] == [kind] * 2
     store = Datastore.open(flat.path, verify=True)
-    found = store.search(query, 8)
+    found = store.snapshot().search(query, 8)
     if factory in ("auto", "exact", "Flat"):
         assert torch.equal(found.entry_BK, expected.entry_BK)
     entries, _ = nearest_by_hand(flat, query, 8)
@@ -237,24 +240,24 @@ def test_another_index_is_the_same_store(factory: str, flat: Datastore) -> None:
 
 def test_a_failed_reindex_leaves_the_old_index(flat: Datastore, monkeypatch: pytest.MonkeyPatch) -> None:
     query = some_queries(flat)
-    before, expected = Manifest.load(flat.path), flat.search(query, 8)
+    before, expected = Manifest.load(flat.path), flat.snapshot().search(query, 8)
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", full_disk)
         with pytest.raises(OutputError, match="the disk is full"):
             reindex(flat.path, "HNSW32")
     store = Datastore.open(flat.path, verify=True)
     assert store.manifest == before
-    assert torch.equal(store.search(query, 8).entry_BK, expected.entry_BK)
+    assert torch.equal(store.snapshot().search(query, 8).entry_BK, expected.entry_BK)
     reindex(flat.path, "exact")
     Datastore.open(flat.path)
 
 
 def test_a_store_opened_before_a_reindex_goes_on_searching(flat: Datastore) -> None:
     query = some_queries(flat)
-    expected = flat.search(query, 8)
+    expected = flat.snapshot().search(query, 8)
     reindex(flat.path, "exact")
-    assert torch.equal(flat.search(query, 8).entry_BK, expected.entry_BK)
-    assert flat.pair_of(0) == next(flat.pairs())
+    assert torch.equal(flat.snapshot().search(query, 8).entry_BK, expected.entry_BK)
+    assert flat.snapshot().pair_of(0) == next(flat.pairs())
 
 
 def whole_keys(model: TranslationModel, path: Path) -> Datastore:
@@ -271,16 +274,16 @@ def test_whole_keys_get_their_reduction(factory: str, tiny: TranslationModel, tm
     store = whole_keys(tiny, tmp_path / "store")
     pairs = [*make_pairs(10, seed=8), *make_pairs(50, seed=9)]
     states = torch.cat(states_by_hand(tiny, pairs)[0])[::4] + 0.01
-    expected = store.search(store.query(states), 8)
+    expected = store.snapshot().search(store.snapshot().query(states), 8)
     before = list(store.pairs())
     manifest = reindex(store.path, factory)
     assert reduction_of(store.path).fitted
-    assert manifest.identity != store.identity
+    assert manifest.identity != store.snapshot().identity
     again = Datastore.open(store.path, verify=True)
     assert list(again.pairs()) == before
     every = torch.arange(len(store))
-    assert torch.equal(again.tokens(every), store.tokens(every))
-    found = again.search(again.query(states), 8)
+    assert torch.equal(again.snapshot().tokens(every), store.snapshot().tokens(every))
+    found = again.snapshot().search(again.snapshot().query(states), 8)
     torch.testing.assert_close(found.distance_BK, expected.distance_BK, rtol=0.02, atol=5e-3)
     assert float((found.entry_BK == expected.entry_BK).float().mean()) > 0.9
     variance = all_keys(again).var(dim=0)
@@ -298,12 +301,16 @@ def test_a_reduced_store_grows_on(tiny: TranslationModel, tmp_path: Path) -> Non
     size = len(store)
     assert store.add(new, tiny) == 4
     state = states_by_hand(tiny, new)[0][0]
-    assert store.search(store.query(state), 1).entry_BK[:, 0].tolist() == list(range(size, size + len(state)))
+    assert store.snapshot().search(store.snapshot().query(state), 1).entry_BK[:, 0].tolist() == list(
+        range(size, size + len(state))
+    )
     assert reindex(store.path).reduction == identity
     again = Datastore.open(store.path, verify=True)
     assert again.manifest.pairs == 64
     assert len({record.name for record in again.manifest.segments}) == 3
-    assert again.search(again.query(state), 1).entry_BK[:, 0].tolist() == list(range(size, size + len(state)))
+    assert again.snapshot().search(again.snapshot().query(state), 1).entry_BK[:, 0].tolist() == list(
+        range(size, size + len(state))
+    )
     assert_no_strays(store.path)
 
 
@@ -311,7 +318,7 @@ def test_too_few_entries_stay_whole(tiny: TranslationModel, tmp_path: Path) -> N
     store = Datastore.build(tmp_path / "store", make_pairs(10), tiny)
     assert len(store) < 320
     manifest = reindex(store.path)
-    assert manifest.identity == store.identity and not reduction_of(store.path).fitted
+    assert manifest.identity == store.snapshot().identity and not reduction_of(store.path).fitted
     assert_no_strays(store.path)
 
 

@@ -24,7 +24,7 @@ from nearmt.datastore.disk.log import Added, Log
 from nearmt.datastore.disk.manifest import FILE_NAME, live_names
 from nearmt.datastore.disk.migrations import FORMAT
 from nearmt.datastore.disk.segment import ID
-from nearmt.datastore.edit.editor import merge_count
+from nearmt.datastore.edit.merging import merge_count
 from nearmt.decoding import beam_search
 from nearmt.errors import DatastoreError, NearmtWarning
 from nearmt.methods import make_method
@@ -120,14 +120,14 @@ def test_an_empty_store_grows_and_shrinks(tiny: TranslationModel, tmp_path: Path
         store = Datastore.build(tmp_path / "store", [], tiny)
     for number, pair in enumerate(PAIRS, 1):
         store.add([pair], tiny)
-        assert store.pair_count == number
+        assert store.snapshot().pair_count == number
     fresh = built_alike(tmp_path / "fresh", PAIRS, tiny, store)
     assert_same(store, fresh, tiny)
     store.delete([pair.id for pair in PAIRS])
     for handle in (store, Datastore.open(store.path)):
-        assert list(handle.pairs()) == [] and handle.pair_count == 0
-        assert bool((handle.search(torch.zeros(2, handle.columns), 3).entry_BK == -1).all())
-        assert handle.similar_pairs([1, 2, 3], 4) == [] and handle.exact(PAIRS[0].source) is None
+        assert list(handle.pairs()) == [] and handle.snapshot().pair_count == 0
+        assert bool((handle.snapshot().search(torch.zeros(2, handle.snapshot().columns), 3).entry_BK == -1).all())
+        assert handle.snapshot().similar_pairs([1, 2, 3], 4) == [] and handle.snapshot().exact(PAIRS[0].source) is None
         assert Translator(tiny, handle, search=SEARCH).translate("die pumpe").text
     store.compact()
     assert len(store) == 0 and store.manifest.segments == ()
@@ -207,7 +207,7 @@ class Run:
         store.compact(self.random.choice([None, self.model]))
         if store.pending == 0:
             self.expected.learn()
-        assert len(store.manifest.segments) <= 1 and store.pair_count == len(store.snapshot().pair_lengths())
+        assert len(store.manifest.segments) <= 1 and store.snapshot().pair_count == len(store.snapshot().pair_lengths())
 
     def reopen(self, store: Datastore) -> None:
         self.handles[self.handles.index(store)] = Datastore.open(self.path, verify=True)
@@ -231,8 +231,8 @@ def test_any_sequence_of_changes_is_that_of_a_dictionary(
             handle.refresh()
             run.expected.check(handle)
             assert not handle.refresh(), done
-        assert run.handles[0].identity == run.handles[1].identity, done
-    assert Datastore.open(store.path).identity == run.handles[0].identity
+        assert run.handles[0].snapshot().identity == run.handles[1].snapshot().identity, done
+    assert Datastore.open(store.path).snapshot().identity == run.handles[0].snapshot().identity
     run.catch_up(run.handles[0])
     fresh = built_alike(tmp_path / "fresh", run.expected.visible, tiny, store)
     assert_same(run.handles[0], fresh, tiny, k=1000)
@@ -245,7 +245,7 @@ def test_any_sequence_of_changes_is_that_of_a_dictionary(
 
 def test_stores_that_went_different_ways_are_told_apart(store: Datastore, tmp_path: Path) -> None:
     """As much was done to both, but not the same."""
-    identities = {store.identity}
+    identities = {store.snapshot().identity}
     for number, change in enumerate(
         [
             lambda s: s.add([Pair("a", "b", "x")]),
@@ -259,15 +259,15 @@ def test_stores_that_went_different_ways_are_told_apart(store: Datastore, tmp_pa
         shutil.copytree(store.path, tmp_path / f"copy-{number}")
         copy = Datastore.open(tmp_path / f"copy-{number}")
         change(copy)
-        assert Datastore.open(copy.path).identity == copy.identity
-        identities.add(copy.identity)
+        assert Datastore.open(copy.path).snapshot().identity == copy.snapshot().identity
+        identities.add(copy.snapshot().identity)
     assert len(identities) == 7
 
 
 def test_ids_that_a_corpus_holds_several_times(tiny: TranslationModel, tmp_path: Path) -> None:
     pairs = [replace(pair, id="same") if number % 3 == 0 else pair for number, pair in enumerate(PAIRS[:12])]
     store = Datastore.build(tmp_path / "store", pairs, tiny)
-    assert store.pair_count == 12
+    assert store.snapshot().pair_count == 12
     others = [pair for pair in pairs if pair.id != "same"]
     assert store.update("same", "the pump", tiny) == replace(pairs[9], target="the pump")
     assert list(store.pairs()) == [*others, replace(pairs[9], target="the pump")]
@@ -335,7 +335,7 @@ def test_compaction_without_a_model_keeps_what_waits_for_one(
     store.compact()
     for handle in (store, Datastore.open(store.path)):
         # What was replaced is found until what replaces it can be.
-        assert list(handle.pairs()) == PAIRS[1:15] and handle.pending == 3 and handle.held == 16
+        assert list(handle.pairs()) == PAIRS[1:15] and handle.pending == 3 and handle.total_pairs == 16
     assert store.catch_up(tiny) == 3
     fresh = [PAIRS[1], *PAIRS[3:15], PAIRS[15], PAIRS[17], replace(PAIRS[2], target="the valve")]
     assert_same(store, built_alike(tmp_path / "fresh", fresh, tiny, store), tiny)
@@ -395,9 +395,9 @@ def test_a_translation_that_runs_keeps_what_it_began_with(
         with monkeypatch.context() as patch:
             patch.setattr(type(tiny.seq2seq), "step", step)
             (best,), state = beam_search(tiny.seq2seq, made, [source], [len(source)], SEARCH, trace=True)
-        evidence = state.evidence  # type: ignore[attr-defined]
-        entries = [entry for part in evidence for entry in part.entry_BK.flatten().tolist() if entry >= 0]
-        pairs = [state.store.pair_of(entry).id for entry in entries]  # type: ignore[attr-defined]
+        assert state.evidence is not None and state.store is not None
+        entries = [entry for part in state.evidence for entry in part.entry_BK.flatten().tolist() if entry >= 0]
+        pairs = [state.store.pair_of(entry).id for entry in entries]
         return best.tokens, best.score, pairs
 
     def changed() -> None:
@@ -454,7 +454,7 @@ def test_refreshing_reads_only_what_is_new(
         return call
 
     with monkeypatch.context() as patch:
-        for name in ("nearmt.datastore.disk.volume.OsFile", "numpy.memmap", "numpy.fromfile"):
+        for name in ("nearmt.datastore.disk.file_system.OsFile", "numpy.memmap", "numpy.fromfile"):
             patch.setattr(name, watched(_found(name)))
         patch.setattr(builtins, "open", watched(builtins.open))
         encoded = count_encoded(patch)
@@ -487,19 +487,19 @@ def test_a_reader_between_log_and_block(
     store.add(PAIRS[12:13], tiny)
     reader = Datastore.open(store.path)
     store.add(PAIRS[13:14], tiny)
-    from nearmt.datastore.edit import opened
+    from nearmt.datastore.disk import replay
 
-    real = vars(opened)["read_named_log"]
+    real = vars(replay)["read_named_log"]
 
     def read_log(*args: Any) -> Any:
         found = real(*args)
         with monkeypatch.context() as patch:
-            patch.setattr(opened, "read_named_log", real)
+            patch.setattr(replay, "read_named_log", real)
             store.add(PAIRS[14:16], tiny)
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(opened, "read_named_log", read_log)
+        patch.setattr(replay, "read_named_log", read_log)
         reader.refresh()
     assert list(reader.pairs()) == PAIRS[:14]
     assert reader.refresh() and list(reader.pairs()) == PAIRS[:16]
@@ -516,17 +516,19 @@ def test_a_reader_that_refreshes_while_files_are_replaced(
     store.add(PAIRS[12:14], tiny)
     reader = Datastore.open(store.path)
     store.add(PAIRS[14:15], tiny)
-    from nearmt.datastore.edit import opened
+    from nearmt.datastore.disk import replay
+    from nearmt.datastore.edit import open_store
 
-    name = "read_named_log" if what == "log" else "Segment"
-    real = getattr(opened, name)
+    module: Any
+    module, name = (replay, "read_named_log") if what == "log" else (open_store, "Segment")
+    real = getattr(module, name)
     done: list[int] = []
 
     def compacted_before(*args: Any) -> Any:
         if not done:
             done.append(1)
             with monkeypatch.context() as patch:
-                patch.setattr(opened, name, real)
+                patch.setattr(module, name, real)
                 store.delete([PAIRS[0].id])
                 store.compact()
         return real(*args)
@@ -534,7 +536,7 @@ def test_a_reader_that_refreshes_while_files_are_replaced(
     if what == "manifest":
         store.compact()
     with monkeypatch.context() as patch:
-        patch.setattr(opened, name, compacted_before)
+        patch.setattr(module, name, compacted_before)
         assert reader.refresh()
     assert done and list(reader.pairs()) == PAIRS[1:15]
     assert_same(reader, store, tiny)
@@ -650,20 +652,20 @@ def test_what_was_computed_is_computed_again(
     expected = [*PAIRS[:13], *PAIRS[14:18]]
     harm(store.path / live_names(store.manifest.log)[1])
     again = Datastore.open(store.path, verify=True)
-    assert again.pair_count + again.pending == len(expected)
+    assert again.snapshot().pair_count + again.pending == len(expected)
     waited = again.pending
     encoded = count_encoded(monkeypatch)
     assert again.catch_up(tiny) == waited and waited <= sum(encoded) <= waited + 1
     fresh = built_alike(tmp_path / "fresh", expected, tiny, store)
     encoded.clear()
     for handle in (again, Datastore.open(store.path)):
-        assert handle.pending == 0 and handle.pair_count == len(expected)
+        assert handle.pending == 0 and handle.snapshot().pair_count == len(expected)
     assert not encoded
     assert_same(again, fresh, tiny)
     # The handle that computed it first needs no file, and what it adds is kept for others.
     assert store.add(PAIRS[18:19], tiny) == 1
     last = Datastore.open(store.path)
-    assert last.pending == 0 and last.pair_count == store.pair_count == len(expected) + 1
+    assert last.pending == 0 and last.snapshot().pair_count == store.snapshot().pair_count == len(expected) + 1
     assert_same(last, store, tiny)
 
 
@@ -708,7 +710,7 @@ def test_a_torn_log_is_cut(tiny: TranslationModel, store: Datastore) -> None:
 def test_a_translator_takes_in_what_waits(tiny: TranslationModel, store: Datastore, tmp_path: Path) -> None:
     writer = Datastore.open(store.path)
     writer.add(PAIRS[12:16])
-    assert writer.pending == 4 and writer.pair_count == 12
+    assert writer.pending == 4 and writer.snapshot().pair_count == 12
     again = Datastore.open(store.path)
     assert again.pending == 4
     Translator(tiny, again, "knn", KNN, SEARCH)
@@ -806,12 +808,12 @@ def test_a_store_of_format_1_is_searched_grows_and_is_compacted(
 def weights_by_key(store: Datastore) -> dict[tuple[str, bytes], float]:
     """What each entry that can be found stands for."""
     entry = seen_entries(store)
-    weight = store.weights(entry)
+    weight = store.snapshot().weights(entry)
     values = [1.0] * len(entry) if weight is None else weight.tolist()
-    keys = store.keys(entry, store.columns).numpy()
+    keys = store.snapshot().keys(entry, store.snapshot().columns).numpy()
     found: dict[tuple[str, bytes], float] = {}
     for number, key, value in zip(entry.tolist(), keys, values, strict=True):
-        name = store.pair_of(number).id, key.tobytes()
+        name = store.snapshot().pair_of(number).id, key.tobytes()
         found[name] = found.get(name, 0.0) + value
     return found
 
@@ -845,8 +847,8 @@ def test_what_is_added_to_a_pruned_store_leaves_its_weights(
             state = tiny.seq2seq.force_decode(
                 [tiny.codec.source_ids(pair.source)], [tiny.codec.target_ids(pair.target)]
             )[0]
-            found = handle.search(handle.query(state), 1)
-            assert {handle.pair_of(int(entry)).target for entry in found.entry_BK[:, 0]} == {pair.target}
+            found = handle.snapshot().search(handle.snapshot().query(state), 1)
+            assert {handle.snapshot().pair_of(int(entry)).target for entry in found.entry_BK[:, 0]} == {pair.target}
     assert len(pruned.manifest.segments) == {"live": 1, "sealed": 2}.get(end, len(pruned.manifest.segments))
     assert len(pruned.manifest.segments) <= 5
     gone = PAIRS[0].id + "-0"
@@ -872,6 +874,6 @@ def test_manifests_are_written_by_changes_only(tiny: TranslationModel, store: Da
     reader = Datastore.open(store.path, verify=True)
     reader.refresh()
     translations(tiny, reader)
-    reader.exact("x")
+    reader.snapshot().exact("x")
     assert contents(store.path) == before
     assert Manifest.load(store.path) == store.manifest

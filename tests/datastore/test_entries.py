@@ -34,7 +34,7 @@ def store(
         patch.setattr("nearmt.datastore.edit.editor.LIVE_ENTRIES", 1)
         made.add(pairs[6:12], tiny)
     made.add(pairs[12:], tiny)
-    assert len(made.manifest.segments) == 2 and made.manifest.pairs == 12 < made.pair_count
+    assert len(made.manifest.segments) == 2 and made.manifest.pairs == 12 < made.snapshot().pair_count
     return made
 
 
@@ -46,7 +46,7 @@ def targets(tiny: TranslationModel) -> list[list[int]]:
 @pytest.mark.parametrize("size", [1, 4, 100])
 def test_chunks_end_with_their_sentence(size: int, store: Datastore, targets: list[list[int]]) -> None:
     entry = torch.arange(len(store))
-    chunk = store.chunks(entry[:, None], size)[:, 0]
+    chunk = store.snapshot().chunks(entry[:, None], size)[:, 0]
     expected, start = [], 0
     for target in targets:
         for place in range(len(target)):
@@ -60,25 +60,25 @@ def test_chunks_read_the_text(store: Datastore, targets: list[list[int]], tiny: 
     """The chunk at a sentence's first entry is the sentence, closed by its end and by nothing else."""
     start = 0
     for target in targets:
-        chunk = store.chunks(torch.tensor([[start]]), 50)[0, 0]
-        assert store.tokens(chunk[chunk >= 0]).tolist() == target
+        chunk = store.snapshot().chunks(torch.tensor([[start]]), 50)[0, 0]
+        assert store.snapshot().tokens(chunk[chunk >= 0]).tolist() == target
         start += len(target)
     eos = tiny.seq2seq.eos_ids[0]
-    chunk = store.chunks(torch.arange(len(store))[None], 50)[0]
-    inner = torch.where(chunk >= 0, store.tokens(chunk), -1)
+    chunk = store.snapshot().chunks(torch.arange(len(store))[None], 50)[0]
+    inner = torch.where(chunk >= 0, store.snapshot().tokens(chunk), -1)
     assert bool(((inner == eos).sum(dim=1) == 1).all())
 
 
 def test_the_chunk_of_no_entry_is_empty(store: Datastore) -> None:
-    assert store.chunks(torch.tensor([[-1, 0]]), 3)[0, 0].tolist() == [-1, -1, -1]
-    assert store.tokens(torch.tensor([-1])).shape == (1,)
+    assert store.snapshot().chunks(torch.tensor([[-1, 0]]), 3)[0, 0].tolist() == [-1, -1, -1]
+    assert store.snapshot().tokens(torch.tensor([-1])).shape == (1,)
 
 
 def test_pair_of_every_entry(store: Datastore, targets: list[list[int]]) -> None:
     owners = [pair.target for pair, target in zip(make_pairs(24, seed=6), targets, strict=True) for _ in target]
-    assert [store.pair_of(entry).target for entry in range(len(store))] == owners
+    assert [store.snapshot().pair_of(entry).target for entry in range(len(store))] == owners
     with pytest.raises(IndexError):
-        store.pair_of(len(store))
+        store.snapshot().pair_of(len(store))
 
 
 @pytest.mark.parametrize("numbers", [[], [0], [23, 0, 5, 6, 5], list(range(24))])
@@ -115,15 +115,15 @@ def test_entries_of_no_pairs(store: Datastore, tiny: TranslationModel, tmp_path:
 def test_keys_by_number_in_any_order_and_width(store: Datastore) -> None:
     every = all_keys(store)
     place = torch.randperm(len(store), generator=torch.Generator().manual_seed(0))
-    assert torch.equal(store.keys(place, 16), every[place])
-    assert torch.equal(store.keys(place, 5), every[place][:, :5])
+    assert torch.equal(store.snapshot().keys(place, 16), every[place])
+    assert torch.equal(store.snapshot().keys(place, 5), every[place][:, :5])
 
 
 def test_an_empty_store_has_empty_chunks(tiny: TranslationModel, tmp_path: Path) -> None:
     empty = Datastore.build(tmp_path / "store", [], tiny)
-    assert empty.chunks(torch.full((2, 3), -1), 4).tolist() == [[[-1] * 4] * 3] * 2
-    assert empty.tokens(torch.tensor([[-1]])).tolist() == [[0]]
-    assert empty.chunks(torch.full((2, 3), -1), 4).dtype == torch.long
+    assert empty.snapshot().chunks(torch.full((2, 3), -1), 4).tolist() == [[[-1] * 4] * 3] * 2
+    assert empty.snapshot().tokens(torch.tensor([[-1]])).tolist() == [[0]]
+    assert empty.snapshot().chunks(torch.full((2, 3), -1), 4).dtype == torch.long
 
 
 # Models that do not fit.
@@ -131,13 +131,13 @@ def test_an_empty_store_has_empty_chunks(tiny: TranslationModel, tmp_path: Path)
 
 def test_another_model_is_refused_naming_both(tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path) -> None:
     other = load_model(ModelConfig(model=str(tiny_marian_folder(tmp_path, seed=1)), device="cpu"))
-    before = tiny_store.identity
+    before = tiny_store.snapshot().identity
     for use in (lambda: tiny_store.add(make_pairs(1), other), lambda: Translator(other, tiny_store)):
         with pytest.raises(DatastoreError) as caught:
             use()
         for part in (tiny.name, tiny.fingerprint, other.name, other.fingerprint):
             assert part in str(caught.value)
-    assert tiny_store.identity == before == Datastore.open(tiny_store.path).identity
+    assert tiny_store.snapshot().identity == before == Datastore.open(tiny_store.path).snapshot().identity
 
 
 def test_another_direction_is_refused_naming_both(tiny: TranslationModel, tiny_store: Datastore) -> None:
@@ -172,4 +172,4 @@ def test_the_same_model_from_another_folder_is_accepted(
 
 def test_pair_of_is_the_pair(tiny_store: Datastore) -> None:
     first: Pair = next(tiny_store.pairs())
-    assert tiny_store.pair_of(0) == first and first.id
+    assert tiny_store.snapshot().pair_of(0) == first and first.id

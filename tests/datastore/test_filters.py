@@ -12,9 +12,9 @@ import torch
 
 from nearmt.contracts import Pair
 from nearmt.corpus import read_pairs
-from nearmt.datastore import Datastore, FilteredStore, JoinedStore, Memory
+from nearmt.datastore import Datastore, FilteredStore, JoinedStore, LiveStore
 from nearmt.datastore.filters import Filter, allowed_pairs
-from nearmt.datastore.memory import topmost
+from nearmt.datastore.live_store import editable_store
 from nearmt.decoding import BeamConfig
 from nearmt.errors import ConfigError, DatastoreError
 from nearmt.models import TranslationModel
@@ -59,11 +59,11 @@ def only(tiny: TranslationModel, store: Datastore, wanted: Sequence[str]) -> Dat
     return Datastore.build(store.path.with_name("only"), pairs, tiny)
 
 
-def ids(memory: Memory) -> list[str]:
-    return [pair.id for pair in memory.pairs()]
+def ids(memory: LiveStore) -> list[str]:
+    return [pair.id for pair in memory.snapshot().pairs()]
 
 
-def texts(model: TranslationModel, store: Memory, method: str, settings: dict[str, Any]) -> list[tuple[str, float]]:
+def texts(model: TranslationModel, store: LiveStore, method: str, settings: dict[str, Any]) -> list[tuple[str, float]]:
     found = Translator(model, store, method, settings, SEARCH).translate(TEXTS)
     return [(translation.text, translation.score) for translation in found]
 
@@ -120,10 +120,12 @@ def test_neighbours_are_those_of_the_pairs_alone(tiny: TranslationModel, store: 
     filtered = FilteredStore(store, ["project=manual"])
     alone = only(tiny, store, ids(filtered))
     query_BD = some_queries(store)
-    found, expected = filtered.search(query_BD, k), alone.search(query_BD, k)
+    found, expected = filtered.snapshot().search(query_BD, k), alone.snapshot().search(query_BD, k)
     assert torch.equal(found.distance_BK, expected.distance_BK)
     for row, same in zip(found.entry_BK.tolist(), expected.entry_BK.tolist(), strict=True):
-        assert [e < 0 or filtered.pair_of(e).id for e in row] == [e < 0 or alone.pair_of(e).id for e in same]
+        assert [e < 0 or filtered.snapshot().pair_of(e).id for e in row] == [
+            e < 0 or alone.snapshot().pair_of(e).id for e in same
+        ]
 
 
 @pytest.mark.parametrize(("method", "settings"), [("knn", GIVEN), ("chunk", CHUNK), ("chunk", {**CHUNK, "seeds": 3})])
@@ -140,18 +142,20 @@ def test_matches_and_sources_are_those_of_the_pairs_alone(tiny: TranslationModel
     filtered = FilteredStore(store, ["project=shop"])
     alone = only(tiny, store, ids(filtered))
     for pair in store.pairs():
-        assert filtered.exact(pair.source) == alone.exact(pair.source)
-        assert filtered.matches(pair.source, 4, 0.2) == alone.matches(pair.source, 4, 0.2)
+        assert filtered.snapshot().exact(pair.source) == alone.snapshot().exact(pair.source)
+        assert filtered.snapshot().matches(pair.source, 4, 0.2) == alone.matches(pair.source, 4, 0.2)
         source = tiny.codec.source_ids(pair.source)
-        found = [filtered.pair_of(int(entry)).id for entry in similar_entries(filtered, source, 3)]
-        assert found == [alone.pair_of(int(entry)).id for entry in similar_entries(alone, source, 3)]
+        found = [filtered.snapshot().pair_of(int(entry)).id for entry in similar_entries(filtered, source, 3)]
+        assert found == [alone.snapshot().pair_of(int(entry)).id for entry in similar_entries(alone, source, 3)]
         assert trust_in(filtered, source) == trust_in(alone, source)
 
 
 def test_a_filter_that_all_pass_changes_nothing(tiny: TranslationModel, store: Datastore) -> None:
     filtered = FilteredStore(store, ["project=*"])
-    assert filtered.identity != store.identity
-    assert torch.equal(filtered.search(all_keys(store), 5).entry_BK, store.search(all_keys(store), 5).entry_BK)
+    assert filtered.snapshot().identity != store.snapshot().identity
+    assert torch.equal(
+        filtered.snapshot().search(all_keys(store), 5).entry_BK, store.snapshot().search(all_keys(store), 5).entry_BK
+    )
     assert texts(tiny, filtered, "chunk", {}) == texts(tiny, store, "chunk", {})
 
 
@@ -164,7 +168,7 @@ def test_a_filter_that_all_pass_changes_nothing(tiny: TranslationModel, store: D
         (["projekt=manual"], "no pair has 'projekt'; known are id, origin, project, state; did you mean 'project'"),
         (["project=manuel"], "no pair has this project; there is shop, manual; did you mean 'manual'"),
         (["id=x"], r"no pair has this id; there is pair-0, .* and 28 more"),
-        (["project=manual", "origin=shop.jsonl"], "pairs pass each of them, but none passes all"),
+        (["project=manual", "origin=shop.jsonl"], "each matches some pairs, but no pair matches all"),
     ],
 )
 def test_what_is_there_is_named(store: Datastore, filters: list[str], message: str) -> None:
@@ -203,9 +207,9 @@ def test_new_pairs_that_pass_are_found(tiny: TranslationModel, store: Datastore)
     store.add(new, tiny)
     assert ids(filtered) == [*known, "new-1"]
     assert [pair.id for pair in before.pairs()] == known
-    assert filtered.exact("die welle") == new[0] and filtered.exact("der deckel") is None
-    found = filtered.search(all_keys(store)[-4:], 1)
-    assert "new-2" not in {filtered.pair_of(int(entry)).id for entry in found.entry_BK.flatten()}
+    assert filtered.snapshot().exact("die welle") == new[0] and filtered.snapshot().exact("der deckel") is None
+    found = filtered.snapshot().search(all_keys(store)[-4:], 1)
+    assert "new-2" not in {filtered.snapshot().pair_of(int(entry)).id for entry in found.entry_BK.flatten()}
 
 
 def test_what_is_deleted_or_changed_is_followed(tiny: TranslationModel, store: Datastore) -> None:
@@ -239,9 +243,9 @@ def test_only_new_parts_are_read_again(
 
 def test_nothing_is_added_through_it(tiny: TranslationModel, store: Datastore) -> None:
     filtered = FilteredStore(store, ["project=manual"])
-    with pytest.raises(DatastoreError, match="add to the datastore itself"):
+    with pytest.raises(DatastoreError, match="change the datastore itself"):
         filtered.add([Pair("a", "b")], tiny)
-    assert topmost(filtered) is store and topmost(store) is store
+    assert editable_store(filtered) is store and editable_store(store) is store
 
 
 # Several stores, and pairs held out.
@@ -252,16 +256,16 @@ def test_a_filter_goes_through_all_stores(tiny: TranslationModel, store: Datasto
     joined = JoinedStore([store, (other, 0.5)])
     filtered = FilteredStore(joined, ["project=manual"])  # of which the other store has none
     assert ids(filtered) == [pair.id for pair in store.pairs() if pair.metadata["project"] == "manual"]
-    weight_1 = filtered.weights(torch.tensor([len(store)]))
+    weight_1 = filtered.snapshot().weights(torch.tensor([len(store)]))
     assert weight_1 is not None and weight_1.tolist() == [0.5]
-    assert topmost(filtered) is other
+    assert editable_store(filtered) is other
 
 
 def test_pairs_are_held_out_of_those_that_pass(tiny: TranslationModel, tmp_path: Path) -> None:
     store = Datastore.build(tmp_path / "s", of_projects(70), tiny)
     filtered = FilteredStore(store, ["project=shop"])
     masked, dev = hold_out(filtered, 5)
-    assert dev and {pair.metadata["project"] for pair in [*dev, *masked.pairs()]} == {"shop"}
+    assert dev and {pair.metadata["project"] for pair in [*dev, *masked.snapshot().pairs()]} == {"shop"}
     assert not {pair.id for pair in dev} & set(ids(masked))
 
 
@@ -310,7 +314,7 @@ def read(tiny: TranslationModel, tmp_path: Path) -> Datastore:
     ],
 )
 def test_metadata_of_the_formats(read: Datastore, text: str, targets: list[str]) -> None:
-    assert [pair.target for pair in FilteredStore(read, [text]).pairs()] == targets
+    assert [pair.target for pair in FilteredStore(read, [text]).snapshot().pairs()] == targets
 
 
 def test_translate_uses_only_what_passes(read: Datastore, tmp_path: Path, nearmt: Nearmt) -> None:

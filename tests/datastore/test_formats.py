@@ -66,7 +66,7 @@ def test_it_opens_and_reading_changes_nothing(stored: Path) -> None:
     assert not any(finding.damaged for finding in verify(stored))
     store = Datastore.open(stored, verify=True)
     assert texts(store) == expected_pairs(stored)
-    assert store.held == Ledger(stored).pairs == len(expected_pairs(stored)) + store.pending
+    assert store.total_pairs == Ledger(stored).pairs == len(expected_pairs(stored)) + store.pending
     assert contents(stored) == before
 
 

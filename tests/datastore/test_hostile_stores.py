@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from nearmt.datastore import Datastore
-from nearmt.datastore.disk import Manifest, framing
+from nearmt.datastore.disk import Manifest, record_format
 from nearmt.datastore.disk.ledger import Ledger
-from nearmt.datastore.disk.live import Block
+from nearmt.datastore.disk.live_segment import Block
 from nearmt.datastore.disk.manifest import FILE_NAME
 from nearmt.datastore.disk.records import read_records
 from nearmt.datastore.upkeep.repair import repair
@@ -133,7 +133,7 @@ def test_a_claim_that_is_refused_can_be_repaired(edited: Path, tiny: Translation
     (edited / FILE_NAME).write_text(json.dumps(raw))
     refit(edited)
     repaired = repair(edited, verify(edited), lambda settings: tiny)
-    assert not repaired.lost and Datastore.open(edited).pair_count == repaired.pairs > 20
+    assert not repaired.lost and Datastore.open(edited).snapshot().pair_count == repaired.pairs > 20
 
 
 def test_a_file_that_no_checksum_is_computed_of_is_checked_too(edited: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ def test_a_block_that_is_none_is_computed_again(edited: Path, tiny: TranslationM
     assert block is not None and block.tokens[0]
     before = [pair.id for pair in Datastore.open(edited).pairs()]
     wrong = [[-1, *block.tokens[0][1:]], *block.tokens[1:]]
-    path.write_bytes(framing.header() + framing.frame(replace(block, tokens=wrong).to_bytes(), 0))
+    path.write_bytes(record_format.header() + record_format.frame(replace(block, tokens=wrong).to_bytes(), 0))
     store = Datastore.open(edited)
     assert store.pending > 2
     assert Ledger(edited).pending == store.pending
@@ -187,8 +187,8 @@ def test_a_block_that_is_none_is_computed_again(edited: Path, tiny: TranslationM
 def test_keys_that_are_no_numbers_do_no_harm_in_a_large_store(
     edited: Path, tiny: TranslationModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("datastore.manifest", "store.bounds"):
-        monkeypatch.setattr(f"nearmt.{module}.VERIFIED_AT_OPENING", 0)
+    for module in ("disk.manifest", "search.checks"):
+        monkeypatch.setattr(f"nearmt.datastore.{module}.VERIFIED_AT_OPENING", 0)
     path = segment_file(edited, "key.f16")
     key_X = np.fromfile(path, dtype="<f2")
     key_X[::5] = np.nan

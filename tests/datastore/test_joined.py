@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from nearmt.contracts import Neighbours, Pair
-from nearmt.datastore import BuildConfig, Datastore, JoinedStore, Memory, PruneConfig, prune
+from nearmt.datastore import BuildConfig, Datastore, JoinedStore, LiveStore, PruneConfig, prune
 from nearmt.datastore.joined import check_alike
 from nearmt.decoding import BeamConfig
 from nearmt.engines.reference.scoring import neighbour_weights
@@ -70,7 +70,7 @@ def assert_same(found: Neighbours, expected: Neighbours) -> None:
     assert torch.equal(found.distance_BK, expected.distance_BK)
 
 
-def texts(model: TranslationModel, store: Memory, method: str, settings: dict[str, Any]) -> list[tuple[str, float]]:
+def texts(model: TranslationModel, store: LiveStore, method: str, settings: dict[str, Any]) -> list[tuple[str, float]]:
     found = Translator(model, store, method, settings, SEARCH).translate(TEXTS)
     return [(translation.text, translation.score) for translation in found]
 
@@ -82,9 +82,11 @@ def texts(model: TranslationModel, store: Memory, method: str, settings: dict[st
 def test_neighbours_are_those_of_one_store(domain: Datastore, customer: Datastore, both: Datastore, k: int) -> None:
     joined = JoinedStore([domain, customer])
     query_BD = some_queries(both)
-    assert_same(joined.search(query_BD, k), both.search(query_BD, k))
+    assert_same(joined.snapshot().search(query_BD, k), both.snapshot().search(query_BD, k))
     there = min(k, len(both))
-    assert (joined.search(query_BD, k).entry_BK[:, :there].numpy() == nearest_by_hand(both, query_BD, there)[0]).all()
+    assert (
+        joined.snapshot().search(query_BD, k).entry_BK[:, :there].numpy() == nearest_by_hand(both, query_BD, there)[0]
+    ).all()
 
 
 def test_everything_else_is_that_of_one_store(
@@ -92,19 +94,21 @@ def test_everything_else_is_that_of_one_store(
 ) -> None:
     joined = JoinedStore([domain, customer])
     entry_1N = torch.arange(-1, len(both))[None]
-    assert len(joined) == len(both) and joined.columns == both.columns
-    assert torch.equal(joined.tokens(entry_1N), both.tokens(entry_1N))
-    assert torch.equal(joined.chunks(entry_1N, 5), both.chunks(entry_1N, 5))
-    assert torch.equal(all_keys(domain), joined.keys(torch.arange(len(domain)), joined.columns))
-    assert joined.weights(entry_1N) is None
-    assert [joined.pair_of(entry) for entry in range(len(both))] == [both.pair_of(entry) for entry in range(len(both))]
-    assert list(joined.pairs()) == list(both.pairs())
-    assert joined.pair_lengths().tolist() == both.pair_lengths().tolist()
+    assert len(joined.snapshot()) == len(both) and joined.snapshot().columns == both.snapshot().columns
+    assert torch.equal(joined.snapshot().tokens(entry_1N), both.snapshot().tokens(entry_1N))
+    assert torch.equal(joined.snapshot().chunks(entry_1N, 5), both.snapshot().chunks(entry_1N, 5))
+    assert torch.equal(all_keys(domain), joined.snapshot().keys(torch.arange(len(domain)), joined.snapshot().columns))
+    assert joined.snapshot().weights(entry_1N) is None
+    assert [joined.snapshot().pair_of(entry) for entry in range(len(both))] == [
+        both.snapshot().pair_of(entry) for entry in range(len(both))
+    ]
+    assert list(joined.snapshot().pairs()) == list(both.pairs())
+    assert joined.snapshot().pair_lengths().tolist() == both.snapshot().pair_lengths().tolist()
     for text in TEXTS:
         source = tiny.codec.source_ids(text)
         for count in (1, 3, 100):
             assert similar_entries(joined, source, count).tolist() == similar_entries(both, source, count).tolist()
-        assert joined.matches(text, 5, 0.1) == both.matches(text, 5, 0.1)
+        assert joined.snapshot().matches(text, 5, 0.1) == both.matches(text, 5, 0.1)
 
 
 @pytest.mark.parametrize(("method", "settings"), METHODS)
@@ -127,15 +131,15 @@ def test_an_index_of_each_store_nominates_for_all(build: Build) -> None:
     parts = [build("a", pairs[:24], "IVF2,SQ8"), build("b", pairs[24:], "IVF2,Flat")]
     whole = build("whole", pairs)
     query_BD = some_queries(whole)
-    found, exact = JoinedStore(parts).search(query_BD, 5), whole.search(query_BD, 5)
+    found, exact = JoinedStore(parts).snapshot().search(query_BD, 5), whole.snapshot().search(query_BD, 5)
     assert (found.entry_BK == exact.entry_BK).float().mean() > 0.9
-    key_BKD = whole.keys(found.entry_BK.flatten(), whole.columns).view(len(query_BD), 5, -1)
+    key_BKD = whole.snapshot().keys(found.entry_BK.flatten(), whole.snapshot().columns).view(len(query_BD), 5, -1)
     assert torch.allclose(found.distance_BK, (key_BKD - query_BD[:, None]).square().sum(dim=-1), rtol=1e-4)
 
 
 def test_equal_distances_are_in_order_of_the_stores(build: Build, pairs: list[Pair]) -> None:
     one, two = build("one", pairs[:5]), build("two", pairs[:5])
-    found = JoinedStore([one, two]).search(all_keys(one), 2)
+    found = JoinedStore([one, two]).snapshot().search(all_keys(one), 2)
     assert found.entry_BK.tolist() == [[entry, entry + len(one)] for entry in range(len(one))]
 
 
@@ -145,7 +149,7 @@ def test_equal_distances_are_in_order_of_the_stores(build: Build, pairs: list[Pa
 @pytest.mark.parametrize("weight", [1.0, 0.5])
 def test_one_store_is_itself(tiny: TranslationModel, domain: Datastore, weight: float) -> None:
     joined = JoinedStore([(domain, weight)])
-    assert joined.identity == domain.identity
+    assert joined.snapshot().identity == domain.snapshot().identity
     assert Translator(tiny, joined).signature() == Translator(tiny, domain).signature()
     assert texts(tiny, joined, "chunk", {}) == texts(tiny, domain, "chunk", {})
 
@@ -166,12 +170,12 @@ def test_an_empty_store_changes_nothing(tiny: TranslationModel, build: Build, do
             trust_in(domain, tiny.codec.source_ids(text)) for text in TEXTS
         ]
         assert texts(tiny, joined, "chunk", {}) == texts(tiny, domain, "chunk", {})
-    assert len(JoinedStore([empty, build("empty-2", [])])) == 0
+    assert len(JoinedStore([empty, build("empty-2", [])]).snapshot()) == 0
 
 
 def test_weight_zero_is_absence(tiny: TranslationModel, domain: Datastore, customer: Datastore) -> None:
     joined = JoinedStore([domain, (customer, 0)])
-    assert joined.identity == domain.identity and len(joined) == len(domain)
+    assert joined.snapshot().identity == domain.snapshot().identity and len(joined.snapshot()) == len(domain)
     assert texts(tiny, joined, "knn", {}) == texts(tiny, domain, "knn", {})
     with pytest.raises(ConfigError, match="no datastore with a weight above 0"):
         JoinedStore([(domain, 0.0)])
@@ -189,8 +193,8 @@ def test_impossible_weights_are_refused(domain: Datastore, weight: float) -> Non
 def test_the_weight_multiplies_the_kernel(tiny: TranslationModel, domain: Datastore, customer: Datastore) -> None:
     """Shares of equation 2, computed here, are those of the witnesses."""
     joined = JoinedStore([domain, (customer, 0.25)])
-    entry_BK = torch.tensor([[0, len(domain) - 1, len(domain), len(joined) - 1, -1]])
-    weight_BK = joined.weights(entry_BK)
+    entry_BK = torch.tensor([[0, len(domain) - 1, len(domain), len(joined.snapshot()) - 1, -1]])
+    weight_BK = joined.snapshot().weights(entry_BK)
     assert weight_BK is not None and weight_BK.tolist() == [[1.0, 1.0, 0.25, 0.25, 1.0]]
     explained = 0
     for pair in customer.pairs():
@@ -202,16 +206,16 @@ def test_the_weight_multiplies_the_kernel(tiny: TranslationModel, domain: Datast
     assert explained
 
 
-def _shares_by_hand(model: TranslationModel, store: Memory, text: str, token: str, domain: int) -> dict[str, float]:
+def _shares_by_hand(model: TranslationModel, store: LiveStore, text: str, token: str, domain: int) -> dict[str, float]:
     """Equation 2 at the first step with a weight of 0.25 for entries behind the domain's: shares of pairs."""
     hidden_1H = model.seq2seq.force_decode([model.codec.source_ids(text)], [[0]])[0][:1]
-    found = store.search(store.query(hidden_1H), 8)
+    found = store.snapshot().search(store.snapshot().query(hidden_1H), 8)
     entries, squared = found.entry_BK[0].tolist(), found.distance_BK[0].tolist()
     kernels = [(1.0 if e < domain else 0.25) * math.exp(-d / 20.0) for e, d in zip(entries, squared, strict=True)]
     shares: dict[str, float] = {}
     for entry, kernel in zip(entries, kernels, strict=True):
-        if model.codec.pieces([int(store.tokens(torch.tensor(entry)))]) == [token]:
-            identity = store.pair_of(entry).id
+        if model.codec.pieces([int(store.snapshot().tokens(torch.tensor(entry)))]) == [token]:
+            identity = store.snapshot().pair_of(entry).id
             shares[identity] = shares.get(identity, 0.0) + kernel / sum(kernels)
     return shares
 
@@ -221,12 +225,12 @@ def test_weights_multiply_those_of_a_pruned_store(tiny: TranslationModel, domain
     prune(pruned.path, PruneConfig(neighbours=5))
     pruned = Datastore.open(pruned.path)
     entry_N = torch.arange(len(pruned))
-    own_N = pruned.weights(entry_N)
+    own_N = pruned.snapshot().weights(entry_N)
     assert own_N is not None and (own_N == 0).any() and (own_N > 1).any()
-    found_N = JoinedStore([domain, (pruned, 0.5)]).weights(entry_N + len(domain))
+    found_N = JoinedStore([domain, (pruned, 0.5)]).snapshot().weights(entry_N + len(domain))
     # One that was merged away stands for itself where a chunk brings it along.
     assert found_N is not None and torch.equal(found_N, 0.5 * own_N.clamp(min=1.0))
-    whole_N = JoinedStore([domain, pruned]).weights(entry_N + len(domain))
+    whole_N = JoinedStore([domain, pruned]).snapshot().weights(entry_N + len(domain))
     assert whole_N is not None and torch.equal(whole_N, own_N)
     expected = texts(tiny, JoinedStore([domain, (pruned, 1.0)]), "knn", GIVEN)
     doubled = texts(tiny, JoinedStore([(domain, 2.0), (pruned, 2.0)]), "knn", GIVEN)
@@ -238,7 +242,7 @@ def test_weights_multiply_those_of_a_pruned_store(tiny: TranslationModel, domain
 def test_a_vanishing_weight_leaves_the_other_store(domain: Datastore, customer: Datastore) -> None:
     joined = JoinedStore([domain, (customer, 1e-60)])
     entry_BK = torch.tensor([[0, len(domain)]])
-    share_BK = neighbour_weights(torch.tensor([[9.0, 1.0]]), 10.0, joined.weights(entry_BK))
+    share_BK = neighbour_weights(torch.tensor([[9.0, 1.0]]), 10.0, joined.snapshot().weights(entry_BK))
     assert share_BK.tolist() == [[1.0, pytest.approx(0.0, abs=1e-20)]]
 
 
@@ -247,10 +251,10 @@ def test_a_vanishing_weight_leaves_the_other_store(domain: Datastore, customer: 
 
 def test_scales_are_means_by_entries(domain: Datastore, customer: Datastore) -> None:
     joined = JoinedStore([domain, customer])
-    total = len(domain) + len(customer)
+    total, snapshots = len(domain) + len(customer), [domain.snapshot(), customer.snapshot()]
     for name in ("search_scale", "cache_scale"):
-        mean = (getattr(domain, name) * len(domain) + getattr(customer, name) * len(customer)) / total
-        assert getattr(joined, name) == pytest.approx(mean)
+        mean = sum(getattr(each, name) * len(each) for each in snapshots) / total
+        assert getattr(joined.snapshot(), name) == pytest.approx(mean)
     # Ten pairs are too few to measure a weight: the other's counts.
     assert (
         customer.snapshot().profile.likely_weight is None
@@ -265,7 +269,11 @@ def test_a_small_store_does_not_switch_the_guard_off(tiny: TranslationModel, bui
     customer = build("few", [own])
     strange, known = (tiny.codec.source_ids(text) for text in ("xyz xyz xyz", own.source))
     joined = JoinedStore([domain, customer])
-    assert (trust_in(domain, strange), trust_in(customer, strange), trust_in(joined, strange)) == (0.0, 1.0, 0.0)
+    assert (trust_in(domain, strange), trust_in(customer, strange), trust_in(joined, strange)) == (
+        0.0,
+        1.0,
+        0.0,
+    )
     assert trust_in(domain, known) < 1.0 and trust_in(joined, known) == 1.0
 
 
@@ -276,13 +284,13 @@ def test_the_last_store_has_the_last_word(build: Build) -> None:
     domain = build("d", [Pair("die pumpe", "the pump", id="d1"), Pair("das ventil", "the valve", id="d2")])
     customer = build("c", [Pair("die pumpe", "the Pumpe", id="c1")])
     joined = JoinedStore([domain, customer])
-    found = joined.exact("die pumpe")
+    found = joined.snapshot().exact("die pumpe")
     assert found is not None and found.target == "the Pumpe"
-    other = JoinedStore([customer, domain]).exact("die pumpe")
+    other = JoinedStore([customer, domain]).snapshot().exact("die pumpe")
     assert other is not None and other.target == "the pump"
-    kept = joined.exact("das ventil")
+    kept = joined.snapshot().exact("das ventil")
     assert kept is not None and kept.id == "d2"
-    assert [match.pair_id for match in joined.matches("die pumpe", 3, 0.9)] == ["d1", "c1"]
+    assert [match.pair_id for match in joined.snapshot().matches("die pumpe", 3, 0.9)] == ["d1", "c1"]
 
 
 # Growing.
@@ -290,14 +298,14 @@ def test_the_last_store_has_the_last_word(build: Build) -> None:
 
 def test_each_store_grows_by_itself(tiny: TranslationModel, domain: Datastore, customer: Datastore) -> None:
     joined = JoinedStore([domain, customer])
-    before, identity = joined.snapshot(), joined.identity
+    before, identity = joined.snapshot(), joined.snapshot().identity
     assert joined.snapshot() is before
-    size, kept = len(joined), [before.pair_of(entry) for entry in (0, len(domain))]
+    size, kept = len(joined.snapshot()), [before.pair_of(entry) for entry in (0, len(domain))]
     domain.add([Pair("die welle ersetzen", "replace the shaft")], tiny)
-    assert len(joined) > size and joined.identity != identity
+    assert len(joined.snapshot()) > size and joined.snapshot().identity != identity
     assert len(before) == size and [before.pair_of(entry) for entry in (0, size - len(customer))] == kept
-    assert joined.exact("die welle ersetzen") is not None and before.exact("die welle ersetzen") is None
-    assert joined.pair_of(len(domain)) == customer.pair_of(0)
+    assert joined.snapshot().exact("die welle ersetzen") is not None and before.exact("die welle ersetzen") is None
+    assert joined.snapshot().pair_of(len(domain)) == customer.snapshot().pair_of(0)
 
 
 def test_nothing_is_changed_through_it(tiny: TranslationModel, domain: Datastore, customer: Datastore) -> None:
@@ -308,7 +316,7 @@ def test_nothing_is_changed_through_it(tiny: TranslationModel, domain: Datastore
         lambda: joined.delete(["a"]),
         joined.compact,
     ):
-        with pytest.raises(DatastoreError, match="add to the datastore itself"):
+        with pytest.raises(DatastoreError, match="change the datastore itself"):
             change()
 
 
@@ -318,8 +326,8 @@ def test_pairs_are_held_out_of_all_stores(build: Build) -> None:
     joined = JoinedStore([build("big", pairs), build("small", [copy, *make_pairs(5, seed=12)])])
     masked, dev = hold_out(joined, 20)
     hidden = {pair.source for pair in dev}
-    assert dev and not hidden & {pair.source for pair in masked.pairs()}
-    assert len(list(masked.pairs())) < len(list(joined.pairs()))
+    assert dev and not hidden & {pair.source for pair in masked.snapshot().pairs()}
+    assert len(list(masked.snapshot().pairs())) < len(list(joined.snapshot().pairs()))
 
 
 # Stores that do not fit.
@@ -328,7 +336,7 @@ def test_pairs_are_held_out_of_all_stores(build: Build) -> None:
 def test_identities_tell_stores_order_and_weights(domain: Datastore, customer: Datastore) -> None:
     memories = [JoinedStore(stores) for stores in ([domain], [customer], [domain, customer], [customer, domain])]
     memories.append(JoinedStore([domain, (customer, 0.5)]))
-    assert len({memory.identity for memory in memories}) == 5
+    assert len({memory.snapshot().identity for memory in memories}) == 5
 
 
 def test_stores_of_other_models_are_refused(tmp_path: Path, domain: Datastore) -> None:
@@ -371,10 +379,10 @@ def test_all_stores_are_asked_about_the_model(tiny: TranslationModel, domain: Da
 def test_what_waits_in_any_store_is_learnt(tiny: TranslationModel, domain: Datastore, customer: Datastore) -> None:
     customer.add([Pair("die welle ersetzen", "replace the shaft", id="waiting")])
     joined = JoinedStore([domain, customer])
-    assert joined.pending == 1 and joined.exact("die welle ersetzen") is None
+    assert joined.pending == 1 and joined.snapshot().exact("die welle ersetzen") is None
     translator = Translator(tiny, joined, "knn", GIVEN, SEARCH)
     assert joined.pending == 0 and translator.datastore is joined
-    found = joined.exact("die welle ersetzen")
+    found = joined.snapshot().exact("die welle ersetzen")
     assert found is not None and found.id == "waiting"
 
 
@@ -382,8 +390,8 @@ def test_other_processes_are_noticed(tiny: TranslationModel, domain: Datastore, 
     joined = JoinedStore([domain, customer])
     assert not joined.refresh()
     Datastore.open(domain.path).add([Pair("die welle ersetzen", "replace the shaft")], tiny)
-    assert joined.exact("die welle ersetzen") is None
-    assert joined.refresh() and joined.exact("die welle ersetzen") is not None
+    assert joined.snapshot().exact("die welle ersetzen") is None
+    assert joined.refresh() and joined.snapshot().exact("die welle ersetzen") is not None
 
 
 def test_a_store_takes_the_reduction_of_another(tiny: TranslationModel, tmp_path: Path) -> None:
@@ -392,6 +400,6 @@ def test_a_store_takes_the_reduction_of_another(tiny: TranslationModel, tmp_path
     like = BuildConfig(reduction_of=str(domain.path))
     customer = Datastore.build(tmp_path / "customer", make_pairs(5, seed=8), tiny, like)
     assert customer.manifest.reduction == domain.manifest.reduction
-    assert len(JoinedStore([domain, customer])) == len(domain) + len(customer)
+    assert len(JoinedStore([domain, customer]).snapshot()) == len(domain) + len(customer)
     with pytest.raises(ConfigError, match="give one of them"):
         BuildConfig(reduction_of="x", fit_reduction=True)

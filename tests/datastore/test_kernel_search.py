@@ -204,13 +204,13 @@ def test_a_store_finds_what_it_finds_without_kernels(
     store = Datastore.open(path)
     query_BD = some_queries(store, 30)
     at_once.clear()
-    found = [store.search(query_BD, k) for k in (1, 8, 100, 2000)]
+    found = [store.snapshot().search(query_BD, k) for k in (1, 8, 100, 2000)]
     assert at_once == ([30] * 4 if change is leave_as_it_is else [])
     request.getfixturevalue("no_kernels")
     shutil.copytree(path, tmp_path / "same")  # a quantiser is shared by all who open the same store
     plain = Datastore.open(tmp_path / "same")
     for mine, k in zip(found, (1, 8, 100, 2000), strict=True):
-        assert_same(mine, plain.search(query_BD, k))
+        assert_same(mine, plain.snapshot().search(query_BD, k))
         assert ((mine.entry_BK >= 0).sum(dim=1) == min(k, store.snapshot().findable())).all()
 
 

@@ -38,10 +38,10 @@ def repeated(count: int) -> list[Pair]:
 def test_repetitions_deserve_more_weight_than_noise(tiny: TranslationModel, tmp_path: Path) -> None:
     faithful = Datastore.build(tmp_path / "faithful", repeated(FEW_PAIRS), tiny)
     noise = Datastore.build(tmp_path / "noise", make_pairs(FEW_PAIRS, seed=6), tiny)
-    assert faithful.snapshot().profile.likely_weight is not None and noise.snapshot().profile.likely_weight is not None
-    assert faithful.snapshot().profile.likely_weight > noise.snapshot().profile.likely_weight + 0.2
+    likely, unlikely = faithful.snapshot().profile.likely_weight, noise.snapshot().profile.likely_weight
+    assert likely is not None and unlikely is not None and likely > unlikely + 0.2
     method = KnnMethod(faithful)
-    assert method.config.weight == pytest.approx(0.3 + 0.7 * faithful.snapshot().profile.likely_weight, abs=0.006)
+    assert method.config.weight == pytest.approx(0.3 + 0.7 * likely, abs=0.006)
     chunk = ChunkMethod(faithful).config
     assert chunk.weight == method.config.weight
     assert chunk.cache_weight == chunk.weight

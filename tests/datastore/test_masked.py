@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nearmt.contracts import Pair
-from nearmt.datastore import BuildConfig, Datastore, MaskedStore, Memory
+from nearmt.datastore import BuildConfig, Datastore, LiveStore, MaskedStore
 from nearmt.decoding import BeamConfig
 from nearmt.errors import DatastoreError
 from nearmt.models import TranslationModel
@@ -17,18 +17,18 @@ from tests.conftest import make_pairs
 
 
 def entries_of(store: Datastore, number: int) -> list[int]:
-    lengths = store.pair_lengths()
+    lengths = store.snapshot().pair_lengths()
     start = int(lengths[:number].sum())
     return list(range(start, start + int(lengths[number])))
 
 
 def own_queries(store: Datastore) -> torch.Tensor:
     """The stored keys themselves: what is hidden would be found at a distance of zero."""
-    return store.keys(torch.arange(len(store)), store.manifest.columns)
+    return store.snapshot().keys(torch.arange(len(store)), store.manifest.columns)
 
 
 def test_lengths_of_pairs_add_up(tiny: TranslationModel, tiny_store: Datastore) -> None:
-    lengths = tiny_store.pair_lengths()
+    lengths = tiny_store.snapshot().pair_lengths()
     assert lengths.tolist() == [len(tiny.codec.target_ids(pair.target)) for pair in tiny_store.pairs()]
     assert int(lengths.sum()) == len(tiny_store)
 
@@ -41,7 +41,7 @@ def test_search_equals_brute_force_without_the_hidden(tiny_store: Datastore, sea
     masked = MaskedStore(store, hidden)
     banned = {entry for number in masked.hidden for entry in entries_of(store, number)}
     query_BD = own_queries(store)[::9] + 0.01
-    found = masked.search(query_BD, k)
+    found = masked.snapshot().search(query_BD, k)
     key_ND = own_queries(store)
     squared_BN = (query_BD[:, None] - key_ND[None]).square().sum(dim=-1)
     squared_BN[:, sorted(banned)] = torch.inf
@@ -57,17 +57,23 @@ def test_an_index_finds_no_hidden_entries_either(tiny: TranslationModel, tmp_pat
     store = Datastore.build(tmp_path / "s", make_pairs(200, seed=3), tiny, BuildConfig(index="IVF4,SQ8"))
     masked = MaskedStore(store, range(0, 200, 3))
     banned = {entry for number in masked.hidden for entry in entries_of(store, number)}
-    found = masked.search(own_queries(store), 8)
+    found = masked.snapshot().search(own_queries(store), 8)
     assert (found.entry_BK >= 0).all() and not banned & set(found.entry_BK.flatten().tolist())
 
 
 def test_chunks_of_what_is_found_hold_nothing_hidden(tiny_store: Datastore) -> None:
     masked = MaskedStore(tiny_store, range(0, 60, 2))
     banned = {entry for number in masked.hidden for entry in entries_of(tiny_store, number)}
-    chunks = masked.chunks(masked.search(own_queries(tiny_store), 8).entry_BK, 16)
+    chunks = masked.snapshot().chunks(masked.snapshot().search(own_queries(tiny_store), 8).entry_BK, 16)
     assert not banned & set(chunks.flatten().tolist())
     assert (
-        set(tiny_store.chunks(tiny_store.search(own_queries(tiny_store), 8).entry_BK, 16).flatten().tolist()) & banned
+        set(
+            tiny_store.snapshot()
+            .chunks(tiny_store.snapshot().search(own_queries(tiny_store), 8).entry_BK, 16)
+            .flatten()
+            .tolist()
+        )
+        & banned
     )
 
 
@@ -88,14 +94,16 @@ def test_copies_are_hidden_too(tiny: TranslationModel, tmp_path: Path) -> None:
 def test_nothing_hidden_is_the_store_itself(tiny_store: Datastore) -> None:
     masked, query_BD = MaskedStore(tiny_store, []), own_queries(tiny_store)
     for found, expected in zip(
-        vars(masked.search(query_BD, 8)).values(), vars(tiny_store.search(query_BD, 8)).values(), strict=True
+        vars(masked.snapshot().search(query_BD, 8)).values(),
+        vars(tiny_store.snapshot().search(query_BD, 8)).values(),
+        strict=True,
     ):
         assert torch.equal(found, expected)
 
 
 def test_everything_hidden_finds_nothing(tiny: TranslationModel, tiny_store: Datastore) -> None:
     masked = MaskedStore(tiny_store, range(60))
-    assert (masked.search(own_queries(tiny_store)[:4], 3).entry_BK == -1).all()
+    assert (masked.snapshot().search(own_queries(tiny_store)[:4], 3).entry_BK == -1).all()
     search = BeamConfig(beams=2, max_new_tokens=8)
     for method in ("knn", "chunk", "efficient"):
         alone = Translator(tiny, search=search).translate("die pumpe").text
@@ -104,24 +112,24 @@ def test_everything_hidden_finds_nothing(tiny: TranslationModel, tiny_store: Dat
 
 def test_an_empty_store_can_be_masked(tiny: TranslationModel, tmp_path: Path) -> None:
     masked = MaskedStore(Datastore.build(tmp_path / "s", [], tiny), [])
-    assert (masked.search(torch.zeros(2, masked.columns), 3).entry_BK == -1).all()
+    assert (masked.snapshot().search(torch.zeros(2, masked.snapshot().columns), 3).entry_BK == -1).all()
 
 
 def test_a_further_mask_is_kept(tiny_store: Datastore) -> None:
     masked = MaskedStore(tiny_store, [0])
     allowed_N = torch.zeros(len(tiny_store), dtype=torch.bool)
     allowed_N[entries_of(tiny_store, 0) + entries_of(tiny_store, 5)] = True
-    found = masked.search(own_queries(tiny_store)[:10], 30, allowed_N)
+    found = masked.snapshot().search(own_queries(tiny_store)[:10], 30, allowed_N)
     assert set(found.entry_BK.flatten().tolist()) == {-1, *entries_of(tiny_store, 5)}
 
 
 def test_its_identity_tells_what_is_hidden(tiny_store: Datastore) -> None:
     identities = {
-        tiny_store.identity,
-        *(MaskedStore(tiny_store, hidden).identity for hidden in ([], [1], [2], [1, 2])),
+        tiny_store.snapshot().identity,
+        *(MaskedStore(tiny_store, hidden).snapshot().identity for hidden in ([], [1], [2], [1, 2])),
     }
     assert len(identities) == 5
-    assert MaskedStore(tiny_store, [2, 1]).identity == MaskedStore(tiny_store, [1, 2]).identity
+    assert MaskedStore(tiny_store, [2, 1]).snapshot().identity == MaskedStore(tiny_store, [1, 2]).snapshot().identity
 
 
 def test_a_hidden_sentence_does_not_speak_for_itself(tiny: TranslationModel, tiny_store: Datastore) -> None:
@@ -129,7 +137,7 @@ def test_a_hidden_sentence_does_not_speak_for_itself(tiny: TranslationModel, tin
     pair = next(tiny_store.pairs())
     search, certain = BeamConfig(beams=2, max_new_tokens=12), {"lambda": 0.8}
 
-    def witnesses(store: Memory) -> set[str]:
+    def witnesses(store: LiveStore) -> set[str]:
         found = Translator(tiny, store, "chunk", certain, search).translate(pair.source, explain=True)
         return {witness.pair_id for token in found.provenance or () for witness in token.witnesses}
 
@@ -140,5 +148,5 @@ def test_a_hidden_sentence_does_not_speak_for_itself(tiny: TranslationModel, tin
 
 
 def test_nothing_is_added_through_a_mask(tiny: TranslationModel, tiny_store: Datastore) -> None:
-    with pytest.raises(DatastoreError, match="add to the datastore itself"):
+    with pytest.raises(DatastoreError, match="change the datastore itself"):
         MaskedStore(tiny_store, [0]).add([Pair("a", "b")], tiny)

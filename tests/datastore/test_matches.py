@@ -85,9 +85,9 @@ def test_similarity_is_one_minus_edits_over_the_longer_length(other: str, simila
 
 def test_a_store_finds_what_was_just_added(tmp_path: Path, tiny: TranslationModel) -> None:
     store = Datastore.build(tmp_path / "store", PAIRS[:2], tiny)
-    assert store.exact("der motor") is None
+    assert store.snapshot().exact("der motor") is None
     store.add([Pair("der motor", "the engine"), Pair("die pumpe prüfen", "look at the pump")], tiny)
-    found, changed = store.exact("der motor"), store.exact("die pumpe prüfen")
+    found, changed = store.snapshot().exact("der motor"), store.snapshot().exact("die pumpe prüfen")
     assert found is not None and found.target == "the engine"
     assert changed is not None and changed.target == "look at the pump"
     assert [match.target for match in store.matches("der motor", limit=1)] == ["the engine"]

@@ -63,8 +63,8 @@ def test_what_is_logged_without_a_model_hides_nothing(tiny: TranslationModel, st
     store.update(OLD.id, "logged first")
     store.update(OLD.id, NEW.target)
     for handle in (store, Datastore.open(store.path)):
-        assert targets(handle) == [OLD.target] and handle.pending == 1 and handle.held == 8
-        assert handle.exact(OLD.source) == OLD
+        assert targets(handle) == [OLD.target] and handle.pending == 1 and handle.total_pairs == 8
+        assert handle.snapshot().exact(OLD.source) == OLD
     assert Ledger(store.path).find(OLD.id) == NEW and Ledger(store.path).pairs == 8
     store.catch_up(tiny)
     assert targets(store) == found(store.path) == [NEW.target]
@@ -80,7 +80,7 @@ def test_a_deleted_pair_is_gone_at_once(compact: bool, tiny: TranslationModel, s
     store.delete([OLD.id])
     assert targets(store) == found(store.path) == []
     store.add([replace(OLD, target="again")])
-    assert targets(store) == found(store.path) == [] and store.held == 8
+    assert targets(store) == found(store.path) == [] and store.total_pairs == 8
     store.catch_up(tiny)
     assert targets(store) == found(store.path) == ["again"]
 
@@ -104,7 +104,7 @@ def test_merging_keeps_what_is_found(tiny: TranslationModel, store: Datastore) -
     before = list(store.pairs())
     store.compact()
     assert list(store.pairs()) == list(Datastore.open(store.path, verify=True).pairs()) == before
-    assert store.pending == 2 and store.held == len(PAIRS)
+    assert store.pending == 2 and store.total_pairs == len(PAIRS)
     store.catch_up(tiny)
     changed = [pair for pair in PAIRS if pair.id not in (OLD.id, PAIRS[9].id)]
     assert list(store.pairs()) == [*changed, NEW, replace(PAIRS[9], target="also new")]

@@ -332,7 +332,7 @@ def test_searches_find_kept_entries_only(factory: str, search: str, segments: in
     for mask in (None, some, few, torch.zeros(700, dtype=torch.bool)):
         live = kept if mask is None else kept & mask.numpy()
         for k in (1, 8, 800):
-            found = store.search(query, k, mask)
+            found = store.snapshot().search(query, k, mask)
             there = min(k, int(live.sum()))
             assert ((found.entry_BK >= 0).sum(dim=1) == there).all()
             assert bool(live[found.entry_BK[:, :there]].all()) and bool((found.entry_BK[:, there:] == -1).all())
@@ -355,7 +355,7 @@ def test_a_segment_that_lost_all_its_entries(tmp_path: Path) -> None:
             if manifest.segments[-1].kept == 0:
                 break
         assert [record.kept for record in manifest.segments] == [3, 3, 3, 0]
-        found = Datastore.open(store.path, search=search).search(some_queries(store, 3), 12)
+        found = Datastore.open(store.path, search=search).snapshot().search(some_queries(store, 3), 12)
         assert {int(entry) for entry in found.entry_BK.flatten()} == {-1, *range(9)}
         assert reindex(store.path, "Flat").kept == unprune(store.path).kept - 3 == 9
 
@@ -366,14 +366,14 @@ def test_weights_make_up_for_what_is_missing(tmp_path: Path) -> None:
     number = np.random.default_rng(0).integers(0, 10, 300)
     store = made_store(tmp_path / "store", key[number], token[number])
     query = some_queries(store, 6)
-    assert store.weights(torch.tensor([[0, -1]])) is None
+    assert store.snapshot().weights(torch.tensor([[0, -1]])) is None
 
     def distribution(opened: Datastore) -> torch.Tensor:
-        found = opened.search(query, 300)
+        found = opened.snapshot().search(query, 300)
         voice = torch.exp(-found.distance_BK.double() / 40.0)
-        weight = opened.weights(found.entry_BK)
+        weight = opened.snapshot().weights(found.entry_BK)
         voice = voice if weight is None else voice * weight
-        spoken = torch.zeros(6, 10, dtype=torch.double).scatter_add_(1, opened.tokens(found.entry_BK), voice)
+        spoken = torch.zeros(6, 10, dtype=torch.double).scatter_add_(1, opened.snapshot().tokens(found.entry_BK), voice)
         return spoken / spoken.sum(dim=1, keepdim=True)
 
     whole = distribution(store)
@@ -388,10 +388,10 @@ def test_weights_of_any_shape(tmp_path: Path) -> None:
     store = made_store(tmp_path / "store", key, token)
     prune(store.path, PruneConfig(device="cpu"))
     store, expected = Datastore.open(store.path), weights_of(store.path)
-    found = store.weights(torch.arange(100).view(4, 5, 5))
+    found = store.snapshot().weights(torch.arange(100).view(4, 5, 5))
     assert found is not None and found.dtype == torch.float32
     assert found.flatten().tolist() == expected.tolist()
-    nothing = store.weights(torch.tensor([-1, 3]))
+    nothing = store.snapshot().weights(torch.tensor([-1, 3]))
     assert nothing is not None and nothing.tolist() == [1, expected[3]]
 
 
@@ -403,13 +403,13 @@ def test_only_the_index_shrinks(tiny: TranslationModel, tmp_path: Path) -> None:
     pruned = Datastore.open(store.path, verify=True)
     assert pruned.manifest.kept < len(pruned) == len(store)
     every = torch.arange(len(store))
-    assert torch.equal(pruned.chunks(every[:, None], 6), store.chunks(every[:, None], 6))
-    assert torch.equal(pruned.tokens(every), store.tokens(every))
+    assert torch.equal(pruned.snapshot().chunks(every[:, None], 6), store.snapshot().chunks(every[:, None], 6))
+    assert torch.equal(pruned.snapshot().tokens(every), store.snapshot().tokens(every))
     assert torch.equal(all_keys(pruned), all_keys(store))
     assert list(pruned.pairs()) == list(store.pairs())
     after = contents(store.path)
     assert {name: after[name] for name in before} == before
-    assert pruned.manifest.identity != store.identity
+    assert pruned.manifest.identity != store.snapshot().identity
 
 
 def test_distances_are_measured_among_the_kept(tmp_path: Path) -> None:
@@ -424,7 +424,7 @@ def test_distances_are_measured_among_the_kept(tmp_path: Path) -> None:
         squared = ((key[others].astype(np.float64) - key[entry].astype(np.float64)) ** 2).sum(axis=1)
         distances += np.sort(squared)[:8].tolist()
     assert manifest.calibration.search_scale == pytest.approx(float(np.median(distances)), rel=0.01)
-    assert manifest.calibration.search_scale > store.search_scale
+    assert manifest.calibration.search_scale > store.snapshot().profile.search_scale
     assert manifest.calibration.queries == len(kept)
 
 
@@ -435,16 +435,16 @@ def test_distances_are_measured_among_the_kept(tmp_path: Path) -> None:
 def test_undoing_gives_back_the_store(factory: str, tiny: TranslationModel, tmp_path: Path) -> None:
     store = Datastore.build(tmp_path / "store", make_pairs(60), tiny)
     before, query = reindex(store.path, factory), some_queries(store)
-    expected = store.search(query, 8)
+    expected = store.snapshot().search(query, 8)
     prune(store.path, PruneConfig(neighbours=8, device="cpu"))
     after = unprune(store.path, factory)
     assert after.identity == before.identity and after.calibration == before.calibration
     if factory == "exact":
         assert after == before
     again = Datastore.open(store.path, verify=True)
-    found = again.search(query, 8)
+    found = again.snapshot().search(query, 8)
     assert torch.equal(found.entry_BK, expected.entry_BK) and torch.equal(found.distance_BK, expected.distance_BK)
-    assert again.weights(found.entry_BK) is None
+    assert again.snapshot().weights(found.entry_BK) is None
     assert_no_strays(store.path)
 
 
@@ -467,11 +467,11 @@ def test_a_new_index_keeps_the_pruning(factory: str, tmp_path: Path) -> None:
     store = made_store(tmp_path / "store", key, token)
     before = prune(store.path, PruneConfig(device="cpu"))
     weights, query = weights_of(store.path).tolist(), some_queries(store)
-    expected = Datastore.open(store.path).search(query, 5)
+    expected = Datastore.open(store.path).snapshot().search(query, 5)
     after = reindex(store.path, factory)
     assert after.identity == before.identity and after.kept == before.kept
     assert weights_of(store.path).tolist() == weights
-    found = Datastore.open(store.path, verify=True).search(query, 5)
+    found = Datastore.open(store.path, verify=True).snapshot().search(query, 5)
     # Of equally far entries with other tokens either may come first.
     agree = torch.isclose(found.distance_BK, expected.distance_BK, rtol=1e-4).float().mean()
     assert float(agree) > 0.9 if "IVF" in factory else float(agree) == 1.0
@@ -487,7 +487,7 @@ def test_whole_keys_that_get_their_reduction_stay_pruned(tiny: TranslationModel,
     reindex(store.path)
     assert reduction_of(store.path).fitted
     assert weights_of(store.path).tolist() == weights
-    found = Datastore.open(store.path, verify=True).search(some_queries(Datastore.open(store.path)), 8)
+    found = Datastore.open(store.path, verify=True).snapshot().search(some_queries(Datastore.open(store.path)), 8)
     assert min(weights[entry] for entry in found.entry_BK.flatten().tolist()) >= 1
     assert_no_strays(store.path)
 
@@ -504,10 +504,10 @@ def test_pairs_added_to_a_pruned_store_are_whole(count: int, tiny: TranslationMo
     for opened in (pruned, Datastore.open(store.path, verify=True)):
         findable = opened.snapshot().findable()
         assert opened.manifest.kept == kept and findable == kept + len(opened) - size
-        weight = opened.weights(torch.arange(len(opened)))
+        weight = opened.snapshot().weights(torch.arange(len(opened)))
         assert weight is not None and weight.sum() == len(opened)
         assert bool((weight[size:] == 1).all()) and int((weight > 0).sum()) == findable
-        found = opened.search(all_keys(opened), len(opened)).entry_BK
+        found = opened.snapshot().search(all_keys(opened), len(opened)).entry_BK
         assert {int(entry) for entry in found.flatten()} - {-1} == set((weight > 0).nonzero().flatten().tolist())
         assert 0 <= (opened.snapshot().profile.likely_weight or 0) <= 1
     assert prune(store.path, PruneConfig(device="cpu")).segments[1].pruned is not None
@@ -518,13 +518,13 @@ def test_a_store_opened_before_goes_on_searching(tmp_path: Path) -> None:
     key, token = made_entries(100)
     store = made_store(tmp_path / "store", key, token)
     query = some_queries(store)
-    expected = store.search(query, 8)
+    expected = store.snapshot().search(query, 8)
     prune(store.path, PruneConfig(device="cpu"))
-    assert torch.equal(store.search(query, 8).entry_BK, expected.entry_BK)
+    assert torch.equal(store.snapshot().search(query, 8).entry_BK, expected.entry_BK)
     pruned = Datastore.open(store.path)
-    found, weight = pruned.search(query, 8), pruned.weights(torch.arange(100))
+    found, weight = pruned.snapshot().search(query, 8), pruned.snapshot().weights(torch.arange(100))
     unprune(store.path)
-    assert torch.equal(pruned.search(query, 8).entry_BK, found.entry_BK)
+    assert torch.equal(pruned.snapshot().search(query, 8).entry_BK, found.entry_BK)
     assert weight is not None and weight.sum() == 100
 
 
@@ -640,7 +640,10 @@ def test_the_command_says_what_it_did(nearmt: Nearmt, tmp_path: Path) -> None:
     assert json.loads(nearmt("info", store.path, "--json").out)["kept_entries"] == kept
     assert f"{kept}" in nearmt("info", store.path).out
     undone = nearmt("prune", store.path, "--undo", "--json")
-    assert json.loads(undone.out)["kept_entries"] == 200 and json.loads(undone.out)["identity"] == store.identity
+    assert (
+        json.loads(undone.out)["kept_entries"] == 200
+        and json.loads(undone.out)["identity"] == store.snapshot().identity
+    )
     assert "kept entries" in nearmt("prune", store.path).out
 
 

@@ -73,9 +73,9 @@ def assert_same(path: Path, other: Path) -> None:
     mine, theirs = Datastore.open(path), Datastore.open(other)
     assert list(mine.pairs()) == list(theirs.pairs()) and mine.pending == theirs.pending == 0
     query = some_queries(theirs)
-    found, expected = mine.search(query, 5), theirs.search(query, 5)
+    found, expected = mine.snapshot().search(query, 5), theirs.snapshot().search(query, 5)
     torch.testing.assert_close(found.distance_BK, expected.distance_BK, rtol=1e-2, atol=1e-2)
-    tokens = mine.tokens(found.entry_BK), theirs.tokens(expected.entry_BK)
+    tokens = mine.snapshot().tokens(found.entry_BK), theirs.snapshot().tokens(expected.entry_BK)
     assert float((tokens[0] == tokens[1]).float().mean()) > 0.95
 
 

@@ -303,7 +303,7 @@ def source_ids(model: TranslationModel, pairs: Sequence[Pair]) -> list[Source]:
 
 
 def entries_of(store: Datastore, numbers: Sequence[int]) -> list[int]:
-    ends = torch.cumsum(store.pair_lengths(), 0).tolist()
+    ends = torch.cumsum(store.snapshot().pair_lengths(), 0).tolist()
     return [entry for n in numbers for entry in range(ends[n - 1] if n else 0, ends[n])]
 
 
@@ -311,7 +311,7 @@ def test_a_datastore_gives_the_entries_of_similar_pairs(tiny: TranslationModel, 
     sources = source_ids(tiny, list(tiny_store.pairs()))
     for query in source_ids(tiny, make_pairs(6, seed=21)):
         scores = bm25(query, sources)
-        numbers = tiny_store.similar_pairs(query, 5)
+        numbers = tiny_store.snapshot().similar_pairs(query, 5)
         assert [scores[n] for n in numbers] == pytest.approx(sorted(scores, reverse=True)[:5], rel=1e-5)
         assert similar_entries(tiny_store, query, 5).tolist() == entries_of(tiny_store, numbers)
     assert similar_entries(tiny_store, [1], 0).tolist() == []
@@ -346,8 +346,8 @@ def test_hidden_pairs_are_neither_similar_nor_familiar(tiny: TranslationModel, t
     assert masked.hidden == {0}
     query = tiny.codec.source_ids(strange.source)
     sources = source_ids(tiny, list(store.pairs()))
-    assert store.similar_pairs(query, 1) == [0]
-    assert 0 not in masked.similar_pairs(query, 1000)
+    assert store.snapshot().similar_pairs(query, 1) == [0]
+    assert 0 not in masked.snapshot().similar_pairs(query, 1000)
     assert not set(similar_entries(masked, query, 1000).tolist()) & set(entries_of(store, [0]))
     expected = trust_by_hand(query, sources[1:], store.manifest.calibration.familiar)
     assert trust_in(masked, query) == pytest.approx(expected, abs=1e-4)
@@ -364,7 +364,7 @@ def test_a_source_that_is_there_is_never_strange(tiny: TranslationModel, tiny_st
     query = tiny.codec.source_ids(new.source)
     assert trust_in(store, query) == 0.0
     store.add([new], tiny)
-    assert trust_in(store, query) == 1.0 and store.similar_pairs(query, 1) == [60]
+    assert trust_in(store, query) == 1.0 and store.snapshot().similar_pairs(query, 1) == [60]
     assert trust_in(store, [*query[::-1], 57]) < 1.0
     search = BeamConfig(beams=2, max_new_tokens=8)
     for method in ("knn", "chunk"):
@@ -383,7 +383,7 @@ def test_pairs_that_are_too_long_have_nothing_to_seed_with(tiny: TranslationMode
     pairs = [Pair("die pumpe", "pump " * 200), Pair("der motor", "the motor"), Pair("die pumpe", "the pump")]
     store = Datastore.build(tmp_path / "s", pairs, tiny)
     query = tiny.codec.source_ids("die pumpe")
-    assert store.similar_pairs(query, 2) == [0, 2]
+    assert store.snapshot().similar_pairs(query, 2) == [0, 2]
     assert similar_entries(store, query, 1).tolist() == []
     assert similar_entries(store, query, 2).tolist() == entries_of(store, [2])
     found = Translator(tiny, store, "chunk", {"seeds": 1}, BeamConfig(beams=2, max_new_tokens=8)).translate("die pumpe")
@@ -431,7 +431,7 @@ def old(request: pytest.FixtureRequest, tiny: TranslationModel, tmp_path: Path) 
 def test_an_old_store_opens_and_knows_no_sources(tiny: TranslationModel, old: Datastore) -> None:
     for pair in old.pairs():
         query = tiny.codec.source_ids(pair.source)
-        assert old.similar_pairs(query, 9) == [] and similar_entries(old, query, 9).tolist() == []
+        assert old.snapshot().similar_pairs(query, 9) == [] and similar_entries(old, query, 9).tolist() == []
         assert trust_in(old, query) == 1.0
     masked = MaskedStore(old, [0])
     assert similar_entries(masked, [5, 6], 9).tolist() == [] and trust_in(masked, [5, 6]) == 1.0
@@ -461,7 +461,7 @@ def test_an_old_store_grows(end: str, tiny: TranslationModel, old: Datastore, mo
         for number, pair in enumerate(new, before):
             query = tiny.codec.source_ids(pair.source)
             scores = bm25(query, sources)
-            found = store.similar_pairs(query, 4)
+            found = store.snapshot().similar_pairs(query, 4)
             assert [scores[n] for n in found] == pytest.approx(sorted(scores, reverse=True)[:4], rel=1e-5)
             assert number in found and min(found) >= before
             assert similar_entries(store, query, 4).tolist() == entries_of(store, found)
@@ -504,10 +504,10 @@ def test_sources_survive_changes(change: str, tiny: TranslationModel, tmp_path: 
     else:
         prune(store.path, PruneConfig())
     store = Datastore.open(store.path, verify=True)
-    sources = source_ids(tiny, pairs[: store.pair_count])
-    assert store.pair_count == (60 if change == "add" else 50)
+    sources = source_ids(tiny, pairs[: store.snapshot().pair_count])
+    assert store.snapshot().pair_count == (60 if change == "add" else 50)
     for query in source_ids(tiny, make_pairs(5, seed=28)):
-        numbers = store.similar_pairs(query, 6)
+        numbers = store.snapshot().similar_pairs(query, 6)
         scores = bm25(query, sources)
         assert [scores[n] for n in numbers] == pytest.approx(sorted(scores, reverse=True)[:6], rel=1e-5)
         assert similar_entries(store, query, 6).tolist() == entries_of(store, numbers)

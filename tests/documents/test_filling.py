@@ -40,6 +40,9 @@ class FakeMemory:
         lookup = SourceLookup([SegmentSources(in_memory(pairs))], None)
         self.exact, self.matches = lookup.exact, lookup.fuzzy
 
+    def snapshot(self) -> FakeMemory:
+        return self
+
 
 class Shouting:
     """Says everything in capitals; what `lose` names gets lost on the way."""

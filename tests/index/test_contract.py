@@ -19,6 +19,7 @@ from nearmt.datastore.search.entries import open_entries
 from nearmt.datastore.search.searcher import Searcher
 from nearmt.engines.base import Index
 from nearmt.engines.choose import exact_index
+from nearmt.engines.reference.entries import EntryTable
 from nearmt.errors import ConfigError, DatastoreError, MissingPackageError
 from nearmt.index import ExactIndex, SubsetIndex
 from nearmt.index.faiss import SMALL, FaissIndex, _inner, default_factory
@@ -294,7 +295,7 @@ def test_missing_faiss_names_the_package(monkeypatch: pytest.MonkeyPatch) -> Non
 # Through the store's search, over one segment and over several.
 
 
-def made_entries(key_ND: np.ndarray, segments: int, folder: Path) -> tuple[open_entries, list[Segment]]:
+def made_entries(key_ND: np.ndarray, segments: int, folder: Path) -> tuple[EntryTable, list[Segment]]:
     """Segments of unequal size with the given keys, in order."""
     weights = np.arange(1, segments + 1) / np.arange(1, segments + 1).sum()
     cuts = [0, *(np.cumsum(weights) * len(key_ND)).astype(int).tolist()]

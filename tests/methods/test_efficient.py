@@ -122,7 +122,7 @@ def test_re_used_neighbours_of_a_pruned_store_keep_their_weights(
     generator = torch.Generator().manual_seed(0)
     # Near an entry that stands for several, so that weights matter.
     entry_N = torch.arange(len(store))
-    weight_N = store.weights(entry_N)
+    weight_N = store.snapshot().weights(entry_N)
     assert weight_N is not None and float(weight_N.max()) > 1
     hidden_BH = torch.randn(1, tiny.seq2seq.hidden_size, generator=generator)
     for time in range(1, 3):
@@ -132,8 +132,8 @@ def test_re_used_neighbours_of_a_pruned_store_keep_their_weights(
     searched, reused = state.evidence
     assert (int(searched.origin_B), int(reused.origin_B)) == (int(Origin.SEARCH), int(Origin.CACHE))
     assert torch.equal(reused.entry_BK, searched.entry_BK) and torch.equal(reused.weight_BK, searched.weight_BK)
-    found = store.search(store.query(hidden_BH), 4)
-    count_BK = store.weights(found.entry_BK)
+    found = store.snapshot().search(store.snapshot().query(hidden_BH), 4)
+    count_BK = store.snapshot().weights(found.entry_BK)
     assert count_BK is not None and method.config.temperature is not None
     expected_BK = neighbour_weights(found.distance_BK, method.config.temperature, count_BK)
     assert torch.allclose(reused.weight_BK, expected_BK, atol=1e-6)
@@ -171,7 +171,7 @@ def test_the_signature_has_everything_that_matters(tiny_store: Datastore) -> Non
     ]
     signatures = [make_method("efficient", tiny_store, given).signature() for given in settings]
     assert len(set(signatures)) == len(settings)
-    assert all(f"method:efficient|datastore:{tiny_store.identity}|" in signature for signature in signatures)
+    assert all(f"method:efficient|datastore:{tiny_store.snapshot().identity}|" in signature for signature in signatures)
     assert not any(str(tiny_store.path) in signature for signature in signatures)
     names = [part.partition(":")[0] for part in signatures[0].split("|")]
     assert names == ["method", "datastore", *EfficientConfig.public_fields()]

@@ -351,7 +351,7 @@ class Stores:
         for module in (gathered, indexing):
             self._patch.setattr(module, "has_kernels", lambda device: kernels)
         store = Datastore.open(self.path)
-        assert (store.gathered is not None) == kernels
+        assert (store.snapshot().gathered is not None) == kernels
         return store
 
 
@@ -392,7 +392,8 @@ def test_translations_with_pairs_that_came_later(tiny: TranslationModel, stores:
     stores.opened(False).add(make_pairs(6, seed=31), tiny)
     expected = translate(tiny, stores.opened(False), "chunk", seeds=3)
     store = stores.opened(True)
-    assert store.gathered is not None and len(store.gathered.keys.more_MD)
+    gathered = store.snapshot().gathered
+    assert gathered is not None and len(gathered.keys.more_MD)
     assert_same(translate(tiny, store, "chunk", seeds=3), expected)
 
 
@@ -401,7 +402,8 @@ def test_translations_of_a_pruned_store(method: str, tiny: TranslationModel, sto
     prune(stores.path, PruneConfig(device="cpu"))
     expected = translate(tiny, stores.opened(False), method)
     store = stores.opened(True)
-    assert store.gathered is not None and store.gathered.weight_N is not None and store.gathered.steady
+    gathered = store.snapshot().gathered
+    assert gathered is not None and gathered.weight_N is not None and gathered.steady
     assert_same(translate(tiny, store, method), expected)
 
 
@@ -409,7 +411,8 @@ def test_translations_of_a_part_of_a_store(tiny: TranslationModel, stores: Store
     """Where pairs are hidden searches are not always alike: only the mixing is done by a kernel."""
     expected = translate(tiny, MaskedStore(stores.opened(False), range(20)), "chunk")
     store = MaskedStore(stores.opened(True), range(20))
-    assert store.gathered is not None and not store.gathered.steady
+    gathered = store.snapshot().gathered
+    assert gathered is not None and not gathered.steady
     assert_same(translate(tiny, store, "chunk"), expected)
 
 

@@ -248,5 +248,5 @@ def test_pairs_have_the_ids_of_the_store(session: Session) -> None:
     pair = session.confirm(*PUMP)
     session.datastore.delete([pair.id])
     session.datastore.add([Pair(*PUMP)], session.translator.model)
-    found = session.datastore.exact(PUMP[0])
+    found = session.datastore.snapshot().exact(PUMP[0])
     assert found is not None and found.id == pair.id

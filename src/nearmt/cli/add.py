@@ -75,10 +75,10 @@ def command(
             after, pending = ledger.pairs, ledger.pending
     else:
         store, model = open_with_model(folder, manifest, settings)
-        before = store.held
+        before = store.total_pairs
         learn: Add = lambda block, progress: store.add(block, model, progress)  # noqa: E731
         added = _add_all(folder, wanted, learn, skip, max(0, total - skip))
-        after, pending = store.held, store.pending
+        after, pending = store.total_pairs, store.pending
     warn_about(pairs.report)
     replaced = max(0, added - (after - before))
     line = f"{folder}: {added:,} pairs added, {replaced:,} of them in place of old ones; {after:,} pairs"

@@ -12,8 +12,8 @@ import numpy as np
 from nearmt.cli.console import echo, waiting
 from nearmt.cli.manual import ManualCommand
 from nearmt.datastore.disk.content import Content
-from nearmt.datastore.disk.ledger import replayed_content
 from nearmt.datastore.disk.manifest import Manifest, live_names
+from nearmt.datastore.disk.replay import replayed
 
 #: Compaction pays when so large a share of the entries is deleted.
 _DELETED_SHARE = 0.2
@@ -37,14 +37,14 @@ def command(folder: Path, verify: bool, as_json: bool) -> None:
 def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
     """What a store holds, as a flat mapping."""
     calibration = manifest.calibration
-    content = replayed_content(folder, manifest)
+    content = replayed(folder, manifest).content
     live, deleted = content.live.entries, _deleted(content)
     return {
         "datastore": str(folder),
         "identity": manifest.identity,
-        "pairs": int(content.seen().sum()),
+        "pairs": int(content.visible().sum()),
         "deleted_pairs": deleted[0],
-        "pending_pairs": len(content.waiting()),
+        "pending_pairs": len(content.pending()),
         "entries": manifest.entries + live,
         "kept_entries": manifest.kept + live,
         "live_entries": live,
@@ -70,7 +70,7 @@ def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
         "created": manifest.created,
         "nearmt": manifest.nearmt,
         "format": manifest.format,
-        "advice": _advice(folder, manifest, manifest.entries + live, deleted[1], len(content.waiting())),
+        "advice": _advice(folder, manifest, manifest.entries + live, deleted[1], len(content.pending())),
     }
 
 
@@ -95,9 +95,9 @@ def print_fields(fields: dict[str, Any]) -> None:
 
 def _deleted(content: Content[Any]) -> tuple[int, int]:
     """Pairs and entries that are deleted and still on disk."""
-    seen = [content.seen_in(number) for number in range(len(content.parts))]
+    seen = [content.visible_in(number) for number in range(len(content.parts))]
     segments = [part.segment for part in content.parts]
-    parts = [*zip(segments, seen, strict=True), (content.live.frozen(), content.seen_live())]
+    parts = [*zip(segments, seen, strict=True), (content.live.frozen(), content.visible_live())]
     entries = sum(int(np.diff(segment.end_P, prepend=0)[~seen_P].sum()) for segment, seen_P in parts)
     return sum(int((~seen_P).sum()) for _, seen_P in parts), entries
 

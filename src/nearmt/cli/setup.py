@@ -9,7 +9,7 @@ from typing import Any
 
 from nearmt.cli.console import waiting
 from nearmt.cli.options import RunConfig, pick
-from nearmt.datastore import Datastore, FilteredStore, JoinedStore, Memory, StoreConfig
+from nearmt.datastore import Datastore, FilteredStore, JoinedStore, LiveStore, StoreConfig
 from nearmt.datastore.disk import Manifest
 from nearmt.datastore.filters import Filter
 from nearmt.datastore.joined import check_alike
@@ -53,11 +53,11 @@ class Loader:
         model = self._models[plan.model]
         return Translator(model, memory, plan.method, plan.method_settings, plan.search, plan.batch_size)
 
-    def _memory(self, plan: Plan, model_device: str) -> Memory:
+    def _memory(self, plan: Plan, model_device: str) -> LiveStore:
         """The datastore, or all of them, or what the filters leave of them."""
         device = plan.store.search_device or model_device
         stores = [(self._datastore(folder, plan.store.search, device), weight) for folder, weight in plan.datastores]
-        memory: Memory = stores[0][0] if len(stores) == 1 else JoinedStore(stores)
+        memory: LiveStore = stores[0][0] if len(stores) == 1 else JoinedStore(stores)
         return FilteredStore(memory, plan.filters) if plan.filters else memory
 
     def _datastore(self, *key: str) -> Datastore:

@@ -17,7 +17,7 @@ from nearmt.cli.setup import Loader, Plan, make_plan
 from nearmt.config import Config, option
 from nearmt.contracts import Pair
 from nearmt.corpus import Request, read_pairs
-from nearmt.datastore import Memory, StoreConfig
+from nearmt.datastore import LiveStore, StoreConfig
 from nearmt.errors import OutputError
 from nearmt.methods import PRESETS, ChunkConfig, KnnConfig
 from nearmt.models import ModelConfig
@@ -144,7 +144,7 @@ def _check_output(out: Path, overwrite: bool, read: tuple[Path, ...]) -> None:
 def _train(plan: Plan, dev: Texts, general: Texts, out: Path, config: AdaptiveConfig) -> AdaptiveResult:
     translator = Loader().translator(plan)
     assert translator.datastore is not None
-    store: Memory = translator.datastore
+    store: LiveStore = translator.datastore
     if dev.paths:
         dev_pairs = dev.read(translator)
     else:

@@ -1,7 +1,7 @@
-"""A memory of which only some pairs are used: those whose metadata are as wanted.
+"""A view of a store that is restricted to the pairs whose metadata match.
 
-A filter is KEY=VALUE, where * in the value stands for anything. KEY is a name in the pairs' metadata, or `id` or
-`origin`. Of several filters all must hold.
+A filter is KEY=VALUE; * in the value matches any text. KEY is a name in the pairs' metadata, or `id` or `origin`.
+A pair must match all filters.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from nearmt.contracts import Pair
-from nearmt.datastore.memory import Memory, View
+from nearmt.datastore.live_store import LiveStore, StoreView
 from nearmt.datastore.search.snapshot import Part, Snapshot
 from nearmt.errors import ConfigError, did_you_mean
 
-#: Fields of a pair that are filtered by like metadata.
+#: Fields of a pair that can be filtered like metadata.
 _FIELDS = ("id", "origin")
-# An error names so many keys and values, of no more than so many characters.
+# Most keys or values that an error lists, and most characters of each.
 _NAMED = 8
 _LONGEST = 40
 
@@ -54,28 +54,28 @@ class Filter:
 
 
 def value_of(pair: Pair, key: str) -> str | None:
-    """What a pair says under a key; None if nothing."""
+    """The value of a pair's field or metadata key; None if it has none."""
     return str(getattr(pair, key)) if key in _FIELDS else pair.metadata.get(key)
 
 
-class FilteredStore(View):
-    """The pairs of a memory that all filters let through; those that are added later among them."""
+class FilteredStore(StoreView):
+    """The pairs of a store that match all filters, including pairs that are added later."""
 
-    def __init__(self, memory: Memory, filters: Sequence[str]) -> None:
-        """Filters that no pair passes are refused, unless there are no pairs yet."""
-        super().__init__([memory])
-        self._memory = memory
+    def __init__(self, store: LiveStore, filters: Sequence[str]) -> None:
+        """Refuses filters that no pair matches, unless the store is empty."""
+        super().__init__([store])
+        self._store = store
         self.filters = tuple(Filter.parse(text) for text in filters)
-        # What a part holds does not change: only new ones are read when the memory has grown.
+        # The pairs of a segment never change: after an edit only new segments are read.
         self._allowed: WeakKeyDictionary[Part, np.ndarray] = WeakKeyDictionary()
         self._filtered: tuple[Snapshot, Snapshot] | None = None
         self._familiar: float | None = None
-        whole = memory.snapshot()
+        whole = store.snapshot()
         if whole.pair_count and not self.snapshot().pair_count:
             raise ConfigError(_nothing_found(whole, self.filters))
 
     def snapshot(self) -> Snapshot:
-        whole = self._memory.snapshot()
+        whole = self._store.snapshot()
         if self._filtered is None or self._filtered[0] is not whole:
             allowed_P = allowed_pairs(whole, self.filters, self._allowed)
             fewer = whole.restricted(allowed_P, f"filter[{','.join(map(str, self.filters))}]")
@@ -84,7 +84,7 @@ class FilteredStore(View):
         return self._filtered[1]
 
     def _familiarity(self, fewer: Snapshot) -> float | None:
-        """What is usual among these pairs: in a larger memory sentences have more in common. Measured once."""
+        """Typical familiarity among the filtered pairs, measured once: it grows with the size of a store."""
         if self._familiar is None and fewer.calibration.familiar is not None:
             self._familiar = fewer.typical_familiarity()
         return self._familiar
@@ -93,7 +93,7 @@ class FilteredStore(View):
 def allowed_pairs(
     snapshot: Snapshot, filters: Sequence[Filter], known: WeakKeyDictionary[Part, np.ndarray] | None = None
 ) -> np.ndarray:
-    """Which pairs pass all filters, [P], deleted ones among them; `known` keeps the answers for the next time."""
+    """Which pairs match all filters, [P], deleted pairs included; `known` caches the result of each segment."""
     known = WeakKeyDictionary() if known is None else known
     for part in snapshot._parts:
         if part not in known:
@@ -103,7 +103,7 @@ def allowed_pairs(
 
 
 def _nothing_found(snapshot: Snapshot, filters: Sequence[Filter]) -> str:
-    """Why no pair passes, and what is there instead."""
+    """An error message: which filter no pair matches, and the most frequent keys or values."""
     keys: Counter[str] = Counter()
     values: dict[Filter, Counter[str]] = {condition: Counter() for condition in filters}
     found: Counter[Filter] = Counter()
@@ -120,11 +120,11 @@ def _nothing_found(snapshot: Snapshot, filters: Sequence[Filter]) -> str:
         if not found[condition]:
             there = f"there is {_listed(values[condition])}{did_you_mean(condition.value, values[condition])}"
             return f"filter {condition}: no pair has this {condition.key}; {there}"
-    return f"filters {', '.join(map(str, filters))}: pairs pass each of them, but none passes all"
+    return f"filters {', '.join(map(str, filters))}: each matches some pairs, but no pair matches all"
 
 
 def _listed(counted: Counter[str]) -> str:
-    """The most frequent, and how many more there are."""
+    """The most frequent values, and the number of others."""
     shown = [text if len(text) <= _LONGEST else text[:_LONGEST] + "…" for text, _ in counted.most_common(_NAMED)]
     more = len(counted) - len(shown)
     return ", ".join(" ".join(text.split()) for text in shown) + (f" and {more:,} more" if more else "")

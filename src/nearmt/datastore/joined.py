@@ -1,9 +1,8 @@
-"""Several datastores searched as one: a customer's memory on top of a domain's.
+"""Several datastores searched as one: for example a customer's memory on top of a domain's.
 
-The parts of all stores stand one behind the other, as the segments of one store do, and everything is asked of all
-of them: the k nearest entries, the most similar sources, the guard. What the last store says of a very source counts
-before what others say of it. A store's weight multiplies exp(-d / T) of its neighbours (equation 2); it does not
-change which neighbours are found.
+The segments of all stores are concatenated as if they belonged to one store, and each query covers all of them: the k
+nearest entries, the most similar sources, the guard. For exact matches, later stores take precedence. A store's weight
+multiplies exp(-d / T) of its neighbours (equation 2); it does not change which neighbours are found.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ import torch
 from torch import Tensor
 
 from nearmt.datastore.disk import Calibration, Manifest
-from nearmt.datastore.memory import View
+from nearmt.datastore.live_store import StoreView
 from nearmt.datastore.search.snapshot import Snapshot
 from nearmt.datastore.store import Datastore
 from nearmt.errors import ConfigError, DatastoreError
 
-# Smaller weights count as this one, which no number of neighbours makes up for.
+# Lower bound of a weight: small enough to be outweighed by any other neighbour, and not 0.
 _LEAST = 1e-30
 
 
-class JoinedStore(View):
-    """Datastores with their weights, searched together; each can go on growing by itself."""
+class JoinedStore(StoreView):
+    """Datastores with their weights, searched together; each can still be edited on its own."""
 
     def __init__(self, stores: Iterable[Datastore | tuple[Datastore, float]]) -> None:
-        """Later stores lie on top of earlier ones. A store of weight 0 is as if it were not there."""
+        """Later stores take precedence over earlier ones. A store of weight 0 is left out."""
         weighted = [store if isinstance(store, tuple) else (store, 1.0) for store in stores]
         for store, weight in weighted:
             if not (isfinite(weight) and weight >= 0):
@@ -43,7 +42,7 @@ class JoinedStore(View):
         self.snapshot()
 
     def snapshot(self) -> Snapshot:
-        """All stores as they are now; a single one is itself, whatever its weight."""
+        """The present content of all stores; the snapshot of a single store is used as is, whatever its weight."""
         found = [store.snapshot() for store, _ in self.stores]
         known = [] if self._joined is None else self._joined[0]
         if self._joined is None or any(now is not then for now, then in zip(found, known, strict=True)):
@@ -56,7 +55,7 @@ class JoinedStore(View):
 
 
 class JoinedSnapshot(Snapshot):
-    """Snapshots one behind the other, under one numbering."""
+    """Snapshots concatenated, with entries and pairs numbered throughout."""
 
     def __init__(self, members: Sequence[tuple[Snapshot, float]]) -> None:
         first = max((snapshot for snapshot, _ in members), key=len)
@@ -76,34 +75,34 @@ class JoinedSnapshot(Snapshot):
         self._end_M = torch.tensor(sizes, device=self.device).cumsum(0)
         self._weight_M = torch.tensor([weight for _, weight in members], device=self.device)
         self._weighted = any(weight != 1 for _, weight in members)
-        # No weight may vanish: 0 means merged into another (see `Entries.weights`).
+        # No weight may become 0, which means merged into another entry (see `Entries.weights`).
         self._weight_M = self._weight_M.clamp(min=_LEAST)
 
     def weights(self, entry: Tensor) -> Tensor | None:
-        """The weight of its store, times what each stands for in a pruned store; 1 for entry -1."""
+        """The weight of each entry's store, times its own weight in a pruned store; 1 for entry -1."""
         stands_for = super().weights(entry)
         if not self._weighted:
             return stands_for
         member = torch.bucketize(entry.to(self.device), self._end_M, right=True)
         weight = self._weight_M[member.clamp(max=len(self._end_M) - 1)].to(entry.device)
         if stands_for is not None:
-            # One that was merged into another stands for itself where a chunk brings it along.
+            # An entry that was merged into another counts once where a chunk contains it.
             weight = weight * stands_for.clamp(min=1.0)
         return torch.where(entry < 0, 1.0, weight)
 
 
 def _mean(members: Sequence[Snapshot], like: Calibration) -> Calibration:
-    """What was measured of each store, by the entries it was measured on.
+    """Average the calibrations of stores, weighted by the number of entries each was measured on.
 
-    A neighbour comes most likely from the largest store, and is as far as neighbours are there. A store that was
-    empty has no say, nor has one in which a value could not be measured. Single additions change nothing.
+    Most neighbours come from the largest store, so its distances count most. Stores that were empty, and values
+    that could not be measured, are left out. Single additions do not change the result.
     """
     measured = [snapshot.calibration for snapshot in members]
 
     def mean(value: Callable[[Calibration], float | None]) -> float | None:
         known = [(found, each.entries) for each in measured if (found := value(each)) is not None]
         total = sum(size for _, size in known)
-        # A value that all agree on stays as it is, to the last digit.
+        # Equal values are kept exactly, without rounding.
         if len({found for found, size in known if size}) == 1:
             return next(found for found, size in known if size)
         return sum(found * size for found, size in known) / total if total else None
@@ -120,10 +119,10 @@ def _mean(members: Sequence[Snapshot], like: Calibration) -> Calibration:
 
 
 def check_alike(stores: Sequence[tuple[str, Manifest, int]]) -> None:
-    """Refuse stores (name, manifest, entries) whose keys cannot be compared, naming what differs."""
+    """Refuse stores (name, manifest, entries) whose keys are not comparable; the error names the difference."""
     if not stores:
         return
-    # A store without entries has no keys that could be of another kind.
+    # A store without entries has no keys: it is compatible with every reduction.
     (first, mine, _), *others = sorted(stores, key=lambda store: store[2] == 0)
     again = f"`nearmt reindex DIR --model {mine.model}` encodes the pairs of a store again"
     for name, manifest, entries in others:

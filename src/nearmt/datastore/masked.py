@@ -1,4 +1,4 @@
-"""A memory some of whose pairs cannot be found: for tuning on sentences of its own."""
+"""A store with some pairs held out: for tuning on the store's own sentences."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from collections.abc import Collection
 
 import numpy as np
 
-from nearmt.datastore.memory import Memory, View
+from nearmt.datastore.live_store import LiveStore, StoreView
 from nearmt.datastore.search.snapshot import Snapshot
 
 
-class MaskedStore(View):
-    """A view of a memory, as it was at one moment, in which nothing finds the hidden pairs.
+class MaskedStore(StoreView):
+    """A view of a store, as of its creation, in which the hidden pairs cannot be found.
 
-    Pairs with the source or the target of a hidden one are hidden as well: they would give it away. A chunk
-    never leaves its sentence, so chunks are safe when searches are.
+    Pairs with the source or the target of a hidden pair are hidden as well: they would give it away. A chunk
+    never crosses the end of its sentence, so hiding entries from searches hides them from chunks too.
     """
 
-    def __init__(self, memory: Memory, hidden: Collection[int]) -> None:
-        """`hidden` are numbers of pairs, in corpus order from 0."""
-        super().__init__([memory])
-        whole = memory.snapshot()
+    def __init__(self, store: LiveStore, hidden: Collection[int]) -> None:
+        """`hidden`: pair numbers, in corpus order from 0."""
+        super().__init__([store])
+        whole = store.snapshot()
         self.hidden = _with_copies(whole, hidden)
-        seen_P = np.ones(whole.entries.pair_count, dtype=bool)
-        seen_P[list(self.hidden)] = False
+        visible_P = np.ones(whole.entries.pair_count, dtype=bool)
+        visible_P[list(self.hidden)] = False
         digest = hashlib.sha256(",".join(map(str, sorted(self.hidden))).encode()).hexdigest()
-        self._rest = whole.restricted(seen_P, f"without-{len(self.hidden)}-pairs@{digest[:12]}")
+        self._rest = whole.restricted(visible_P, f"without-{len(self.hidden)}-pairs@{digest[:12]}")
 
     def snapshot(self) -> Snapshot:
         return self._rest
 
 
 def comparable(text: str) -> str:
-    """What makes two texts the same for this purpose: letter case and white space do not matter."""
+    """Normalise a text for comparison: letter case and white space are ignored."""
     return " ".join(text.casefold().split())
 
 
 def _with_copies(whole: Snapshot, hidden: Collection[int]) -> frozenset[int]:
-    """The pairs, and all that share their source or their target."""
+    """The given pairs, and all pairs that share a source or a target with one of them."""
     hidden = frozenset(hidden)
     known = [whole.pair(number) for number in hidden]
     sources = {comparable(pair.source) for pair in known}

@@ -1,9 +1,10 @@
-"""The datastore as methods and users see it: a database of pairs, and the source of neighbours."""
+"""The datastore for users and translators: a database of pairs, and the source of neighbours."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -11,15 +12,13 @@ import torch
 
 from nearmt.config import Config, option
 from nearmt.contracts import Pair, Progress
+from nearmt.corpus import Match
 from nearmt.datastore.disk import Manifest
-from nearmt.datastore.disk.ids import with_ids
-from nearmt.datastore.disk.log import Added, Deleted
-from nearmt.datastore.disk.pairs import blocks_of
 from nearmt.datastore.edit.build import BuildConfig, build
-from nearmt.datastore.edit.editor import Editor
-from nearmt.datastore.edit.opened import Opened
-from nearmt.datastore.memory import Memory
-from nearmt.datastore.search.bounds import check_bounds
+from nearmt.datastore.edit.editor import Editor, editing
+from nearmt.datastore.edit.open_store import OpenStore
+from nearmt.datastore.live_store import LiveStore
+from nearmt.datastore.search.checks import check_bounds
 from nearmt.datastore.search.indexing import SEARCHES
 from nearmt.datastore.search.snapshot import Snapshot
 from nearmt.errors import DatastoreError
@@ -35,21 +34,24 @@ class StoreConfig(Config):
     search_device: str | None = option(None, "where the keys are searched (default: where the model runs)")
 
 
-class Datastore(Memory):
+class Datastore(LiveStore):
     """A translation memory as decoder states: build or open it, edit it, search it.
 
-    What `add`, `update` and `delete` returned for is on disk, and seen by every translation that starts afterwards.
+    When `add`, `update` or `delete` returns, the change is on disk and every later translation sees it.
     """
 
-    def __init__(self, opened: Opened) -> None:
-        self._opened = opened
+    def __init__(self, store: OpenStore) -> None:
+        self._store = store
 
     @classmethod
     def open(cls, path: str | Path, *, search: str = "auto", device: str = "cpu", verify: bool | None = None) -> Self:
-        """Open a finished datastore; its files are checked, byte by byte unless they are large (or `verify`)."""
+        """Open a finished datastore.
+
+        `verify`: whether to compare checksums of all files; by default if the store has at most 1 GiB.
+        """
         StoreConfig(search=search)
         with timed("store/open"):
-            return cls(Opened(Path(path), search, torch.device(device), verify))
+            return cls(OpenStore(Path(path), search, torch.device(device), verify))
 
     @classmethod
     def build(
@@ -76,111 +78,127 @@ class Datastore(Memory):
 
     @property
     def path(self) -> Path:
-        return self._opened.path
+        return self._store.path
 
     @property
     def manifest(self) -> Manifest:
-        return self._opened.manifest
+        return self._store.manifest
 
     @property
     def device(self) -> torch.device:
-        return self._opened.device
-
-    # Editing
-
-    def add(
-        self, pairs: Iterable[Pair], model: TranslationModel | None = None, progress: Progress | None = None
-    ) -> int:
-        """Add pairs and return how many; one whose id is known takes the place of the old one.
-
-        Without a model they are only logged: safe, and found once somebody with a model catches up.
-        """
-        if model is not None:
-            self.check_model(model)
-        editor, added = Editor(self._opened), 0
-        with editor.changing():
-            for block in blocks_of(with_ids(pairs, lambda known: self._opened.content.find(known) is not None)):
-                editor.log([Added(pair) for pair in block])
-                if model is None:
-                    self._opened.publish()
-                else:
-                    editor.take_in(model, _behind(added, progress))
-                added += len(block)
-        return added
-
-    def update(self, identity: str, target: str, model: TranslationModel | None = None) -> Pair:
-        """Give a pair another target, and return the pair as it is now."""
-        changed: list[Pair] = []
-
-        def change() -> Iterator[Pair]:
-            # Asked for by `add` when nobody else can change it.
-            self._opened.content.check_known([identity], self.path)
-            known = self._opened.content.find(identity)
-            assert known is not None
-            changed.append(replace(known, target=target))
-            yield from changed
-
-        self.add(change(), model)
-        return changed[0]
-
-    def delete(self, ids: Iterable[str]) -> int:
-        """Delete pairs and return how many. Their text is gone from disk after `compact`."""
-        wanted = tuple(dict.fromkeys(ids))
-        editor = Editor(self._opened)
-        with editor.changing():
-            self._opened.content.check_known(wanted, self.path)
-            if wanted:
-                editor.log([Deleted(wanted)])
-                self._opened.publish()
-        return len(wanted)
-
-    def compact(self, model: TranslationModel | None = None, index: str = "auto") -> None:
-        """Make one segment of all, without what was deleted; with a model, the weight is measured anew."""
-        editor = Editor(self._opened)
-        with editor.changing():
-            if model is not None:
-                self.check_model(model)
-                editor.take_in(model)
-            editor.compact(index, model)
-
-    @property
-    def held(self) -> int:
-        """Pairs in their latest version, those that wait for a model among them."""
-        return self._opened.content.count
-
-    @property
-    def pending(self) -> int:
-        """Pairs that are in the log and wait for a model to be found by searches."""
-        return len(self._opened.content.waiting())
-
-    def catch_up(self, model: TranslationModel, progress: Progress | None = None) -> int:
-        """Encode the pairs that wait for a model, and return how many those were."""
-        self.check_model(model)
-        editor = Editor(self._opened)
-        with editor.changing():
-            waiting = self.pending
-            editor.take_in(model, _behind(0, progress))
-        return waiting
-
-    def refresh(self) -> bool:
-        """See what other processes did to the store; whether there was anything."""
-        return self._opened.refresh()
-
-    def check_model(self, model: TranslationModel) -> None:
-        """Refuse a model whose states are not those of this store, naming both."""
-        check_model(self.path, self.manifest, model)
-        check_bounds(self.path, self.snapshot().segments, self._opened.reduction, model)
-
-    def snapshot(self) -> Snapshot:
-        return self._opened.now
+        return self._store.device
 
     @property
     def cleaning(self) -> str:
         return self.manifest.cleaning
 
+    def check_model(self, model: TranslationModel) -> None:
+        """Refuse a model other than the one that computed the keys, naming both."""
+        check_model(self.path, self.manifest, model)
+        check_bounds(self.path, self.snapshot().segments, self._store.reduction, model)
+
+    def refresh(self) -> bool:
+        """Load changes that other processes made; returns whether there were any."""
+        return self._store.refresh()
+
+    # Reading
+
+    def snapshot(self) -> Snapshot:
+        return self._store.current
+
+    def __len__(self) -> int:
+        """The number of entries: one for every target token, deleted ones included until they are compacted."""
+        return len(self.snapshot())
+
+    def pairs(self) -> Iterator[Pair]:
+        """All pairs that searches find, in corpus order."""
+        return self.snapshot().pairs()
+
+    def matches(self, source: str, limit: int = 3, threshold: float = 0.5) -> list[Match]:
+        """The pairs with the most similar sources (fuzzy matches), best first."""
+        return self.snapshot().matches(source, limit, threshold)
+
+    # Editing
+
+    def add(
+        self,
+        pairs: Iterable[Pair],
+        model: TranslationModel | None = None,
+        progress: Progress | None = None,
+        *,
+        skip_unchanged: bool = False,
+    ) -> int:
+        """Add pairs and return their number; a pair replaces the pair with its id.
+
+        Without a model the pairs are logged only: they are on disk, and found once `catch_up` has encoded them.
+        With `skip_unchanged`, pairs that the store already has exactly as they are, id included, are left out.
+        """
+        added = 0
+        with self._editing(model) as editor:
+            for block in editor.changes.add(pairs, skip_unchanged=skip_unchanged):
+                self._make_visible(editor, model, _offset(progress, added))
+                added += len(block)
+        return added
+
+    def update(self, identity: str, target: str, model: TranslationModel | None = None) -> Pair:
+        """Give a pair a new target, and return the new pair."""
+        with self._editing(model) as editor:
+            pair = editor.changes.update(identity, target)
+            self._make_visible(editor, model)
+        return pair
+
+    def delete(self, ids: Iterable[str]) -> int:
+        """Delete pairs and return their number. Their text is removed from disk by `compact`."""
+        with editing(self._store) as editor:
+            deleted = editor.changes.delete(ids)
+            if deleted:
+                self._store.publish()
+        return deleted
+
+    def compact(self, model: TranslationModel | None = None, index: str = "auto") -> None:
+        """Merge all segments into one without deleted pairs; with a model, calibrate the weight again."""
+        with self._editing(model) as editor:
+            if model is not None:
+                editor.encode_pending(model)
+            editor.compact(index, model)
+
+    @property
+    def total_pairs(self) -> int:
+        """Number of pairs in their latest version, pending ones included."""
+        return self._store.content.pair_count
+
+    @property
+    def pending(self) -> int:
+        """Number of pairs that are logged and not encoded yet, so searches do not find them."""
+        return len(self._store.content.pending())
+
+    def catch_up(self, model: TranslationModel, progress: Progress | None = None) -> int:
+        """Encode the pending pairs and return their number."""
+        with self._editing(model) as editor:
+            pending = self.pending
+            editor.encode_pending(model, _offset(progress, 0))
+        return pending
+
+    @contextmanager
+    def _editing(self, model: TranslationModel | None) -> Iterator[Editor]:
+        """Lock the store for changes, with a model that must be the store's."""
+        if model is not None:
+            self.check_model(model)
+        with editing(self._store) as editor:
+            yield editor
+
+    def _make_visible(
+        self, editor: Editor, model: TranslationModel | None, progress: Callable[[int], None] | None = None
+    ) -> None:
+        """Encode what was logged, or without a model publish its effect on the pairs that are encoded."""
+        if model is None:
+            self._store.publish()
+        else:
+            editor.encode_pending(model, progress)
+
 
 def check_model(store: Path, mine: Manifest, model: TranslationModel) -> None:
-    """Refuse a model whose states are not those of a store, naming both."""
+    """Refuse a model other than the one a store was built with, naming both."""
     if model.fingerprint != mine.fingerprint:
         raise DatastoreError(
             f"{store}: built with model '{mine.model}' ({mine.fingerprint}), not with '{model.name}' "
@@ -198,6 +216,6 @@ def check_model(store: Path, mine: Manifest, model: TranslationModel) -> None:
         )
 
 
-def _behind(start: int, progress: Progress | None) -> Callable[[int], None] | None:
-    """Progress within a block as progress of the whole, whose size is not known."""
+def _offset(progress: Progress | None, start: int) -> Callable[[int], None] | None:
+    """Report progress within a block as progress of the whole, whose size is unknown."""
     return (lambda done: progress(start + done, 0)) if progress else None

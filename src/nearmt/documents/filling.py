@@ -75,7 +75,7 @@ class Filler:
     def _from_memory(self, unit: Unit) -> FilledUnit | None:
         memory = self.translator.datastore
         text = plain_text(unit.source)
-        pair = memory.exact(text) if memory is not None and self.config.exact else None
+        pair = memory.snapshot().exact(text) if memory is not None and self.config.exact else None
         if pair is None:
             return None
         start, end = stripped_span(text, 0, len(text))
@@ -171,7 +171,9 @@ class Filler:
         memory = self.translator.datastore
         if memory is None or not self.config.matches:
             return filled
-        found: list[Match] = memory.matches(plain_text(unit.source), self.config.max_matches, self.config.min_match)
+        found: list[Match] = memory.snapshot().matches(
+            plain_text(unit.source), self.config.max_matches, self.config.min_match
+        )
         return replace(filled, filling=replace(filled.filling, matches=tuple(found)))
 
 

@@ -14,7 +14,7 @@ from nearmt.contracts import Pair, Translation
 from nearmt.corpus import Unit, clean, plain_text
 from nearmt.datastore import Datastore
 from nearmt.datastore.disk.ids import with_ids
-from nearmt.datastore.memory import Memory, topmost
+from nearmt.datastore.live_store import LiveStore, editable_store
 from nearmt.documents import FillConfig, FilledUnit, Filler
 from nearmt.errors import ConfigError, InputError
 from nearmt.stream.statistics import SessionStatistics, edit_effort
@@ -61,9 +61,9 @@ class Session:
         """
         if learn_every < 1:
             raise ConfigError(f"learn-every = {learn_every}: must be at least 1")
-        store: Memory | None = datastore
+        store: LiveStore | None = datastore
         if store is None and translator.datastore is not None:
-            store = topmost(translator.datastore)
+            store = editable_store(translator.datastore)
         if not isinstance(store, Datastore):
             raise ConfigError("a session needs a datastore: Datastore.build(folder, [], model) makes an empty one")
         store.check_model(translator.model)
@@ -170,7 +170,7 @@ class Session:
     def known(self, source: str) -> Pair | None:
         """The latest pair of this very source, also if it is not learnt yet, or is in another memory that is used."""
         pair, memory = self._own(clean(source)), self.translator.datastore
-        return memory.exact(source) if pair is None and memory is not None else pair
+        return memory.snapshot().exact(source) if pair is None and memory is not None else pair
 
     def _own(self, source: str) -> Pair | None:
         """The latest pair of this very source in the datastore that learns."""
@@ -178,7 +178,7 @@ class Session:
             # One that was corrected may have had another source.
             if change.pair.source == source and change is self._change(change.pair.id):
                 return change.pair
-        return self.datastore.exact(source)
+        return self.datastore.snapshot().exact(source)
 
     def __enter__(self) -> Self:
         return self

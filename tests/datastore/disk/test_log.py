@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearmt.contracts import Pair
+from nearmt.datastore.disk.file_names import log_name
 from nearmt.datastore.disk.log import Added, Deleted, Log, Operation, read_log, salvage_log
-from nearmt.datastore.disk.names import log_name
 from nearmt.datastore.disk.records import RecordWriter
 from nearmt.errors import DatastoreError, InputError, OutputError
 from tests.datastore.disk.faulty_disk import FaultyDisk, PowerCut

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearmt.datastore.disk.framing import COMMITTED, PLAIN, frame, header
+from nearmt.datastore.disk.file_system import DISK, Disk
+from nearmt.datastore.disk.record_format import COMMITTED, PLAIN, frame, header
 from nearmt.datastore.disk.records import Records, RecordWriter, read_records, salvage
-from nearmt.datastore.disk.volume import DISK, Disk
 from nearmt.errors import DatastoreError, OutputError
 from tests.datastore.disk.faulty_disk import FaultyDisk, PowerCut
 

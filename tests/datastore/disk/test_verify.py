@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nearmt.datastore import Datastore
-from nearmt.datastore.disk.live import Block
+from nearmt.datastore.disk.live_segment import Block
 from nearmt.datastore.disk.records import RecordWriter, read_records
 from nearmt.datastore.upkeep.verify import DAMAGED, RECOMPUTED, SOUND, STRAY, TORN, UNKNOWN, verify
 from nearmt.errors import DatastoreError

@@ -284,16 +284,21 @@ def test_recall(tiny: TranslationModel, tiny_store: Datastore, tiny_pairs: list[
     sources, targets = [pair.source for pair in tiny_pairs[:5]], [pair.target for pair in tiny_pairs[:5]]
     hidden_QH = queries_of(tiny, sources, targets)
     assert len(hidden_QH) == sum(len(tiny.codec.target_ids(target)) for target in targets)
-    assert tiny_store.search(tiny_store.query(hidden_QH), 1).distance_BK.max() < 1e-2  # they are entries themselves
+    assert (
+        tiny_store.snapshot().search(tiny_store.snapshot().query(hidden_QH), 1).distance_BK.max() < 1e-2
+    )  # they are entries themselves
     assert recall(tiny_store, Datastore.open(tiny_store.path, search="exact"), hidden_QH) == 1.0
 
     class Half:
         """Finds every second neighbour, and something far away."""
 
-        query = staticmethod(tiny_store.query)
+        query = staticmethod(tiny_store.snapshot().query)
+
+        def snapshot(self) -> Any:
+            return self
 
         def search(self, query_BD: Any, k: int) -> Any:
-            found = tiny_store.search(query_BD, k)
+            found = tiny_store.snapshot().search(query_BD, k)
             found.distance_BK[:, ::2] += 1e9
             return found
 

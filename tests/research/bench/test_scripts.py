@@ -92,12 +92,12 @@ def test_a_grown_store_begins_with_the_real_one(tiny_store: Datastore, tiny: Tra
     growth = runpy.run_path(str(BENCHMARKS / "growth.py"))
     source, real = growth["Source"](tiny_store.path), len(tiny_store)
     spread_D = growth["neighbour_spread"](tiny_store)
-    assert spread_D.shape == (tiny_store.columns,) and (spread_D > 0).all()
-    store = growth["make_store"](tmp_path / "grown", source, 2 * real, tiny, spread_D)
+    assert spread_D.shape == (tiny_store.snapshot().columns,) and (spread_D > 0).all()
+    store = growth["make_store"](tmp_path / "grown", source, 2 * real, tiny, spread_D).snapshot()
     assert len(store) == 2 * real
     entry_N, columns = np.arange(2 * real), store.columns
     key_ND = store.keys(torch.from_numpy(entry_N), columns).numpy()
-    wanted_ND = tiny_store.keys(torch.arange(real), columns).numpy()
+    wanted_ND = tiny_store.snapshot().keys(torch.arange(real), columns).numpy()
     assert (key_ND[:real] == wanted_ND).all()
     moved_ND = key_ND[real:] - wanted_ND
     assert np.allclose(moved_ND.std(axis=0), spread_D, rtol=0.3)

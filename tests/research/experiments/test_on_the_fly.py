@@ -383,7 +383,7 @@ def test_a_memory_holds_what_was_revealed_and_no_more(
     def watched(self: Translator, text: Any, **more: Any) -> Any:
         store = self.datastore
         if isinstance(text, list) and (store or trained):  # and not to warm up
-            known = [pair.source for pair in store.pairs()] if store else [pair.source for pair in trained]
+            known = [pair.source for pair in store.snapshot().pairs()] if store else [pair.source for pair in trained]
             asked.append((min(places[source] for source in text), known))
         return translate(self, text, **more)
 

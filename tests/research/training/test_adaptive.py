@@ -196,7 +196,7 @@ def test_the_file_says_where_it_comes_from(
     with safe_open(tmp_path / "net", "pt") as file:
         text = file.metadata()["nearmt"]
     about = json.loads(text)
-    assert about["model"] == tiny.fingerprint and about["datastore"] == tiny_store.identity
+    assert about["model"] == tiny.fingerprint and about["datastore"] == tiny_store.snapshot().identity
     assert about["method"] == "chunk" and "|schedule:every:3|" in about["settings"]
     assert about["training"]["updates"] == QUICK.updates
     assert str(tmp_path) not in text and str(tiny_store.path) not in text

@@ -20,6 +20,7 @@ from nearmt.methods.mixing import FixedMixer, Mixer, Votes
 from nearmt.methods.retrieving import RetrievingMethod, RetrievingState
 from nearmt.models import TranslationModel
 from nearmt.research.training.trace import Trace, trace_pairs
+from nearmt.retrieval.source import LiveSource
 from nearmt.steps import Request, Step
 from tests.conftest import make_pairs
 
@@ -43,7 +44,7 @@ class Seen:
     trusted: ClassVar[tuple[float, float]] = FixedMixer.trusted
 
     def __init__(self, mixer: Mixer) -> None:
-        self._mixer = mixer
+        self._mixer, self.identity = mixer, mixer.identity
         self.found: list[Retrieved] = []
         self.log_probs: list[Tensor] = []
 
@@ -151,7 +152,7 @@ def decoded(model: TranslationModel, method: RetrievingMethod, pairs: list[Pair]
     return Trace(*(torch.stack([getattr(row, name) for row in rows]) for name in Trace.__dataclass_fields__))
 
 
-def made(name: str, store: EntrySource, settings: dict[str, Any]) -> RetrievingMethod:
+def made(name: str, store: LiveSource, settings: dict[str, Any]) -> RetrievingMethod:
     method = make_method(name, store, settings)
     assert isinstance(method, RetrievingMethod)
     return method

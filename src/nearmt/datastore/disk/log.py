@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from nearmt.contracts import Pair
-from nearmt.datastore.disk.names import log_name, next_number
+from nearmt.datastore.disk.file_names import log_name, next_number
+from nearmt.datastore.disk.file_system import DISK, Disk
 from nearmt.datastore.disk.pairs import pair_from_json, pair_to_json
 from nearmt.datastore.disk.records import RecordWriter, read_records, salvage
-from nearmt.datastore.disk.volume import DISK, Disk
 from nearmt.errors import DamagedError, DatastoreError, InputError, NearmtWarning
 
 
@@ -37,6 +37,11 @@ class Deleted:
 
 
 Operation = Added | Deleted
+
+
+def ids_of(operation: Operation) -> tuple[str, ...]:
+    """The ids of the pairs that an operation adds or deletes."""
+    return operation.ids if isinstance(operation, Deleted) else (operation.pair.id,)
 
 
 class Replay(NamedTuple):

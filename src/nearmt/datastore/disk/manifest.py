@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from nearmt.datastore.disk.claims import check_manifest
+from nearmt.datastore.disk.file_names import check_names, is_ours
 from nearmt.datastore.disk.files import digest, json_text, sha256, sync, write_json
+from nearmt.datastore.disk.manifest_checks import check_manifest
 from nearmt.datastore.disk.migrations import FORMAT, migrated
-from nearmt.datastore.disk.names import check_names, is_ours
 from nearmt.datastore.disk.recovery import recover
 from nearmt.errors import DatastoreError, writing
 from nearmt.opening import BUILDING, opened

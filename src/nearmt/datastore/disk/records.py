@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from nearmt.datastore.disk import framing
-from nearmt.datastore.disk.volume import DISK, Disk, File
+from nearmt.datastore.disk import record_format
+from nearmt.datastore.disk.file_system import DISK, Disk, File
 from nearmt.errors import DatastoreError, OutputError, writing
 
 
@@ -50,9 +50,9 @@ class Stretch:
 def salvage(path: Path, disk: Disk = DISK) -> list[Stretch]:
     """All valid records of a file, and what stands between them, in order."""
     with _opened(path, disk) as file:
-        framing.version_of(file, path)
+        record_format.version_of(file, path)
         stretches, end, size = [], 0, file.size()
-        for record in framing.found(file, 0, size):
+        for record in record_format.found(file, 0, size):
             stretches += _unreadable(file, end, record.begin)
             stretches.append(Stretch(record.payload, whole=True))
             end = record.end
@@ -60,7 +60,7 @@ def salvage(path: Path, disk: Disk = DISK) -> list[Stretch]:
 
 
 def _unreadable(file: File, begin: int, end: int) -> list[Stretch]:
-    begin = max(begin, len(framing.header()))
+    begin = max(begin, len(record_format.header()))
     return [Stretch(file.read(begin, end - begin), whole=False)] if end > begin else []
 
 
@@ -93,9 +93,9 @@ class RecordWriter:
             raise OutputError(f"{self.path}: an earlier write failed; open it again before writing more")
         if not payloads:
             return self.end
-        if max(map(len, payloads)) > framing.LONGEST:
-            raise OutputError(f"{self.path}: a record is longer than {framing.LONGEST} bytes; divide it")
-        data = b"".join(framing.frame(payload, self.end if self.durable else 0) for payload in payloads)
+        if max(map(len, payloads)) > record_format.LONGEST:
+            raise OutputError(f"{self.path}: a record is longer than {record_format.LONGEST} bytes; divide it")
+        data = b"".join(record_format.frame(payload, self.end if self.durable else 0) for payload in payloads)
         with writing(self.path):
             try:
                 self._commit(data) if self.durable else self._write(self.end, data)
@@ -107,7 +107,7 @@ class RecordWriter:
 
     def _commit(self, data: bytes) -> None:
         """Write records so that all of them count or none: the first magic goes to disk behind everything else."""
-        magic = len(framing.MAGIC)
+        magic = len(record_format.MAGIC)
         self._write(self.end, bytes(magic) + data[magic:])
         self._file.sync()
         self._write(self.end, data[:magic])
@@ -126,8 +126,8 @@ class RecordWriter:
         """End of the last valid record, how much of the file is known to be on disk, and the file's size."""
         with _reading(self.path):
             size, trusted = self._file.size(), 0
-            end = framing.first(self._file, self.path, size, self.durable)
-            for record in framing.walk(self._file, self.path, end, size, self.durable):
+            end = record_format.first(self._file, self.path, size, self.durable)
+            for record in record_format.walk(self._file, self.path, end, size, self.durable):
                 end, trusted = record.end, record.synced
         return end, trusted, size
 
@@ -136,7 +136,7 @@ class RecordWriter:
         if self.cut:
             self._file.truncate(self.end)
         if not self.end:
-            header = framing.header(framing.COMMITTED if self.durable else framing.PLAIN)
+            header = record_format.header(record_format.COMMITTED if self.durable else record_format.PLAIN)
             self._write(0, header)
             self.end = len(header)
         elif self.durable:
@@ -169,9 +169,9 @@ def _read(path: Path, start: int, durable: bool, disk: Disk) -> Records:
         size = file.size()
         if start > size:
             raise DatastoreError(f"{path}: has {size} bytes where {start} were read before; open the datastore again")
-        end = start or framing.first(file, path, size, durable)
+        end = start or record_format.first(file, path, size, durable)
         payloads, ends = [], []
-        for record in framing.walk(file, path, end, size, durable):
+        for record in record_format.walk(file, path, end, size, durable):
             payloads.append(record.payload)
             ends.append(record.end)
     end = ends[-1] if ends else end

@@ -11,9 +11,9 @@ import dataclasses
 import shutil
 from pathlib import Path
 
+from nearmt.datastore.disk.file_names import log_name, next_number, segment_name
 from nearmt.datastore.disk.files import LOCK, WriterLock, sha256, sync
 from nearmt.datastore.disk.manifest import Manifest, live_names
-from nearmt.datastore.disk.names import log_name, next_number, segment_name
 from nearmt.errors import writing
 from nearmt.opening import exists_inside
 

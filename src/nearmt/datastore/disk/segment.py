@@ -28,11 +28,7 @@ from typing import Any
 import numpy as np
 
 from nearmt.contracts import Pair
-from nearmt.datastore.disk.files import write_json
-from nearmt.datastore.disk.ids import digest_of
-from nearmt.datastore.disk.manifest import FileRecord, SegmentRecord
-from nearmt.datastore.disk.pairs import pair_from_json, pair_to_json
-from nearmt.datastore.disk.ranges import (
+from nearmt.datastore.disk.array_checks import (
     MOST_TOKENS,
     Damage,
     are_ends,
@@ -42,6 +38,10 @@ from nearmt.datastore.disk.ranges import (
     is_finite,
     is_within,
 )
+from nearmt.datastore.disk.files import write_json
+from nearmt.datastore.disk.ids import digest_of
+from nearmt.datastore.disk.manifest import FileRecord, SegmentRecord
+from nearmt.datastore.disk.pairs import pair_from_json, pair_to_json
 from nearmt.errors import writing
 from nearmt.opening import opened
 

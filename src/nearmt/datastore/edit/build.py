@@ -22,11 +22,11 @@ from nearmt import __version__
 from nearmt.config import Config, option
 from nearmt.contracts import Pair, Progress
 from nearmt.datastore.disk import Calibration, Manifest, Segment, SegmentRecord, SegmentWriter
-from nearmt.datastore.disk.content import gone_of
+from nearmt.datastore.disk.content import deleted_mask
+from nearmt.datastore.disk.file_names import segment_name
 from nearmt.datastore.disk.files import LOCK, WriterLock, writer_lock
 from nearmt.datastore.disk.ids import with_ids
 from nearmt.datastore.disk.manifest import FILE_NAME, FileRecord, missing_manifest, reduction_name
-from nearmt.datastore.disk.names import segment_name
 from nearmt.datastore.disk.pairs import blocks_of
 from nearmt.datastore.disk.recovery import recover
 from nearmt.datastore.disk.replacement import make_folder, publish, remove_unused
@@ -181,7 +181,7 @@ def measure(folder: Path, manifest: Manifest, reduction: Reduction, model: Trans
     device = torch.device("cpu") if model is None else model.seq2seq.device
     segments = [Segment(folder / record.name, record, reduction.columns) for record in manifest.segments]
     parts = [Part(segment, device, "auto") for segment in segments]
-    seen = [~gone_of(segment) for segment in segments]
+    seen = [~deleted_mask(segment) for segment in segments]
     columns = cache_columns_of(reduction)
     store = Snapshot(
         manifest.identity,

@@ -14,13 +14,13 @@ import numpy as np
 
 from nearmt.contracts import Pair
 from nearmt.datastore.disk import FileRecord, Manifest, SegmentRecord
-from nearmt.datastore.disk.claims import check_manifest
+from nearmt.datastore.disk.file_names import check_names
 from nearmt.datastore.disk.log import Operation, salvage_log
 from nearmt.datastore.disk.manifest import FILE_NAME, manifest_of, wrong_with
-from nearmt.datastore.disk.names import check_names
+from nearmt.datastore.disk.manifest_checks import check_manifest
+from nearmt.datastore.disk.replay import remaining_pairs
 from nearmt.datastore.disk.segment import END, PAIRS, numbers
-from nearmt.datastore.disk.texts import replayed
-from nearmt.datastore.upkeep.salvage import Salvaged, parsed, salvage_pairs, without_flip
+from nearmt.datastore.upkeep.pair_salvage import Salvaged, parsed, salvage_pairs, without_flip
 from nearmt.datastore.upkeep.verify import SOUND, TORN
 from nearmt.errors import DatastoreError
 from nearmt.models import TranslationModel
@@ -78,7 +78,7 @@ class DamagedStore:
     def all_pairs(self) -> list[Pair]:
         """What the segments and the log leave behind."""
         segments = [self.pairs_of(record) for record in self._records()]
-        added, touched = replayed(self._operations())
+        added, touched = remaining_pairs(self._operations())
         found: list[Pair] = []
         for pairs in reversed(segments):
             # An id that comes again later was replaced.

@@ -17,8 +17,8 @@ from nearmt.datastore.disk.files import WriterLock, writer_lock
 from nearmt.datastore.disk.manifest import FileRecord, reduction_name
 from nearmt.datastore.disk.segment import KEY
 from nearmt.datastore.edit.build import BuildConfig, build_locked, cache_columns_of, measured_anew
-from nearmt.datastore.edit.editor import Editor
-from nearmt.datastore.edit.opened import Opened
+from nearmt.datastore.edit.editor import editing
+from nearmt.datastore.edit.open_store import OpenStore
 from nearmt.datastore.search.indexing import index_segments
 from nearmt.errors import writing
 from nearmt.models import TranslationModel
@@ -51,14 +51,13 @@ def rebuild(path: Path, model: TranslationModel, config: BuildConfig, progress: 
 def sealed_alone(path: Path, *, without_deleted: bool = False) -> Iterator[WriterLock]:
     """Be the only writer of a store whose entries are all in sealed segments, `without_deleted` ones if asked."""
     Manifest.load(path)  # a folder that is no datastore gets no lock
-    store = Opened(path, "exact", torch.device("cpu"))
-    editor = Editor(store)
-    with editor.changing() as lock:
-        if without_deleted and store.now.seen_P is not None:
+    store = OpenStore(path, "exact", torch.device("cpu"))
+    with editing(store) as editor:
+        if without_deleted and store.current.seen_P is not None:
             editor.merge(0, "exact")
         elif store.content.encoded:
             editor.merge(len(store.content.parts), "exact")
-        yield lock
+        yield editor.lock
 
 
 def _reindex(path: Path, factory: str) -> Manifest:

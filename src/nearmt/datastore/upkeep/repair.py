@@ -25,7 +25,7 @@ from nearmt.datastore.disk.manifest import FILE_NAME, live_names
 from nearmt.datastore.disk.replacement import publish
 from nearmt.datastore.disk.segment import END, ID, KEY, PAIR_START, PAIRS, SOURCE, SOURCE_END, TOKEN
 from nearmt.datastore.edit.build import BuildConfig, build, build_settings, measured_anew, write_pairs
-from nearmt.datastore.edit.editor import with_deleted
+from nearmt.datastore.edit.merging import with_deleted
 from nearmt.datastore.edit.pretrained import pretrained_reduction
 from nearmt.datastore.search.indexing import index_segment, index_segments
 from nearmt.datastore.store import Datastore, check_model
@@ -242,7 +242,7 @@ def _checked(work: Path, damaged: DamagedStore) -> int:
         store.catch_up(damaged.model)
     if store.pending:
         damaged.report.append(f"{store.pending} pairs are logged only; they are encoded when a model is next loaded")
-    return store.held
+    return store.total_pairs
 
 
 def _without_index(record: SegmentRecord) -> SegmentRecord:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearmt.contracts import Pair
+from nearmt.datastore.disk.file_names import is_ours
 from nearmt.datastore.disk.files import LOCK
-from nearmt.datastore.disk.live import Block, check_logged, mark_of, readable_blocks
+from nearmt.datastore.disk.live_segment import Block, check_logged, mark_of, readable_blocks
 from nearmt.datastore.disk.log import Added, Replay, read_log, read_named_log
 from nearmt.datastore.disk.manifest import (
     FILE_NAME,
@@ -19,10 +20,9 @@ from nearmt.datastore.disk.manifest import (
     wrong_with,
     wrong_with_named,
 )
-from nearmt.datastore.disk.names import is_ours
 from nearmt.datastore.disk.records import read_records
 from nearmt.datastore.disk.recovery import recover
-from nearmt.datastore.disk.wrong_numbers import wrong_numbers
+from nearmt.datastore.disk.segment_checks import wrong_numbers
 from nearmt.errors import DatastoreError
 from nearmt.opening import BUILDING, REPAIRING, exists_inside
 

@@ -35,7 +35,7 @@ def recall(store: Datastore, exact: Datastore, hidden_QH: Tensor) -> float:
     """Share of the 8 nearest entries that a search finds; those at equal distances count as found."""
     found = []
     for hidden_BH in hidden_QH.split(_AT_A_TIME):
-        query_BD = store.query(hidden_BH)
-        nearest = exact.search(query_BD, NEIGHBOURS).distance_BK
-        found.append(share_found(store.search(query_BD, NEIGHBOURS).distance_BK, nearest) * len(hidden_BH))
+        query_BD = store.snapshot().query(hidden_BH)
+        nearest = exact.snapshot().search(query_BD, NEIGHBOURS).distance_BK
+        found.append(share_found(store.snapshot().search(query_BD, NEIGHBOURS).distance_BK, nearest) * len(hidden_BH))
     return round(sum(found) / max(1, len(hidden_QH)), 4)

@@ -164,7 +164,7 @@ class Bench:
         if config.datastore is not None:
             store = bench.store(config.search)
             found["datastore"] = {
-                "identity": store.identity,
+                "identity": store.snapshot().identity,
                 "entries": len(store),
                 "search": config.search,
                 "search_device": str(store.device.type),

@@ -129,7 +129,7 @@ class Workshop:
         config = self.setup.config
         store, model = self.store(domain, row), self.model(domain)
         # Trials of something else stay where they are, under another name.
-        made_of = short(self.setup.row_signature(domain, row) + store.identity)
+        made_of = short(self.setup.row_signature(domain, row) + store.snapshot().identity)
         record = path.with_name(f"{path.stem}.{made_of}.trials.jsonl")
         with writing(record):
             record.parent.mkdir(parents=True, exist_ok=True)

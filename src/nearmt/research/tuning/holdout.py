@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from nearmt.contracts import Pair
-from nearmt.datastore import MaskedStore, Memory
+from nearmt.datastore import LiveStore, MaskedStore
 from nearmt.datastore.masked import comparable
 from nearmt.errors import InputError
 
@@ -17,7 +17,7 @@ _EVERY = 5
 _EXTREMES = 0.05
 
 
-def hold_out(memory: Memory, most: int, seed: int = 0) -> tuple[MaskedStore, list[Pair]]:
+def hold_out(memory: LiveStore, most: int, seed: int = 0) -> tuple[MaskedStore, list[Pair]]:
     """The memory without some of its pairs, and those pairs: the same ones every time, from all over it."""
     whole = memory.snapshot()
     if whole.pair_count < FEWEST_PAIRS:

@@ -10,7 +10,7 @@ from typing import Any
 
 from nearmt.config import Config, option
 from nearmt.contracts import Pair, Progress
-from nearmt.datastore import Memory
+from nearmt.datastore import LiveStore
 from nearmt.decoding import BeamConfig
 from nearmt.errors import ConfigError, InputError
 from nearmt.methods import make_method
@@ -42,7 +42,7 @@ class TuneConfig(Config):
 
 def tune(
     model: TranslationModel,
-    datastore: Memory,
+    datastore: LiveStore,
     method: str = "chunk",
     dev: Sequence[Pair] | None = None,
     config: TuneConfig | None = None,
@@ -66,7 +66,7 @@ def tune(
     if not dev:
         raise InputError("the dev set has no pairs: nothing to tune on")
     tuner = _Tuner(model, datastore, method, dict(settings or {}), search or BeamConfig(), batch_size)
-    axes = make_axes(tuner.names(config), config.ranges, datastore, tuner.defaults())
+    axes = make_axes(tuner.names(config), config.ranges, datastore.snapshot(), tuner.defaults())
     slices = make_slices(len(dev), batch_size if tuner.shares_batch else 1, smallest_slice)
     metric = make_metric(config.metric)
     total = (config.budget + 1 + config.base) * len(dev)
@@ -115,7 +115,7 @@ class _Tuner:
     def __init__(
         self,
         model: TranslationModel,
-        datastore: Memory,
+        datastore: LiveStore,
         method: str,
         fixed: dict[str, Any],
         search: BeamConfig,

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nearmt.datastore.disk import AnySegment, Segment
+from nearmt.datastore.disk.array_checks import damaged
 from nearmt.datastore.disk.manifest import VERIFIED_AT_OPENING
-from nearmt.datastore.disk.ranges import damaged
 from nearmt.datastore.disk.segment import TOKEN
 from nearmt.errors import DatastoreError
 from nearmt.models import TranslationModel

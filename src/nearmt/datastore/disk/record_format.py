@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
-from nearmt.datastore.disk.volume import File
+from nearmt.datastore.disk.file_system import File
 from nearmt.errors import DamagedError, DatastoreError
 
 #: Records are written in one go; records are committed by the magic of an append.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from nearmt.datastore.disk.array_checks import Damage
 from nearmt.datastore.disk.manifest import Manifest, SegmentRecord
-from nearmt.datastore.disk.ranges import Damage
 from nearmt.datastore.disk.segment import PAIRS, Segment, read_pairs, size_damage
 from nearmt.errors import DatastoreError
 

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from nearmt.contracts import Pair
+from nearmt.datastore.disk.array_checks import MOST_TOKENS, is_finite, is_within
 from nearmt.datastore.disk.ids import content_id, digest_of
 from nearmt.datastore.disk.manifest import REPAIR, SegmentRecord
-from nearmt.datastore.disk.ranges import MOST_TOKENS, is_finite, is_within
 from nearmt.datastore.disk.records import read_records
 from nearmt.errors import DamagedError
 from nearmt.opening import exists_inside
