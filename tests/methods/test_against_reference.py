@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from nearmt.config.methods import ENDS as SPEAKERS
 from nearmt.contracts import MethodState, Step
 from nearmt.datastore import Datastore
 from nearmt.methods import PRESETS, ChunkConfig, ChunkMethod, KnnConfig, KnnMethod, PlainMethod
-from nearmt.methods.knn import ENDS as SPEAKERS
 from nearmt.methods.retrieving import RetrievingState
 from nearmt.models import TranslationModel
 from nearmt.retrieval.source import EntrySource

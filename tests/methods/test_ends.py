@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from nearmt.config.methods import ENDS
 from nearmt.contracts import Translation
 from nearmt.datastore import Datastore
 from nearmt.decoding import BeamConfig
@@ -65,7 +66,7 @@ def test_who_is_near_decides(name: str, family: str, monkeypatch: pytest.MonkeyP
 def test_translations_are_longer_where_only_near_neighbours_end_them(
     name: str, tiny: TranslationModel, tiny_store: Datastore
 ) -> None:
-    near, everybody = (translate(tiny, tiny_store, name, ends=ends) for ends in knn.ENDS)
+    near, everybody = (translate(tiny, tiny_store, name, ends=ends) for ends in ENDS)
     assert [t.text for t in near] != [t.text for t in everybody]
     assert sum(t.tokens for t in near) > sum(t.tokens for t in everybody)
 
@@ -98,7 +99,7 @@ def test_who_may_not_speak_is_no_witness(
         monkeypatch.setattr(module, "NEAR_SHARE", 0.0)
     (end,) = tiny.codec.pieces(tiny.seq2seq.eos_ids)
     unlikely = dict[str, set[str]]()
-    for ends in knn.ENDS:
+    for ends in ENDS:
         found = translate(tiny, tiny_store, name, explain=True, ends=ends)
         tokens = [token for translation in found for token in translation.provenance or ()]
         assert any(token.witnesses for token in tokens if token.token != end)
@@ -134,7 +135,7 @@ def test_near_is_measured_on_the_columns_that_the_cache_compares(columns: int, t
 @pytest.mark.parametrize("name", METHODS)
 def test_the_signature_says_who_may(name: str, tiny_store: Datastore) -> None:
     assert "|ends:near|" in made(name, tiny_store).signature()
-    for ends in knn.ENDS:
+    for ends in ENDS:
         assert f"|ends:{ends}|" in made(name, tiny_store, ends=ends).signature()
 
 

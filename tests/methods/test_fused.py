@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from nearmt.config.methods import KnnConfig
 from nearmt.contracts import Neighbours, Origin, Scores, Step, Translation
 from nearmt.datastore import Datastore, MaskedStore, PruneConfig, prune
 from nearmt.datastore.search import indexing
@@ -21,7 +22,7 @@ from nearmt.index import PieceIndex
 from nearmt.methods import fused
 from nearmt.methods.chunk import ChunkMethod
 from nearmt.methods.fused import NO_RULE, EndRule, mix_found, mix_gathered
-from nearmt.methods.knn import KnnConfig, KnnMethod
+from nearmt.methods.knn import KnnMethod
 from nearmt.methods.mixing import FixedMixer
 from nearmt.models import TranslationModel
 from nearmt.retrieval import entry_cache

@@ -8,13 +8,13 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from nearmt.config.schedule import GeometricSchedule
 from nearmt.contracts import Neighbours
 from nearmt.engines.cpu.nearest import EntryRows
 from nearmt.engines.cuda.gathered import GatheredEntries, GatheredKeys
 from nearmt.engines.reference.distances import first_of, squared_l2
 from nearmt.retrieval.chunked import ChunkPlan
 from nearmt.retrieval.neighbour_cache import CacheConfig
-from nearmt.retrieval.schedule import GeometricSchedule
 from nearmt.retrieval.source import EntrySource
 
 

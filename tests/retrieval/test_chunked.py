@@ -10,13 +10,14 @@ from itertools import product
 import pytest
 import torch
 
+from nearmt.config.methods import DUPLICATES, RETENTIONS, SCOPES
+from nearmt.config.schedule import EverySchedule
 from nearmt.contracts import Origin
 from nearmt.errors import ConfigError
 from nearmt.methods import ChunkConfig
 from nearmt.retrieval.chunked import Chunked, ChunkPlan
-from nearmt.retrieval.neighbour_cache import DUPLICATES, RETENTIONS, SCOPES, CacheConfig
+from nearmt.retrieval.neighbour_cache import CacheConfig
 from nearmt.retrieval.retriever import Retrieved
-from nearmt.retrieval.schedule import EverySchedule
 from tests.retrieval.memory_store import MemoryStore, random_store
 
 ENTRIES = 24

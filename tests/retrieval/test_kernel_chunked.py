@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from nearmt.config.schedule import EverySchedule
 from nearmt.contracts import Origin
 from nearmt.engines.cuda import graphs
 from nearmt.engines.cuda.graphs import Pool
@@ -17,7 +18,6 @@ from nearmt.retrieval.chunked import Chunked, ChunkPlan
 from nearmt.retrieval.entry_cache import EntryCache
 from nearmt.retrieval.kernel_chunked import KernelChunked
 from nearmt.retrieval.retriever import Retrieved
-from nearmt.retrieval.schedule import EverySchedule
 from tests.retrieval.memory_store import MemoryStore, gathered_from, random_store, usual_plan
 
 COLUMNS = 6

@@ -19,7 +19,8 @@ from nearmt.cli.console import echo, verbosity, warn
 from nearmt.cli.shortages import exhausted, hint
 from nearmt.cli.stopping import exit_code, stopping
 from nearmt.cli.terminal import neutral
-from nearmt.config import REMOVED, unknown_setting
+from nearmt.config import unknown_setting
+from nearmt.config.old_names import REMOVED
 from nearmt.errors import NearmtError, NearmtWarning, did_you_mean
 
 #: Set by the shell when it asks for completions.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 import torch
 
-from nearmt.config import Config, option
+from nearmt.config.store import StoreConfig
 from nearmt.contracts import Pair, Progress
 from nearmt.datastore.disk import Manifest
 from nearmt.datastore.disk.ids import with_ids
@@ -20,19 +20,10 @@ from nearmt.datastore.edit.editor import Editor
 from nearmt.datastore.edit.opened import Opened
 from nearmt.datastore.memory import Memory
 from nearmt.datastore.search.bounds import check_bounds
-from nearmt.datastore.search.indexing import SEARCHES
 from nearmt.datastore.search.snapshot import Snapshot
 from nearmt.errors import DatastoreError
 from nearmt.models import TranslationModel
 from nearmt.timing import timed
-
-
-@dataclass(frozen=True)
-class StoreConfig(Config):
-    """How a datastore is searched."""
-
-    search: str = option("auto", "which index nominates neighbours", choices=SEARCHES)
-    search_device: str | None = option(None, "where the keys are searched (default: where the model runs)")
 
 
 class Datastore(Memory):
@@ -47,7 +38,7 @@ class Datastore(Memory):
     @classmethod
     def open(cls, path: str | Path, *, search: str = "auto", device: str = "cpu", verify: bool | None = None) -> Self:
         """Open a finished datastore; its files are checked, byte by byte unless they are large (or `verify`)."""
-        StoreConfig(search=search)
+        StoreConfig(nominate=search)
         with timed("store/open"):
             return cls(Opened(Path(path), search, torch.device(device), verify))
 

@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nearmt.config import Config
+from nearmt.config.methods import (
+    METHOD_CONFIGS,
+    METHODS,
+    PRESETS,
+    ChunkConfig,
+    EfficientConfig,
+    KnnConfig,
+)
 from nearmt.contracts import Method
 from nearmt.errors import ConfigError
-from nearmt.methods.chunk import PRESETS, ChunkConfig, ChunkMethod
-from nearmt.methods.efficient import EfficientConfig, EfficientMethod
-from nearmt.methods.knn import KnnConfig, KnnMethod
-from nearmt.methods.plain import PlainConfig, PlainMethod
+from nearmt.methods.chunk import ChunkMethod
+from nearmt.methods.efficient import EfficientMethod
+from nearmt.methods.knn import KnnMethod
+from nearmt.methods.plain import PlainMethod
 from nearmt.retrieval.source import EntrySource
-
-#: The settings of each method.
-METHOD_CONFIGS: dict[str, type[Config]] = {
-    "plain": PlainConfig,
-    "knn": KnnConfig,
-    "efficient": EfficientConfig,
-    "chunk": ChunkConfig,
-}
-METHODS = tuple(METHOD_CONFIGS)
 
 __all__ = [
     "METHODS",

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from nearmt.config import option
+from nearmt.config.methods import ALL_BEAMS, ChunkConfig
+from nearmt.config.schedule import parse_schedule
 from nearmt.engines.cuda.graphs import Pool
-from nearmt.errors import ConfigError
 from nearmt.methods.adaptive import load_adaptive
-from nearmt.methods.knn import KnnConfig, lag_of, near_ends, resolve, settings_signature
+from nearmt.methods.knn import lag_of, near_ends, resolve, settings_signature
 from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.retrieval.chunked import Chunked, ChunkPlan
@@ -19,9 +18,8 @@ from nearmt.retrieval.ends import NEAR_SHARE, NearEnds
 from nearmt.retrieval.entry_cache import EntryCache
 from nearmt.retrieval.kernel_chunked import KernelChunked
 from nearmt.retrieval.native_chunked import NativeChunked
-from nearmt.retrieval.neighbour_cache import DUPLICATES, RETENTIONS, SCOPES, CacheConfig
+from nearmt.retrieval.neighbour_cache import CacheConfig
 from nearmt.retrieval.retriever import Retriever
-from nearmt.retrieval.schedule import parse_schedule
 from nearmt.retrieval.source import EntrySource
 
 #: T' in units of the store's typical distance (not squared) on the cache columns, and neighbours recalled, in
@@ -33,69 +31,9 @@ CHUNK_TEMPERATURE_SHARE = 0.3
 CHUNK_NEIGHBOURS = 1
 CHUNK_DISCOUNT = 0.1
 
-#: Hypotheses of a sentence that search where they share what they find, and as many as there can be. Fewer than
-#: three cost BLEU with a large memory (docs/log.md).
+#: Hypotheses of a sentence that search where they share what they find. Fewer than three cost BLEU with a large memory
+#: (docs/log.md).
 SEARCH_BEAMS = 3
-ALL_BEAMS = 100
-#: What the paper's caches have in common: nothing but retrieved chunks, of all hypotheses, as often as they are
-#: retrieved.
-_PAPER_CACHE: dict[str, Any] = {
-    "duplicates": "keep",
-    "seeds": 0,
-    "search-beams": ALL_BEAMS,
-    "cache-columns": 64,
-    "guard": False,
-    "ends": "all",
-    "give-up": False,
-}
-#: The strategies of section 3.2 as settings.
-PRESETS: dict[str, dict[str, Any]] = {
-    "in-order": {"recall": "in-order", "seeds": 0, "guard": False, "ends": "all", "give-up": False},
-    "single-chunk": {"scope": "hypothesis", "retention": "last", **_PAPER_CACHE},
-    "beam-batch": {"scope": "batch", "retention": "last", **_PAPER_CACHE},
-    "sentence": {"scope": "batch", "retention": "all", **_PAPER_CACHE},
-}
-#: What the paper uses where it says nothing else.
-PRESETS["paper"] = PRESETS["sentence"]
-
-
-@dataclass(frozen=True)
-class ChunkConfig(KnnConfig):
-    """How neighbours are retrieved and mixed in."""
-
-    chunk: int = option(16, "tokens of a retrieved chunk (c)", low=1, high=1024)
-    schedule: str = option("geometric:2:16", "when to search: every:STEPS or geometric:MIN:MAX")
-    varying_chunk: bool = option(False, "chunks as long as the interval that follows (c_k = i_k), not --chunk")
-    cache_weight: float | None = option(
-        None, "weight of the neighbours between searches (default: from the store)", name="cache-lambda", low=0, high=1
-    )
-    cache_temperature: float | None = option(
-        None, "softmax temperature T' between searches, on distances (default: from the store)", low=1e-6
-    )
-    cache_k: int | None = option(None, "neighbours recalled from the cache (default: 2 times k)", low=1, high=4096)
-    cache_columns: int | None = option(None, "columns of the keys that the cache compares (default: all)", low=1)
-    seeds: int = option(128, "pairs with similar sources that are in the cache from the start", low=0, high=65536)
-    search_beams: int | None = option(
-        None,
-        "hypotheses of a sentence that search, best first (default: 3; all where each has chunks of its own)",
-        low=1,
-        high=ALL_BEAMS,
-    )
-    recall: str = option("cache", "between searches: the cache, or chunks in order", choices=("cache", "in-order"))
-    scope: str = option("source", "who shares a cache", choices=SCOPES)
-    retention: str = option("all", "chunks a cache keeps: of the last search, or of all", choices=RETENTIONS)
-    duplicates: str = option("remove", "what to do with an entry retrieved twice", choices=DUPLICATES)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        parse_schedule(self.schedule)
-        if not self.shares_chunks and (self.search_beams or ALL_BEAMS) < ALL_BEAMS:
-            raise ConfigError("search-beams lets few hypotheses search for all, but each has chunks of its own here")
-
-    @property
-    def shares_chunks(self) -> bool:
-        """Whether what one hypothesis retrieves is there for the others of its sentence."""
-        return self.recall == "cache" and self.scope != "hypothesis"
 
 
 def resolve_cache(config: ChunkConfig, store: EntrySource) -> ChunkConfig:

@@ -7,10 +7,10 @@ greedy merging (`nearmt prune`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from nearmt.config import option
-from nearmt.methods.knn import KnnConfig, lag_of, near_ends, resolve, search_mixer, settings_signature
+from nearmt.config.methods import EfficientConfig
+from nearmt.methods.knn import lag_of, near_ends, resolve, search_mixer, settings_signature
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.retrieval.retriever import Retriever
 from nearmt.retrieval.reuse import Reusing
@@ -18,18 +18,6 @@ from nearmt.retrieval.source import EntrySource
 
 #: How near a query must be, in units of the store's typical distance (not squared).
 REUSE_SHARE = 0.5
-
-
-@dataclass(frozen=True)
-class EfficientConfig(KnnConfig):
-    """How neighbours are retrieved and mixed in."""
-
-    reuse_distance: float | None = option(
-        None,
-        "queries this near (not squared) re-use what one of them found (default: from the store)",
-        low=0,
-    )
-    reuse_scope: str = option("batch", "whose earlier queries count", choices=("source", "batch"))
 
 
 class EfficientMethod(RetrievingMethod):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from nearmt.config import Config, option
+from nearmt.config.methods import KnnConfig
 from nearmt.datastore.search.calibrate import TEMPERATURE_SHARE
 from nearmt.engines.cuda.graphs import Pool, Recorder
-from nearmt.errors import ConfigError
 from nearmt.methods.adaptive import AdaptiveMixer, load_adaptive
 from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.methods.retrieving import RetrievingMethod
@@ -19,8 +18,6 @@ from nearmt.retrieval.ends import NEAR_SHARE, NearEnds
 from nearmt.retrieval.retriever import EveryStep, Retriever
 from nearmt.retrieval.source import EntrySource
 
-#: Neighbours that may end a sentence.
-ENDS = ("near", "all")
 #: Lambda for a store whose likely weight is unknown.
 WEIGHT = 0.6
 #: Single tokens are most likely under a smaller weight than the one that gives the best translations:
@@ -28,38 +25,6 @@ WEIGHT = 0.6
 WEIGHT_AT_LEAST = 0.3
 #: How much worse than the best that ended, as a share, hypotheses may be to be waited for (docs/log.md).
 LAG = 0.1
-
-
-@dataclass(frozen=True)
-class KnnConfig(Config):
-    """How neighbours are retrieved and mixed in."""
-
-    k: int = option(8, "neighbours retrieved", low=1, high=1024)
-    weight: float | None = option(
-        None, "weight of the neighbours at search steps (default: from the store)", name="lambda", low=0, high=1
-    )
-    temperature: float | None = option(
-        None, "softmax temperature T at search steps, on squared distances (default: from the store)", low=1e-6
-    )
-
-    guard: bool = option(True, "trust the neighbours less in sentences that have little in common with the memory")
-    ends: str | None = option(
-        None, "neighbours that may end a sentence: near ones or all (default: near; with a network: all)", choices=ENDS
-    )
-    give_up: bool = option(True, "do not wait for hypotheses that are far behind the best one that has ended")
-    adaptive: str | None = option(
-        None, "network that weighs the neighbours in place of lambda and T (`nearmt train-adaptive` makes one)"
-    )
-    adaptive_boost: float = option(
-        0.0, "how much more the neighbours weigh than the network says (log odds)", low=-5, high=5
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.adaptive is None and self.adaptive_boost:
-            raise ConfigError(
-                f"adaptive-boost = {self.adaptive_boost:g}: there is no network to boost; give --adaptive"
-            )
 
 
 AnyKnnConfig = TypeVar("AnyKnnConfig", bound=KnnConfig)

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from torch import Tensor
 
-from nearmt.config import Config
 from nearmt.contracts import Scores, Step
-
-
-@dataclass(frozen=True)
-class PlainConfig(Config):
-    """There is nothing to set."""
 
 
 class PlainState:

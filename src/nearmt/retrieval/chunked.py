@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from nearmt.config.schedule import Schedule, search_steps
 from nearmt.contracts import Neighbours, Origin
 from nearmt.retrieval.chunk_order import ChunkReader
 from nearmt.retrieval.neighbour_cache import CacheConfig, NeighbourCache
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.rows import chosen, on_device, ranks_of
-from nearmt.retrieval.schedule import Schedule, search_steps
 from nearmt.retrieval.source import EntrySource
 from nearmt.timing import timed
 

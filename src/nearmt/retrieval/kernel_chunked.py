@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from nearmt.config.schedule import search_steps
 from nearmt.engines.cuda.graphs import Pool, recorded_size
 from nearmt.retrieval.chunked import ChunkPlan
 from nearmt.retrieval.entry_cache import Desk, EntryCache
 from nearmt.retrieval.retriever import Retrieved
 from nearmt.retrieval.rows import on_device
-from nearmt.retrieval.schedule import search_steps
 from nearmt.retrieval.source import EntrySource
 from nearmt.timing import timed
 

@@ -26,10 +26,6 @@ from nearmt.retrieval.marks import Marks
 from nearmt.retrieval.rows import on_device, ranks_of
 from nearmt.retrieval.source import EntrySource
 
-SCOPES = ("hypothesis", "source", "batch")
-RETENTIONS = ("last", "all")
-DUPLICATES = ("remove", "keep")
-
 
 # So many are nominated on the columns that are held, and then compared on all of them.
 def nominees(k: int) -> int:

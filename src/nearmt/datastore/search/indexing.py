@@ -29,7 +29,6 @@ from nearmt.index import ExactIndex, PieceIndex, Quantiser, SharedIndex, SubsetI
 from nearmt.index.faiss import FaissIndex, default_factory, import_faiss, make_index, training_size
 from nearmt.index.shared import has_cells
 
-SEARCHES = ("auto", "faiss", "torch", "exact")
 #: So few entries beside an index are searched exactly.
 FLAT = 8192
 #: So many entries on a GPU are worth an index.
