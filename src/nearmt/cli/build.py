@@ -10,9 +10,10 @@ import click
 
 from nearmt.cli.checking import check_folder
 from nearmt.cli.console import echo, explain_run, progress_bar, waiting, warn
+from nearmt.cli.given import given_settings, pick
 from nearmt.cli.info import describe, print_info
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import config_options, pick
+from nearmt.cli.options import config_options
 from nearmt.cli.reading import count_pairs, reading_options, warn_about
 from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
 from nearmt.datastore import BuildConfig
@@ -50,7 +51,7 @@ def command(
     nearmt build memories/ --out memory --drop-duplicates --max-ratio 4
     nearmt build corpus.de corpus.en --out memory --precision int8
     """
-    settings = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    settings = given_settings(options)
     build_config, model_config = pick(BuildConfig, settings), pick(ModelConfig, settings)
     cleaning, limits = pick(CleaningConfig, settings), pick(LimitsConfig, settings)
     check_free(out, overwrite)

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from nearmt.cli.changing import given_settings, open_with_model, say
+from nearmt.cli.changing import open_with_model, say
 from nearmt.cli.console import waiting
+from nearmt.cli.given import given_settings
 from nearmt.cli.info import describe
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options

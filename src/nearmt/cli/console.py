@@ -51,7 +51,7 @@ def progress_bar(label: str, total: int = 0, done: int = 0) -> Iterator[Progress
     from rich.progress import Progress as Bars
     from rich.text import Text
 
-    from nearmt.cli.screen import Screen
+    from nearmt.cli.safe_console import SafeConsole
 
     class RateColumn(ProgressColumn):
         def render(self, task: Task) -> Text:
@@ -61,7 +61,7 @@ def progress_bar(label: str, total: int = 0, done: int = 0) -> Iterator[Progress
     name = TextColumn("{task.description}", markup=False)
     columns: list[ProgressColumn] = [name, BarColumn(), MofNCompleteColumn(), RateColumn()]
     columns += [TimeElapsedColumn(), TimeRemainingColumn()]
-    with Bars(*columns, console=Screen(stderr=True), transient=True) as bars:
+    with Bars(*columns, console=SafeConsole(stderr=True), transient=True) as bars:
         task = bars.add_task(neutral(label), total=total or None, completed=done)
         yield lambda count, of: bars.update(task, completed=done + count, total=max(total, done + of) or None)
 
@@ -82,9 +82,9 @@ def waiting(label: str) -> Iterator[None]:
         return
     from rich.text import Text
 
-    from nearmt.cli.screen import Screen
+    from nearmt.cli.safe_console import SafeConsole
 
-    with Screen(stderr=True).status(Text(neutral(label))):
+    with SafeConsole(stderr=True).status(Text(neutral(label))):
         yield
 
 
@@ -111,7 +111,7 @@ def explain_run(message: str) -> None:
 def print_timings(timings: Timings) -> None:
     from rich.table import Table
 
-    from nearmt.cli.screen import Screen
+    from nearmt.cli.safe_console import SafeConsole
 
     table = Table(title="where the time went", box=None)
     for heading in ("", "seconds", "calls", "ms a call", "share"):
@@ -123,7 +123,7 @@ def print_timings(timings: Timings) -> None:
     other = max(0.0, timings.elapsed - sum(seconds for _, seconds, _ in named))
     table.add_row("everything else", f"{other:.3f}", "", "", f"{shares['']:.1%}")
     table.add_row("all, by the clock", f"{timings.elapsed:.3f}", "", "", "", style="bold")
-    Screen(stderr=True).print(table)
+    SafeConsole(stderr=True).print(table)
 
 
 @contextmanager

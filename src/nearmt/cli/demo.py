@@ -12,8 +12,9 @@ import click
 
 from nearmt.cli.console import echo, progress_bar
 from nearmt.cli.explain import print_explanation
+from nearmt.cli.given import given_settings, pick
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import config_options, pick
+from nearmt.cli.options import config_options
 from nearmt.contracts import Pair, Translation
 from nearmt.corpus import read_pairs
 from nearmt.datastore import Datastore
@@ -34,7 +35,7 @@ def command(as_json: bool, **options: Any) -> None:
     Builds a datastore from the manual of a made-up folding machine, written for this demo, and
     translates sentences that are not in it: first with the model alone, then with the memory.
     """
-    settings = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    settings = given_settings(options)
     base = Translator(load_model(pick(ModelConfig, settings)))
     memory, test = list(read_pairs(MEMORY)), list(read_pairs(HELD_OUT))
     with tempfile.TemporaryDirectory(prefix="nearmt-demo-") as folder:
@@ -70,9 +71,9 @@ def _show(
 ) -> None:
     from rich.table import Table
 
-    from nearmt.cli.screen import Screen
+    from nearmt.cli.safe_console import SafeConsole
 
-    console = Screen()
+    console = SafeConsole()
     console.print(
         f"\nA memory of {pairs} sentence pairs ({entries:,} decoder states). The model's weights stay as they are.\n"
     )

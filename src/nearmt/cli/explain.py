@@ -7,7 +7,7 @@ from typing import TextIO
 
 from rich.text import Text
 
-from nearmt.cli.screen import Screen
+from nearmt.cli.safe_console import SafeConsole
 from nearmt.contracts import Translation
 from nearmt.corpus import Match
 
@@ -18,7 +18,7 @@ _SPECIAL = ("</s>", "<pad>", "<unk>")
 
 def print_explanation(out: TextIO, translation: Translation, matches: Sequence[Match] = ()) -> None:
     """The output, each search in a colour of its own; words that neighbours spoke for are bold; then matches."""
-    console = Screen(file=out, width=110 if not out.isatty() else None)
+    console = SafeConsole(file=out, width=110 if not out.isatty() else None)
     console.print(Text("source  ", style="dim"), Text(translation.source), sep="")
     if translation.provenance is None or not translation.text:
         console.print(Text("output  ", style="dim"), Text(translation.text), sep="")
@@ -46,7 +46,7 @@ def print_explanation(out: TextIO, translation: Translation, matches: Sequence[M
     console.print()
 
 
-def _print_matches(console: Screen, matches: Sequence[Match]) -> None:
+def _print_matches(console: SafeConsole, matches: Sequence[Match]) -> None:
     for match in matches:
         percent = Text(f"  {match.percent:>4}  ", style="bold")
         console.print(percent, Text(match.source), Text("  ->  ", style="dim"), Text(match.target), sep="")

@@ -12,8 +12,9 @@ import click
 
 from nearmt.cli.checking import check_folder, check_pairs
 from nearmt.cli.console import counted, echo, explain_run, progress_bar, waiting, warn
+from nearmt.cli.given import given_settings, pick
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import config_options, pick
+from nearmt.cli.options import config_options
 from nearmt.cli.reading import check_not_empty, reading_options, warn_about
 from nearmt.contracts import Pair
 from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
@@ -38,7 +39,7 @@ from nearmt.research.training.loop import Epoch, FinetuneConfig
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 @config_options(FinetuneConfig, GridConfig)
 @reading_options
-@config_options(ModelConfig)
+@config_options(ModelConfig, defaults={"precision": "fp32"})
 def command(
     files: tuple[Path, ...],
     dev: tuple[Path, ...],
@@ -63,7 +64,7 @@ def command(
     nearmt finetune train.tsv --dev dev.tsv --out tuned --grid paper --shard 1/4
     nearmt finetune train.tsv --dev dev.tsv --out tuned --grid paper
     """
-    settings = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    settings = given_settings(options)
     config, grid = pick(FinetuneConfig, settings), pick(GridConfig, settings)
     model = pick(ModelConfig, settings)
     if grid.grid is None and (grid.shard or "select" in settings):
@@ -179,11 +180,11 @@ def _shown(value: float | None, digits: int = 4) -> str:
 def _print_table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     from rich.table import Table
 
-    from nearmt.cli.screen import Screen
+    from nearmt.cli.safe_console import SafeConsole
 
     table = Table(box=None)
     for place, heading in enumerate(headings):
         table.add_column(heading, justify="right" if place else "left")
     for row in rows:
         table.add_row(*row)
-    Screen().print(table)
+    SafeConsole().print(table)

@@ -82,7 +82,7 @@ def print_fields(fields: dict[str, Any]) -> None:
     """A table of names and values for people."""
     from rich.table import Table
 
-    from nearmt.cli.screen import Screen
+    from nearmt.cli.safe_console import SafeConsole
 
     table = Table(box=None, show_header=False)
     table.add_column(style="bold")
@@ -90,7 +90,7 @@ def print_fields(fields: dict[str, Any]) -> None:
     for name, value in fields.items():
         shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
         table.add_row(name.replace("_", " "), shown if value is not None else "none")
-    Screen().print(table)
+    SafeConsole().print(table)
 
 
 def _deleted(content: Content[Any]) -> tuple[int, int]:

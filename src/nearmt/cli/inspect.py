@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearmt.cli.console import counted, echo, progress_bar
+from nearmt.cli.given import given_settings, pick
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import pick
 from nearmt.cli.reading import reading_options
 from nearmt.cli.terminal import neutral
 from nearmt.corpus import CleaningConfig, LimitsConfig, Report, Request
@@ -54,7 +54,7 @@ def command(
     nearmt inspect memory.tmx
     nearmt inspect memories/ --source-lang de --target-lang en --json
     """
-    settings = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    settings = given_settings(options)
     limits = pick(LimitsConfig, settings)
     request, report = Request(source_lang, target_lang, unconfirmed, limits), Report(strict=strict)
     sources = locate(list(files), request)
@@ -74,9 +74,9 @@ def command(
 def _print(found: Inspection, knows_languages: bool) -> None:
     from rich.text import Text
 
-    from nearmt.cli.screen import Screen
+    from nearmt.cli.safe_console import SafeConsole
 
-    console = Screen()
+    console = SafeConsole()
     console.print(_counts(found))
     console.print(_rules(found, knows_languages))
     if found.examples:

@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from nearmt.cli.console import echo, progress_bar, waiting
+from nearmt.cli.given import given_settings, pick
 from nearmt.cli.info import describe, print_fields
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import config_options, pick
+from nearmt.cli.options import config_options
 from nearmt.datastore import PruneConfig, prune, unprune
 from nearmt.datastore.disk import Manifest
 from nearmt.errors import ConfigError
@@ -33,7 +34,7 @@ def command(folder: Path, undo: bool, as_json: bool, **options: Any) -> None:
     nearmt prune memory
     nearmt prune memory --neighbours 8 --json
     """
-    settings = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    settings = given_settings(options)
     config = pick(PruneConfig, settings)
     if undo and settings.keys() - {"index"}:
         raise ConfigError(f"--undo goes with --index only, not with --{min(settings.keys() - {'index'})}")

@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from nearmt.cli.console import progress_bar, waiting
+from nearmt.cli.given import given_settings, pick
 from nearmt.cli.info import print_info
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import config_options, pick
+from nearmt.cli.options import config_options
 from nearmt.cli.setup import model_of
 from nearmt.datastore import BuildConfig, rebuild, reindex
 from nearmt.datastore.disk import Manifest
@@ -36,7 +37,7 @@ def command(folder: Path, factory: str, **options: Any) -> None:
     nearmt reindex memory --model Helsinki-NLP/opus-mt-de-en
     """
     manifest = Manifest.load(folder)
-    settings = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    settings = given_settings(options)
     if not settings:
         with waiting("indexing"):
             found = reindex(folder, factory)

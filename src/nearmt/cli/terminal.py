@@ -2,7 +2,7 @@
 
 A memory, a document, a manifest or a file name may hold sequences that move the cursor, set the window's title or
 answer for the user. Everything that the command line shows goes through `neutral`: lines by `nearmt.cli.console`,
-tables and colours by `nearmt.cli.screen`, and what `translate` and others print by `TerminalText`.
+tables and colours by `nearmt.cli.safe_console`, and what `translate` and others print by `TerminalText`.
 """
 
 from __future__ import annotations

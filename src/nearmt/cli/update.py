@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from nearmt.cli.changing import finishing, given_settings, open_with_model, say
+from nearmt.cli.changing import finishing, open_with_model, say
+from nearmt.cli.given import given_settings
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options
 from nearmt.corpus import clean

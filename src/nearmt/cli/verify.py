@@ -11,8 +11,9 @@ from typing import Any
 import click
 
 from nearmt.cli.console import echo, progress_bar, waiting
+from nearmt.cli.given import given_settings, pick
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import config_options, pick
+from nearmt.cli.options import config_options
 from nearmt.datastore.upkeep.verify import Finding, verify
 from nearmt.errors import ConfigError, DatastoreError
 from nearmt.models import ModelConfig, TranslationModel
@@ -37,7 +38,7 @@ def command(folder: Path, mend: bool, as_json: bool, **options: Any) -> None:
     nearmt verify memory
     nearmt verify memory --repair --device cpu --json
     """
-    settings = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    settings = given_settings(options)
     if settings and not mend:
         raise ConfigError(f"--{min(settings)} goes with --repair; looking needs no model")
     with waiting("reading all files"):
@@ -83,7 +84,7 @@ def _print_table(found: Sequence[Finding]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from nearmt.cli.screen import Screen
+    from nearmt.cli.safe_console import SafeConsole
 
     table = Table(box=None, show_header=False)
     for column in (dict[str, Any](overflow="fold"), {}, {"overflow": "fold"}):
@@ -91,4 +92,4 @@ def _print_table(found: Sequence[Finding]) -> None:
     for finding in found:
         style = {"sound": "green", "damaged": "bold red"}.get(finding.verdict, "yellow")
         table.add_row(finding.file, Text(finding.verdict, style=style), finding.detail)
-    Screen().print(table)
+    SafeConsole().print(table)

@@ -152,11 +152,10 @@ def _check(field: dataclasses.Field[Any], kind: type, value: Any) -> None:
     low, high = meta.get("low"), meta.get("high")
     # Written so that not-a-number fails as well.
     if not ((low is None or value >= low) and (high is None or value <= high)):
-        raise ConfigError(f"{name} = {value}: must be {range_text(low, high)}")
+        raise ConfigError(f"{name} = {value}: must be {_range(low, high)}")
 
 
-def range_text(low: float | None, high: float | None) -> str:
-    """A range in words."""
+def _range(low: float | None, high: float | None) -> str:
     if low is not None and high is not None:
         return f"between {low:g} and {high:g}"
     return f"at least {low:g}" if low is not None else f"at most {high:g}"

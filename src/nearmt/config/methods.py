@@ -46,7 +46,7 @@ class PlainConfig(Config):
 
 @dataclass(frozen=True)
 class KnnConfig(Config):
-    """Neighbours: how they are retrieved and mixed in."""
+    """Retrieval and mixing of neighbours."""
 
     k: int = option(8, "neighbours retrieved", low=1, high=1024)
     weight: float | None = option(
@@ -75,7 +75,7 @@ class KnnConfig(Config):
 
 @dataclass(frozen=True)
 class EfficientConfig(KnnConfig):
-    """Neighbours: how they are retrieved and mixed in."""
+    """Retrieval and mixing of neighbours."""
 
     reuse_distance: float | None = option(
         None,
@@ -87,7 +87,7 @@ class EfficientConfig(KnnConfig):
 
 @dataclass(frozen=True)
 class ChunkConfig(KnnConfig):
-    """Neighbours: how they are retrieved and mixed in."""
+    """Retrieval and mixing of neighbours."""
 
     chunk: int = option(16, "tokens of a retrieved chunk (c)", low=1, high=1024)
     schedule: str = option("geometric:2:16", "when to search: every:STEPS or geometric:MIN:MAX")

@@ -18,6 +18,8 @@ class RunConfig(Config):
     filter: tuple[str, ...] | None = option(
         None, "use only pairs with this metadata: KEY=VALUE, * stands for anything; of several all must hold"
     )
-    method: str | None = option(None, "[default: chunk with a datastore, else plain]", choices=METHODS)
-    preset: str | None = option(None, "a strategy of the paper, for method chunk", choices=tuple(PRESETS))
+    method: str | None = option(
+        None, "use of the memory (default: chunk with a datastore, else plain)", choices=METHODS
+    )
+    preset: str | None = option(None, "a strategy of the paper", choices=tuple(PRESETS))
     batch_size: int = option(8, "sentences translated together", low=1)
