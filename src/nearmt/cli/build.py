@@ -65,7 +65,7 @@ def command(
         request = Request(source_lang, target_lang, unconfirmed, limits)
         return PairStream(list(files), request, cleaning, limit=limit, strict=strict)
 
-    # What cannot be read is found before the model is loaded, where its languages are known by then.
+    # Files that cannot be read are reported before the model is loaded, if its languages are known by then.
     found, total = stream(*languages), 0
     can_be_read_twice = all(path.is_dir() or path.is_file() for path in files)
     if can_be_read_twice and all(languages):

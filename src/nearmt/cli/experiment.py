@@ -48,7 +48,7 @@ _DEFAULTS = {"precision": "fp32"}
 @config_options(ExperimentConfig)
 @setting_options(ModelConfig, StoreConfig, BeamConfig, shown=_SHOWN, defaults=_DEFAULTS)
 def command(name: str, data: Path, out: Path, only_report: bool, given: Given, **options: Any) -> None:
-    """Measure the systems of the paper, and what its ablations vary, on the texts of one or more domains.
+    """Measure the systems of the paper and its ablations on one or more domains.
 
     Each row of the table is measured once on each domain and kept in OUT with everything it needs: datastores,
     tuned settings, trained models. The same command continues an interrupted run; several processes can share OUT.

@@ -1,4 +1,4 @@
-"""A translation with its sources in colour, after the paper's appendix of translation examples."""
+"""A translation with the origins of its tokens in colour, after the examples in the paper's appendix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SPECIAL = ("</s>", "<pad>", "<unk>")
 
 
 def print_explanation(out: TextIO, translation: Translation, matches: Sequence[Match] = ()) -> None:
-    """The output, each search in a colour of its own; words that neighbours spoke for are bold; then matches."""
+    """Print the output with a colour for each search and tokens from the memory in bold, then the matches."""
     console = SafeConsole(file=out, width=110 if not out.isatty() else None)
     console.print(Text("source  ", style="dim"), Text(translation.source), sep="")
     if translation.provenance is None or not translation.text:
@@ -34,9 +34,9 @@ def print_explanation(out: TextIO, translation: Translation, matches: Sequence[M
         if token.token not in _SPECIAL:
             bold = "bold " if token.origin != "model" else "not bold "
             mark = "reverse " if token.searched else "not reverse "
-            # The first word needs no blank before it.
-            piece = token.token.lstrip() if step == 1 else token.token
-            output.append(piece, style=f"not dim {bold}{mark}{colour}")
+            # No blank before the first word.
+            text = token.token.lstrip() if step == 1 else token.token
+            output.append(text, style=f"not dim {bold}{mark}{colour}")
     console.print(output)
     for step, colour, texts in chunks:
         shown = " | ".join(texts[:_CHUNKS_SHOWN])
@@ -59,6 +59,6 @@ def _legend(translation: Translation) -> Text:
     witnesses = {witness.pair_id for token in tokens for witness in token.witnesses}
     return Text(
         f"  {len(tokens)} tokens: {searched} backed by a search, {cached} by the cache, "
-        f"{len(tokens) - searched - cached} by the model alone; {len(witnesses)} stored pairs spoke",
+        f"{len(tokens) - searched - cached} by the model alone; {len(witnesses)} stored pairs contributed",
         style="dim",
     )

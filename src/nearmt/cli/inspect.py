@@ -45,10 +45,10 @@ def command(
     unconfirmed: bool,
     **options: Any,
 ) -> None:
-    """Look at translation memories before they are used.
+    """Show what is in translation memories.
 
-    Shows how many units and pairs FILES hold, in which languages, how long they are, what cannot be read,
-    and what each cleaning rule of `nearmt build` would leave out, with examples. Needs no model.
+    Counts units and pairs of FILES, their languages and lengths, what cannot be read, and what each cleaning
+    rule of `nearmt build` would leave out, with examples. Needs no model.
 
     \b
     nearmt inspect memory.tmx
@@ -121,7 +121,7 @@ def _lengths(lengths: Lengths) -> str:
 def _rules(found: Inspection, knows_languages: bool) -> Table:
     from rich.table import Table
 
-    table = Table(title="what each rule would do", box=None, title_justify="left")
+    table = Table(title="effect of each rule", box=None, title_justify="left")
     table.add_column("option of nearmt build")
     table.add_column("pairs", justify="right")
     for rule in found.rules:
@@ -135,5 +135,5 @@ def _example_table(title: str, examples: list[tuple[str, str]]) -> Table:
 
     table = Table(title=title, show_header=False, title_justify="left", expand=False)
     for left, right in examples:
-        table.add_row(neutral(left), neutral(right))  # line ends too
+        table.add_row(neutral(left), neutral(right))  # escapes line ends too
     return table

@@ -26,11 +26,11 @@ from nearmt.models.directions import known_direction
 def command(folder: Path, factory: str, **options: Any) -> None:
     """Give a datastore a new index, or another model.
 
-    For a store that was built where FAISS was missing, or for another trade of speed against memory.
-    Keys that were kept whole because there were too few of them get their reduction now.
+    For a store that was built without FAISS, or for another balance of speed and RAM. Keys that were too few
+    for a reduction when the store was built are reduced now.
 
-    With --model (or another option of the model) the memory moves: its pairs are encoded anew, and the old
-    store stays in place until the new one is complete.
+    With --model (or another option of the model) all pairs are encoded again with that model, and the old store
+    stays in place until the new one is complete.
 
     \b
     nearmt reindex memory --index IVF1024,SQ8
@@ -43,7 +43,7 @@ def command(folder: Path, factory: str, **options: Any) -> None:
             found = reindex(folder, factory)
         print_info(folder, found)
         return
-    # The key layer is left open: the pairs are encoded anew.
+    # Without the key layer of the store: the pairs are encoded again.
     known = {name: value for name, value in model_of(folder, manifest, settings).items() if name != "key-layer"}
     config = pick(ModelConfig, {**known, **settings})
     known_direction(config)

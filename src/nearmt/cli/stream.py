@@ -68,7 +68,7 @@ def command(
     explain: bool,
     given: Given,
 ) -> None:
-    """Translate, correct, and have it learnt at once.
+    """Translate interactively and learn every correction at once.
 
     FILE is text with one unit a line, or a document (TMX, XLIFF, PO, TSV, JSONL). Each unit is shown with its
     translation and similar pairs of the memory; Enter accepts it, e edits it, s skips it, u takes the last one back,

@@ -39,7 +39,7 @@ class NetworkConfig(Config):
     """The method that will use the network."""
 
     method: str = option("chunk", "the method that will use it", choices=("chunk", "knn"))
-    preset: str | None = option(None, "a strategy of the paper, for method chunk", choices=tuple(PRESETS))
+    preset: str | None = option(None, "a strategy of the paper", choices=tuple(PRESETS))
 
 
 @dataclasses.dataclass(frozen=True)
