@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nearmt.config import REMOVED, Config, option, read_toml
+from nearmt.config import Config, option, read_toml
+from nearmt.config.old_names import REMOVED
 from nearmt.errors import ConfigError, InputError
 from nearmt.methods import ChunkConfig, KnnConfig
 

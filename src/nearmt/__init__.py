@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.4.0"
 
 if TYPE_CHECKING:
+    from nearmt.config.schedule import EverySchedule, GeometricSchedule
     from nearmt.contracts import Pair, TokenProvenance, Translation, Witness
     from nearmt.corpus import CleaningConfig, LimitsConfig, Match, PairStream, read_pairs
     from nearmt.datastore import BuildConfig, Datastore, FilteredStore, JoinedStore
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from nearmt.methods import ChunkConfig, ChunkMethod, KnnConfig, KnnMethod, PlainMethod
     from nearmt.models import ModelConfig, TranslationModel, load_model
     from nearmt.research.evaluation import Evaluation, evaluate
-    from nearmt.retrieval.schedule import EverySchedule, GeometricSchedule
     from nearmt.stream import Session
     from nearmt.translator import Translator
 
@@ -55,7 +55,7 @@ _HOMES = {
     "nearmt.research.evaluation": ("Evaluation", "evaluate"),
     "nearmt.methods": ("ChunkConfig", "ChunkMethod", "KnnConfig", "KnnMethod", "PlainMethod"),
     "nearmt.models": ("ModelConfig", "TranslationModel", "load_model"),
-    "nearmt.retrieval.schedule": ("EverySchedule", "GeometricSchedule"),
+    "nearmt.config.schedule": ("EverySchedule", "GeometricSchedule"),
     "nearmt.datastore": ("BuildConfig", "Datastore", "FilteredStore", "JoinedStore"),
     "nearmt.stream": ("Session",),
     "nearmt.translator": ("Translator",),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nearmt.config import REMOVED
+from nearmt.config.old_names import REMOVED
 from nearmt.datastore import Datastore
 from nearmt.datastore.disk import Manifest
 from tests.cli.conftest import Nearmt, Result

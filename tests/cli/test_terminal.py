@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nearmt.cli
-from nearmt.cli.screen import Screen
+from nearmt.cli.safe_console import SafeConsole
 from nearmt.cli.terminal import TerminalText, neutral
 from nearmt.contracts import Pair
 from nearmt.datastore import Datastore
@@ -84,7 +84,7 @@ def test_a_screen_shows_text_as_it_is() -> None:
     from rich.text import Text
 
     out = io.StringIO()
-    screen = Screen(file=out, width=300)
+    screen = SafeConsole(file=out, width=300)
     table = Table(title=HOSTILE)
     table.add_column(HOSTILE)
     table.add_row(HOSTILE)
@@ -99,13 +99,15 @@ def test_colours_pass_where_text_does_not(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.delenv("NO_COLOR", raising=False)
     raw = Terminal()
-    Screen(file=TerminalText(raw), force_terminal=True, color_system="standard").print(Text("a\x1b[1mb", style="red"))
+    SafeConsole(file=TerminalText(raw), force_terminal=True, color_system="standard").print(
+        Text("a\x1b[1mb", style="red")
+    )
     assert raw.getvalue() == "\x1b[31ma\\u001b[1mb\x1b[0m\n"
 
 
 def test_only_the_protected_helpers_print() -> None:
     """A command that prints by other means would not be protected."""
-    allowed = {"main.py": {"click.echo"}, "console.py": {"click.echo"}, "screen.py": {"Console"}}
+    allowed = {"main.py": {"click.echo"}, "console.py": {"click.echo"}, "safe_console.py": {"Console"}}
     for path in Path(nearmt.cli.__file__).parent.glob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         names = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}

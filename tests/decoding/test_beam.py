@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from nearmt.config.beam import Bounded
 from nearmt.decoding import BeamConfig, beam_search
 from nearmt.engines.devices import DEVICES
 from nearmt.methods import PlainMethod
@@ -113,11 +114,11 @@ def test_bounds_are_those_of_each_sentence_where_sentences_follow_others() -> No
     lengths = [1, 9, 2, 9, 3, 9]
     sources = [random_sources(0)[0]] * 6
 
-    class Bounded(BeamConfig):
-        def limit(self, model: Seq2SeqModel, source_length: int) -> int:
+    class FixedBounds(BeamConfig):
+        def limit(self, model: Bounded, source_length: int) -> int:
             return source_length
 
-    found, _ = beam_search(model, PlainMethod(), sources, lengths, Bounded(beams=2), slots=2)
+    found, _ = beam_search(model, PlainMethod(), sources, lengths, FixedBounds(beams=2), slots=2)
     for hypothesis, bound in zip(found, lengths, strict=True):
         assert hypothesis.steps <= bound and len(hypothesis.tokens) <= bound
     assert found[0].truncated and len(found[0].tokens) == 1
@@ -159,11 +160,11 @@ def test_no_place_is_lost_while_somebody_waits(
     model, bounds, places = Watched(tiny_model("nllb", 5)), CROWDS[crowd], 4
     sources = random_sources(5, count=len(bounds))
 
-    class Bounded(BeamConfig):
-        def limit(self, model: Seq2SeqModel, source_length: int) -> int:
+    class FixedBounds(BeamConfig):
+        def limit(self, model: Bounded, source_length: int) -> int:
             return len(model.prompt) - 1 + source_length
 
-    found, _ = beam_search(model, PlainMethod(), sources, bounds, Bounded(beams=beams), slots=places)
+    found, _ = beam_search(model, PlainMethod(), sources, bounds, FixedBounds(beams=beams), slots=places)
     steps = [hypothesis.steps for hypothesis in found]
     assert steps == bounds  # none ends before its bound
     # The first steps of a group are taken together; from then on all places are taken until nobody is left to begin.

@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from nearmt.config.methods import ENDS as SPEAKERS
 from nearmt.datastore import Datastore
 from nearmt.methods import PRESETS, ChunkConfig, ChunkMethod, KnnConfig, KnnMethod, PlainMethod
 from nearmt.methods.retrieving import RetrievingState
-from nearmt.methods.settings import ENDS as SPEAKERS
 from nearmt.models import TranslationModel
 from nearmt.retrieval.source import EntrySource
 from nearmt.steps import MethodState, Step

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from nearmt.config.methods import ENDS
 from nearmt.contracts import Translation
 from nearmt.datastore import Datastore
 from nearmt.decoding import BeamConfig
@@ -16,7 +17,6 @@ from nearmt.errors import ConfigError
 from nearmt.methods import PRESETS, ChunkConfig, ChunkMethod, KnnConfig, chunk, knn, make_method
 from nearmt.methods.knn import LIKELY_END
 from nearmt.methods.retrieving import RetrievingMethod
-from nearmt.methods.settings import ENDS
 from nearmt.models import ModelConfig, Seq2SeqModel, TranslationModel, load_model
 from nearmt.retrieval.source import LiveSource
 from nearmt.translator import Translator

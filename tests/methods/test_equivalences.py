@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
+from nearmt.config.methods import ENDS
 from nearmt.contracts import Pair, Translation
 from nearmt.datastore import Datastore
 from nearmt.decoding import BeamConfig, Hypothesis, beam_search
 from nearmt.methods import METHODS, PRESETS, PlainMethod, make_method
-from nearmt.methods.settings import ENDS
 from nearmt.models import Seq2SeqModel, TranslationModel
 from nearmt.steps import Method
 from nearmt.translator import Translator

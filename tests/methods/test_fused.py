@@ -15,6 +15,7 @@ from nearmt.retrieval.ends import NearEnds
 from nearmt.retrieval.kernel_chunked import KernelChunked
 from torch import Tensor
 
+from nearmt.config.methods import KnnConfig
 from nearmt.contracts import Neighbours, Origin, Scores, Step, Translation
 from nearmt.datastore import Datastore, MaskedStore, PruneConfig, prune
 from nearmt.datastore.search import indexing

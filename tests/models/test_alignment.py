@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearmt.engines.precision import PRECISIONS
+from nearmt.config.model import PRECISIONS
 from nearmt.models import ModelConfig, Seq2SeqModel, TranslationModel, load_model
 from nearmt.models.alignment import WORD, Link, align, piece_spans
 from nearmt.timing import Timings

@@ -9,11 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from nearmt.config.model import KEY_LAYERS
 from nearmt.engines.precision import Int8Linear
 from nearmt.errors import ConfigError, ModelError
 from nearmt.models import ModelConfig, Seq2SeqModel, TranslationModel
 from nearmt.models.families import FAMILIES as SUPPORTED
-from nearmt.models.families import KEY_LAYERS, family_of
+from nearmt.models.families import family_of
 from tests.kernels import needs_kernels
 from tests.tiny import FAMILIES, VOCABULARY, random_sources, tiny_model
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import torch
-
 from nearmt.retrieval.chunk_order import ChunkReader
 
 INF = math.inf

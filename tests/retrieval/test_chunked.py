@@ -12,11 +12,12 @@ import torch
 from nearmt.retrieval.chunked import Chunked, ChunkPlan
 from nearmt.retrieval.neighbour_cache import DUPLICATES, RETENTIONS, SCOPES, CacheConfig
 
+from nearmt.config.methods import DUPLICATES, RETENTIONS, SCOPES
+from nearmt.config.schedule import EverySchedule
 from nearmt.contracts import Origin
 from nearmt.errors import ConfigError
 from nearmt.methods import ChunkConfig
 from nearmt.retrieval.retriever import Retrieved
-from nearmt.retrieval.schedule import EverySchedule
 from tests.toy_store import ToyStore, random_store
 
 ENTRIES = 24

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from nearmt.retrieval.held_keys import HeldKeys, KernelHeldKeys, held_keys
+from nearmt.retrieval.marks import Marks
 from torch import Tensor
 
 from nearmt.engines.cpu import kernels
 from nearmt.engines.cpu.nearest import EntryRows, KeyRows
-from nearmt.retrieval.held_keys import HeldKeys, KernelHeldKeys, held_keys
-from nearmt.retrieval.marks import Marks
 
 CPU = torch.device("cpu")
 WIDTH = 900

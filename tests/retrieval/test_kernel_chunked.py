@@ -12,12 +12,12 @@ from nearmt.retrieval.chunked import Chunked, ChunkPlan
 from nearmt.retrieval.entry_cache import EntryCache
 from nearmt.retrieval.kernel_chunked import KernelChunked
 
+from nearmt.config.schedule import EverySchedule
 from nearmt.contracts import Origin
 from nearmt.engines.cuda import graphs
 from nearmt.engines.cuda.graphs import Pool
 from nearmt.retrieval import entry_cache
 from nearmt.retrieval.retriever import Retrieved
-from nearmt.retrieval.schedule import EverySchedule
 from tests.toy_store import ToyStore, gathered_from, random_store, usual_plan
 
 COLUMNS = 6

@@ -10,14 +10,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from nearmt.retrieval.held_keys import KernelHeldKeys
+from nearmt.retrieval.marks import Marks
+from nearmt.retrieval.neighbour_cache import CacheConfig, NeighbourCache
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
 from nearmt.datastore import Datastore
 from nearmt.models import ModelConfig, TranslationModel, load_model
-from nearmt.retrieval.held_keys import KernelHeldKeys
-from nearmt.retrieval.marks import Marks
-from nearmt.retrieval.neighbour_cache import CacheConfig, NeighbourCache
 from tests.conftest import make_pairs
 from tests.kernels import needs_kernels
 from tests.tiny import tiny_model

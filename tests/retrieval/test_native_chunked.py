@@ -15,6 +15,7 @@ from nearmt.retrieval.chunked import Chunked, ChunkPlan
 from nearmt.retrieval.native_chunked import NativeChunked
 from torch import Tensor
 
+from nearmt.config.schedule import EverySchedule
 from nearmt.contracts import Neighbours, Origin
 from nearmt.datastore.disk import Segment
 from nearmt.datastore.search.entries import Entries
@@ -23,7 +24,6 @@ from nearmt.engines.cpu.nearest import EntryRows, KeyRows
 from nearmt.index import TorchIndex
 from nearmt.methods import ChunkConfig, ChunkMethod
 from nearmt.retrieval.retriever import Retrieved
-from nearmt.retrieval.schedule import EverySchedule
 from tests.datastore.test_search import write_segment
 from tests.kernels import needs_kernels
 from tests.toy_store import ToyStore, random_store, usual_plan

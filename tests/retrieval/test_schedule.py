@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nearmt.config.schedule import EverySchedule, GeometricSchedule, parse_schedule, search_steps
 from nearmt.errors import ConfigError
-from nearmt.retrieval.schedule import EverySchedule, GeometricSchedule, parse_schedule, search_steps
 
 
 def exact_interval(i_min: int, i_max: int, source_length: int, time: int) -> int:

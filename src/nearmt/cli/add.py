@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from nearmt.cli.changing import finishing, given_settings, open_with_model, say
+from nearmt.cli.changing import finishing, open_with_model, say
 from nearmt.cli.console import progress_bar
+from nearmt.cli.given import given_settings, pick
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import config_options, pick
+from nearmt.cli.options import config_options
 from nearmt.cli.reading import count_pairs, reading_options, warn_about
 from nearmt.contracts import Pair, Progress
 from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
@@ -21,15 +21,14 @@ from nearmt.datastore.disk.ledger import Ledger
 from nearmt.datastore.disk.pairs import blocks_of
 from nearmt.models import ModelConfig
 
-#: Adds a block of pairs and tells how far it is.
+#: Adds a block of pairs and reports progress.
 Add = Callable[[list[Pair], Progress], object]
 
 
 @click.command(cls=ManualCommand)
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--log-only", is_flag=True, help="write them down without the model; the next one who has it learns them")
-@click.option("--skip", type=click.IntRange(min=0), default=0, help="pass over so many pairs at the beginning")
+@click.option("--log-only", is_flag=True, help="only log the pairs; they are encoded when a model is next loaded")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 @reading_options
 @config_options(ModelConfig)
@@ -37,7 +36,6 @@ def command(
     folder: Path,
     files: tuple[Path, ...],
     log_only: bool,
-    skip: int,
     limit: int | None,
     strict: bool,
     unconfirmed: bool,
@@ -46,10 +44,11 @@ def command(
 ) -> None:
     """Add translation memories to a datastore.
 
-    FILES are what `nearmt build` takes. A pair whose id is in the datastore takes the place of the old one; pairs
-    without ids get one, and are new. Neither the reduction nor the index is made anew.
+    FILES are what `nearmt build` takes. A pair whose id is in the datastore replaces the old one. A pair that is in
+    the datastore unchanged is passed over: adding the same files again adds nothing. Neither the reduction nor the
+    index is computed again.
 
-    Blocks of 2,048 pairs are on disk before they are learnt. An interrupted command says how many pairs are there.
+    Blocks of 2,048 pairs are on disk before they are encoded. The same command continues after an interruption.
 
     \b
     nearmt add memory corpus.de corpus.en
@@ -67,17 +66,16 @@ def command(
 
     total = count_pairs(stream(), "add") if all(path.is_dir() or path.is_file() for path in files) else 0
     pairs = stream()
-    wanted = islice(pairs, skip, None)
     if log_only:
         with Ledger.changing(folder) as ledger:
             before = ledger.pairs
-            added = _add_all(folder, wanted, ledger.add, skip, max(0, total - skip))
+            added = _add_all(folder, pairs, ledger.add, total)
             after, pending = ledger.pairs, ledger.pending
     else:
         store, model = open_with_model(folder, manifest, settings)
         before = store.total_pairs
         learn: Add = lambda block, progress: store.add(block, model, progress)  # noqa: E731
-        added = _add_all(folder, wanted, learn, skip, max(0, total - skip))
+        added = _add_all(folder, pairs, learn, total)
         after, pending = store.total_pairs, store.pending
     warn_about(pairs.report)
     replaced = max(0, added - (after - before))
@@ -87,15 +85,15 @@ def command(
     say(as_json, line, {**counts, "reading": pairs.report.summary()})
 
 
-def _add_all(folder: Path, pairs: Iterator[Pair], add: Add, skip: int, total: int) -> int:
-    """Add block after block; when interrupted, say how many pairs are safe."""
+def _add_all(folder: Path, pairs: Iterable[Pair], add: Add, total: int) -> int:
+    """Add block after block; when interrupted, say how many pairs are on disk."""
     done = begun = 0
     with progress_bar("pairs", total) as bar, finishing() as interruption:
 
         def progress(count: int, of: int) -> None:
             if bar:
                 bar(done + count, of)
-            interruption.check()  # a block is in the log before any of it is counted
+            interruption.check()  # a block is in the log before progress is reported
 
         try:
             for block in blocks_of(pairs):
@@ -104,7 +102,6 @@ def _add_all(folder: Path, pairs: Iterator[Pair], add: Add, skip: int, total: in
                 add(block, progress)
                 done = begun
         except KeyboardInterrupt as error:
-            goes_on = f"; --skip {skip + begun} goes on behind them" if begun else ""
-            error.args = (f"interrupted: {begun:,} pairs were added to {folder} and are safe{goes_on}",)
+            error.args = (f"interrupted: {begun:,} pairs are in {folder}; the same command adds the others",)
             raise
     return done

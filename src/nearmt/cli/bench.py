@@ -9,8 +9,9 @@ import click
 
 from nearmt.cli.checking import check_output, check_pairs
 from nearmt.cli.console import echo, open_output, progress_bar, warn
+from nearmt.cli.given import given_settings, pick
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import config_options, pick
+from nearmt.cli.options import config_options
 from nearmt.corpus import Request, read_pairs
 from nearmt.datastore.disk.files import json_text, write_json
 from nearmt.errors import ConfigError
@@ -32,16 +33,16 @@ from nearmt.research.bench.tables import caption, share_rows, speed_rows
 def command(data: tuple[Path, ...], out: Path | None, as_json: bool, **options: Any) -> None:
     """Measure how fast nearmt and others translate: in one run, in turns, several times.
 
-    All systems translate the first block of sentences, then all the second, and so on; who begins changes.
-    So whatever else the machine does disturbs all alike, and the ratios between systems hold where absolute
-    numbers do not. Tokens a second are those of the best translations, end of sentence included, over the
-    time of translating, loading excluded. A system that cannot run is named with the reason.
+    All systems translate the first block of sentences, then all the second, and so on, in rotating order.
+    Other load on the machine then affects all systems alike, and ratios between them hold even where absolute
+    numbers do not. Tokens per second count the tokens of the best translations, end of sentence included, over
+    the time of translating without loading. A system that cannot run is named with the reason.
 
     \b
     nearmt bench --data test.tsv --datastore memory --threads 2 --out speed.json
     nearmt bench --data test.tsv --datastore memory --systems plain,chunk --precisions fp32 --beams 1 --limit 4
     """
-    settings = {key.replace("_", "-"): found for key, found in options.items() if found is not None}
+    settings = given_settings(options)
     config = pick(BenchConfig, settings)
     check_pairs(data, Request(), "translate")
     check_output(out, data, "--out")
@@ -51,7 +52,7 @@ def command(data: tuple[Path, ...], out: Path | None, as_json: bool, **options: 
         bench = Bench.of(workbench, pairs, _name(data), progress_bar)
         for report in bench.run():
             if out is not None:
-                write_json(out, report)  # what is there so far is kept
+                write_json(out, report)  # keep the results so far
         report = bench.report()
     _warn_about(report["not_run"])
     if not report["cells"]:
@@ -60,12 +61,12 @@ def command(data: tuple[Path, ...], out: Path | None, as_json: bool, **options: 
 
 
 def _name(data: tuple[Path, ...]) -> str:
-    """What was translated, without this machine's folders."""
+    """The names of the data files, without most of their path."""
     return " ".join(str(Path(*path.absolute().parts[-2:])) for path in data)
 
 
 def _warn_about(not_run: list[dict[str, Any]]) -> None:
-    """A line for each system and reason, whatever the batch sizes."""
+    """Warn once for each system and reason, whatever the batch sizes."""
     found: dict[tuple[str, str], None] = {}
     for cell in not_run:
         found[f"{cell['system']} {cell['precision']}", cell["reason"]] = None
@@ -85,7 +86,7 @@ def _show(report: dict[str, Any], as_json: bool) -> None:
 
 
 def _print_table(rows: list[list[str]]) -> None:
-    """Columns as wide as they have to be: a table that is cut off is of no use."""
+    """Print a table whose columns are never cut off."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in [[""] * len(widths), *rows]:
         first, *others = zip(row, widths, strict=True)

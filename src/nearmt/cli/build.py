@@ -10,9 +10,10 @@ import click
 
 from nearmt.cli.checking import check_folder
 from nearmt.cli.console import echo, explain_run, progress_bar, waiting, warn
+from nearmt.cli.given import given_settings, pick
 from nearmt.cli.info import describe, print_info
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import config_options, pick
+from nearmt.cli.options import config_options
 from nearmt.cli.reading import count_pairs, reading_options, warn_about
 from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
 from nearmt.datastore import BuildConfig
@@ -50,7 +51,7 @@ def command(
     nearmt build memories/ --out memory --drop-duplicates --max-ratio 4
     nearmt build corpus.de corpus.en --out memory --precision int8
     """
-    settings = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    settings = given_settings(options)
     build_config, model_config = pick(BuildConfig, settings), pick(ModelConfig, settings)
     cleaning, limits = pick(CleaningConfig, settings), pick(LimitsConfig, settings)
     check_free(out, overwrite)
@@ -64,7 +65,7 @@ def command(
         request = Request(source_lang, target_lang, unconfirmed, limits)
         return PairStream(list(files), request, cleaning, limit=limit, strict=strict)
 
-    # What cannot be read is found before the model is loaded, where its languages are known by then.
+    # Files that cannot be read are reported before the model is loaded, if its languages are known by then.
     found, total = stream(*languages), 0
     can_be_read_twice = all(path.is_dir() or path.is_file() for path in files)
     if can_be_read_twice and all(languages):

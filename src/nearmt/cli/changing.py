@@ -1,4 +1,4 @@
-"""What commands that change a datastore have in common."""
+"""Shared by the commands that change a datastore: loading, interruption, output."""
 
 from __future__ import annotations
 
@@ -11,42 +11,37 @@ from typing import TYPE_CHECKING, Any
 from nearmt.cli.console import echo, waiting
 from nearmt.cli.stopping import interruption, noting
 
-if TYPE_CHECKING:  # deleting and looking need no tensors
+if TYPE_CHECKING:  # deleting and inspecting need no torch
     from nearmt.datastore import Datastore
     from nearmt.datastore.disk import Manifest
     from nearmt.models import TranslationModel
 
 
 class Interruption:
-    """Whether a signal asked the command to end while a store is changed."""
+    """Records signals that arrive while a datastore is changed."""
 
     def __init__(self) -> None:
         self.requested: list[int] = []
 
     def check(self) -> None:
-        """Stop here if it was. Called where whatever was begun is safe."""
+        """Raise if a signal arrived. Called where the changes so far are complete."""
         if self.requested:
             raise interruption(self.requested[0])
 
 
 @contextmanager
 def finishing() -> Iterator[Interruption]:
-    """What was begun is finished, or stops where the block checks, however often Ctrl-C is pressed."""
+    """Signals do not interrupt the block; it stops where it checks, or at its end."""
     found = Interruption()
     with noting(found.requested):
         yield found
 
 
-def given_settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given, by public name."""
-    return {name.replace("_", "-"): value for name, value in options.items() if value is not None}
-
-
 def open_with_model(
     folder: Path, manifest: Manifest, settings: Mapping[str, Any]
 ) -> tuple[Datastore, TranslationModel]:
-    """A store and the model it was built with; settings say where that is and how it runs."""
-    from nearmt.cli.options import pick
+    """Open a datastore and load the model it was built with; `settings` override what the store records."""
+    from nearmt.cli.given import pick
     from nearmt.cli.setup import model_of
     from nearmt.datastore import Datastore
     from nearmt.models import ModelConfig, load_model, resolve_device
@@ -54,7 +49,7 @@ def open_with_model(
 
     config = pick(ModelConfig, {**model_of(folder, manifest, settings), **settings})
     known_direction(config)
-    # What is wrong with the store is found first: that takes less time than to load a model.
+    # The store first: opening it is faster than loading a model, and finds damage.
     with waiting("opening the datastore"):
         store = Datastore.open(folder, device=resolve_device(config.device))
     with waiting("loading the model"):
@@ -64,5 +59,5 @@ def open_with_model(
 
 
 def say(as_json: bool, line: str, fields: Mapping[str, Any]) -> None:
-    """The result of a command: one line for people, or JSON."""
+    """Print the result of a command: one line of text, or JSON."""
     echo(json.dumps(fields, ensure_ascii=False) if as_json else line)

@@ -1,4 +1,4 @@
-"""What can be known before a model is loaded: inputs that cannot be read, outputs that cannot be written."""
+"""Checks before a model is loaded: can the inputs be read, can the outputs be written?"""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from nearmt.corpus import check_document as check_whole
 from nearmt.corpus.output import check_writable
 from nearmt.errors import ConfigError, OutputError, writing
 
-#: So much of an input is read to find out whether it can be.
+#: How much of an input is read to check it.
 _PAIRS = 100
 _CHARACTERS = 1 << 18
 
 
 def check_pairs(paths: Sequence[Path], request: Request, purpose: str) -> None:
-    """Pairs that are read strictly, at their beginning."""
+    """Read the first pairs strictly; errors and files without pairs are refused."""
     if paths:
         stream = PairStream(list(paths), request, strict=True)
         for _ in islice(stream, _PAIRS):
@@ -28,7 +28,7 @@ def check_pairs(paths: Sequence[Path], request: Request, purpose: str) -> None:
 
 
 def check_document(path: Path, request: Request, strict: bool, format_name: str | None) -> None:
-    """A file that is to be filled in: that it is whole, and its beginning; standard input cannot be read twice."""
+    """Check that a document is complete and that its beginning can be read; not for standard input."""
     if not path.is_file():
         return
     check_whole(path, format_name, request.limits)
@@ -40,16 +40,16 @@ def check_document(path: Path, request: Request, strict: bool, format_name: str 
 
 
 def check_output(path: Path | None, read: Sequence[Path] = (), option: str = "--output") -> None:
-    """A file that is to be written, and is none of those that are read; nothing for standard output."""
+    """Refuse an output file that cannot be written or is an input; standard output passes."""
     if path is None or str(path) == "-":
         return
     if path.exists() and any(other.exists() and path.samefile(other) for other in read):
-        raise ConfigError(f"{path}: is a file that is read; name another {option}")
+        raise ConfigError(f"{path}: is an input file; name another {option}")
     check_writable(path)
 
 
 def check_folder(path: Path) -> None:
-    """A folder that is to be made, with those that it lies in."""
+    """Refuse a folder that cannot be created."""
     above = next(folder for folder in (path.absolute().parent, *path.absolute().parents) if folder.exists())
     if not above.is_dir():
         raise OutputError(f"{path}: cannot be written ({above} is not a folder)")

@@ -28,12 +28,18 @@ def _timings(context: click.Context, option: click.Parameter, value: bool) -> No
 
 
 def with_common_options(command: click.Command) -> click.Command:
-    """Add them behind the command's own, once."""
+    """Append the common options to those of a command, once."""
     if not any(option.name == "timings" for option in command.params):
         command.params += [
-            _flag("--quiet", "-q", callback=_quiet, help="no progress bars and no notes on stderr, only errors"),
-            _flag("--verbose", "-v", callback=_verbose, help="say more on stderr: settings, every problem found"),
-            _flag("--timings", callback=_timings, help="print to stderr where the time went"),
+            _flag(
+                "--quiet",
+                "-q",
+                callback=_quiet,
+                is_eager=True,
+                help="only errors on stderr, no progress bars or notes",
+            ),
+            _flag("--verbose", "-v", callback=_verbose, is_eager=True, help="settings and every problem on stderr"),
+            _flag("--timings", callback=_timings, help="print a table of times to stderr"),
         ]
     return command
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from nearmt.cli.changing import given_settings, open_with_model, say
+from nearmt.cli.changing import open_with_model, say
 from nearmt.cli.console import waiting
+from nearmt.cli.given import given_settings
 from nearmt.cli.info import describe
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options
@@ -24,11 +25,11 @@ from nearmt.models import ModelConfig
 @click.option("--json", "as_json", is_flag=True, help="describe the result as JSON")
 @config_options(ModelConfig)
 def command(folder: Path, factory: str, as_json: bool, **options: Any) -> None:
-    """Make one segment of all, without what was deleted.
+    """Merge all segments into one, without deleted pairs.
 
-    Searches are as fast as in a store that was built at once, deleted text is gone from disk, and what depends on
-    the size of the store is measured anew. A model is loaded only if pairs wait for one, or if an option of the
-    model is given: then the weight of the memory is measured anew too. Pruned entries come back.
+    Search is then as fast as in a newly built store, and deleted text is gone from disk. The store is calibrated
+    again for its size. A model is loaded only if logged pairs are not encoded yet, or if an option of the model is
+    given: then the weight of the memory is calibrated again too. Pruned entries come back.
 
     \b
     nearmt compact memory

@@ -12,9 +12,9 @@ from nearmt.cli.manual import ManualCommand
 @click.command(cls=ManualCommand)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print what makes a shell complete nearmt's commands, options and files.
+    """Print the completion script of a shell: commands, options, settings and files.
 
-    Put the output where your shell reads it at the start.
+    Append the output to a file that your shell reads when it starts.
 
     \b
     nearmt completion bash >> ~/.bashrc

@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 
 @dataclass
 class Verbosity:
-    """How much is said on stderr."""
+    """How much is printed to stderr."""
 
     quiet: bool = False  # errors only
     verbose: bool = False
@@ -35,7 +35,7 @@ verbosity = Verbosity()
 
 @contextmanager
 def progress_bar(label: str, total: int = 0, done: int = 0) -> Iterator[Progress | None]:
-    """A bar with rate and time left on stderr while the block runs; nothing unless stderr is a terminal."""
+    """Show a bar with rate and time left on stderr while the block runs, if stderr is a terminal."""
     if not shows_bars():
         yield None
         return
@@ -51,23 +51,23 @@ def progress_bar(label: str, total: int = 0, done: int = 0) -> Iterator[Progress
     from rich.progress import Progress as Bars
     from rich.text import Text
 
-    from nearmt.cli.screen import Screen
+    from nearmt.cli.safe_console import SafeConsole
 
     class RateColumn(ProgressColumn):
         def render(self, task: Task) -> Text:
             return Text(f"{task.speed:.1f}/s" if task.speed else "", style="dim")
 
-    # The label may be the name of a file: it is neither a format nor markup.
+    # The label may be a file name: not a format string, no markup.
     name = TextColumn("{task.description}", markup=False)
     columns: list[ProgressColumn] = [name, BarColumn(), MofNCompleteColumn(), RateColumn()]
     columns += [TimeElapsedColumn(), TimeRemainingColumn()]
-    with Bars(*columns, console=Screen(stderr=True), transient=True) as bars:
+    with Bars(*columns, console=SafeConsole(stderr=True), transient=True) as bars:
         task = bars.add_task(neutral(label), total=total or None, completed=done)
         yield lambda count, of: bars.update(task, completed=done + count, total=max(total, done + of) or None)
 
 
 def counted(items: Iterable[Item], progress: Progress | None) -> Iterator[Item]:
-    """The items, with progress told now and then."""
+    """The items, with progress reported for every thousand."""
     for number, item in enumerate(items, 1):
         if progress and number % 1000 == 0:
             progress(number, 0)
@@ -76,15 +76,15 @@ def counted(items: Iterable[Item], progress: Progress | None) -> Iterator[Item]:
 
 @contextmanager
 def waiting(label: str) -> Iterator[None]:
-    """Says what is being waited for; nothing unless stderr is a terminal."""
+    """Show what the block is doing, if stderr is a terminal."""
     if not shows_bars():
         yield
         return
     from rich.text import Text
 
-    from nearmt.cli.screen import Screen
+    from nearmt.cli.safe_console import SafeConsole
 
-    with Screen(stderr=True).status(Text(neutral(label))):
+    with SafeConsole(stderr=True).status(Text(neutral(label))):
         yield
 
 
@@ -93,7 +93,7 @@ def shows_bars() -> bool:
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print a line, or several, of which parts may come from files."""
+    """Print text that may contain text from files: control characters are escaped."""
     click.echo(neutral(text, keep="\n\t"), err=err)
 
 
@@ -103,7 +103,7 @@ def warn(message: str) -> None:
 
 
 def explain_run(message: str) -> None:
-    """Details that `--verbose` asks for."""
+    """Print a note with `--verbose`."""
     if verbosity.verbose and not verbosity.quiet:
         echo(f"nearmt: {message}", err=True)
 
@@ -111,26 +111,26 @@ def explain_run(message: str) -> None:
 def print_timings(timings: Timings) -> None:
     from rich.table import Table
 
-    from nearmt.cli.screen import Screen
+    from nearmt.cli.safe_console import SafeConsole
 
-    table = Table(title="where the time went", box=None)
-    for heading in ("", "seconds", "calls", "ms a call", "share"):
+    table = Table(title="times", box=None)
+    for heading in ("", "seconds", "calls", "ms per call", "share"):
         table.add_column(heading, justify="right" if heading else "left")
     named, shares = timings.rows(), timings.shares()
     for name, seconds, calls in named:
         each = f"{1000 * seconds / calls:.2f}"
         table.add_row(name, f"{seconds:.3f}", f"{calls:,}", each, f"{shares[name]:.1%}")
     other = max(0.0, timings.elapsed - sum(seconds for _, seconds, _ in named))
-    table.add_row("everything else", f"{other:.3f}", "", "", f"{shares['']:.1%}")
-    table.add_row("all, by the clock", f"{timings.elapsed:.3f}", "", "", "", style="bold")
-    Screen(stderr=True).print(table)
+    table.add_row("other", f"{other:.3f}", "", "", f"{shares['']:.1%}")
+    table.add_row("total", f"{timings.elapsed:.3f}", "", "", "", style="bold")
+    SafeConsole(stderr=True).print(table)
 
 
 @contextmanager
 def open_output(path: Path | None, encoding: Encoding | None = None) -> Iterator[TextIO]:
-    """Standard output, or a file that takes its name only when it is complete.
+    """Standard output, or a file that is renamed into place when it is complete.
 
-    Files and pipes get the text exactly; on a terminal control characters are shown as escapes.
+    Files and pipes get the text unchanged; on a terminal control characters are escaped.
     """
     encoding = encoding or Encoding()
     if path is not None and str(path) != "-":

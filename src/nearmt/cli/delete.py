@@ -18,14 +18,16 @@ from nearmt.errors import ConfigError, InputError
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--from", "file", type=click.Path(path_type=Path), help="file of ids, one a line (- for standard input)")
-@click.option("--filter", "filters", multiple=True, help="all pairs with this metadata: KEY=VALUE; of several all hold")
+@click.option(
+    "--filter", "filters", multiple=True, help="all pairs with this metadata: KEY=VALUE; of several all must hold"
+)
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def command(folder: Path, ids: tuple[str, ...], file: Path | None, filters: tuple[str, ...], as_json: bool) -> None:
-    """Delete pairs of a datastore.
+    """Delete pairs from a datastore.
 
-    They are found no more as soon as the command returns; their text is gone from disk after `nearmt compact`.
-    `nearmt export DIR --format jsonl` shows the ids of all pairs. An id that is not there is an error, and then
-    nothing is deleted. Needs no model.
+    Searches do not find them once the command returns; `nearmt compact` removes their text from disk.
+    `nearmt export DIR --format jsonl` shows the ids of all pairs. An unknown id is an error, and then nothing
+    is deleted. Needs no model.
 
     \b
     nearmt delete memory memory.tmx:4 memory.tmx:5
@@ -37,7 +39,7 @@ def command(folder: Path, ids: tuple[str, ...], file: Path | None, filters: tupl
     with finishing(), Ledger.changing(folder) as ledger:
         deleted = ledger.delete(wanted)
         left = ledger.pairs
-    line = f"{folder}: {deleted:,} pairs deleted, {left:,} are left"
+    line = f"{folder}: {deleted:,} pairs deleted, {left:,} left"
     say(as_json, line, {"datastore": str(folder), "deleted": deleted, "pairs": left})
 
 

@@ -12,8 +12,9 @@ import click
 
 from nearmt.cli.console import echo, progress_bar
 from nearmt.cli.explain import print_explanation
+from nearmt.cli.given import given_settings, pick
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import config_options, pick
+from nearmt.cli.options import config_options
 from nearmt.contracts import Pair, Translation
 from nearmt.corpus import read_pairs
 from nearmt.datastore import Datastore
@@ -29,12 +30,12 @@ _SHOWN = 6
 @click.option("--json", "as_json", is_flag=True, help="print the scores as JSON")
 @config_options(ModelConfig)
 def command(as_json: bool, **options: Any) -> None:
-    """Watch a frozen model learn a manual's language.
+    """See a frozen model adapt to a manual.
 
-    Builds a datastore from the manual of a made-up folding machine, written for this demo, and
+    Builds a datastore from the manual of an invented folding machine, written for this demo, and
     translates sentences that are not in it: first with the model alone, then with the memory.
     """
-    settings = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    settings = given_settings(options)
     base = Translator(load_model(pick(ModelConfig, settings)))
     memory, test = list(read_pairs(MEMORY)), list(read_pairs(HELD_OUT))
     with tempfile.TemporaryDirectory(prefix="nearmt-demo-") as folder:
@@ -54,7 +55,7 @@ def command(as_json: bool, **options: Any) -> None:
 
 
 def _most_changed(plain: list[Translation], chunk: list[Translation]) -> list[int]:
-    """Sentences by how sure the adapted translation is compared with the base's, among those that differ."""
+    """Sentences whose translations differ, by the gain in score from plain to adapted."""
     changed = [n for n in range(len(plain)) if plain[n].text != chunk[n].text]
     return sorted(changed, key=lambda n: plain[n].score - chunk[n].score) or [0]
 
@@ -70,11 +71,11 @@ def _show(
 ) -> None:
     from rich.table import Table
 
-    from nearmt.cli.screen import Screen
+    from nearmt.cli.safe_console import SafeConsole
 
-    console = Screen()
+    console = SafeConsole()
     console.print(
-        f"\nA memory of {pairs} sentence pairs ({entries:,} decoder states). The model's weights stay as they are.\n"
+        f"\nA memory of {pairs} sentence pairs ({entries:,} decoder states). The model's weights do not change.\n"
     )
     table = Table(title=f"{_SHOWN} of {len(test)} sentences that are not in the memory", show_lines=True)
     for heading, style in (("German", "dim"), ("model alone", ""), ("with memory", "bold"), ("human", "green")):
@@ -94,4 +95,4 @@ def _show(
             f"{result.searches_per_sentence:.1f}",
         )
     console.print(scores)
-    console.print("\nWhere the words come from (reversed: a search; bold: spoken for by the memory):\n")
+    console.print("\nWhere the words come from (reversed: a search; bold: from the memory):\n")

@@ -5,20 +5,20 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
 from nearmt.cli.checking import check_output, check_pairs
 from nearmt.cli.console import open_output, progress_bar, waiting, warn
 from nearmt.cli.evaluation_tables import print_rows
+from nearmt.cli.given import MODEL_SETTINGS, TRANSLATION, Given, pick
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import run_options
+from nearmt.cli.options import setting_options
 from nearmt.cli.setup import Loader
 from nearmt.cli.stopping import patient
 from nearmt.cli.systems import Wanted, check_baseline, wanted_systems
+from nearmt.config.tuning import ScoringConfig
 from nearmt.contracts import Pair
 from nearmt.corpus import Request, read_pairs
 from nearmt.corpus.lines import one_line
@@ -26,12 +26,12 @@ from nearmt.corpus.unpacking import COMPRESSED
 from nearmt.errors import ConfigError, MissingPackageError, NearmtError
 from nearmt.models.directions import known_direction
 from nearmt.research.evaluation import Comet, System, evaluate, evaluate_file, find_comet, side_by_side
-from nearmt.research.evaluation.comet import MODEL as COMET_MODEL
 from nearmt.research.evaluation.report import Row
 from nearmt.translator import Translator
 
-#: Names the program of COMET where `--comet` does not.
+#: Environment variable with the path of COMET's program, if `--comet` is not given.
 COMET_VARIABLE = "NEARMT_COMET"
+_SHOWN = ("datastore", "method", "batch-size", "beams", *MODEL_SETTINGS)
 
 
 @click.command(cls=ManualCommand)
@@ -64,13 +64,12 @@ COMET_VARIABLE = "NEARMT_COMET"
     metavar="COMMAND",
     help=f"also score with COMET: the path of its comet-score [default: the variable {COMET_VARIABLE}]",
 )
-@click.option("--comet-model", default=COMET_MODEL, help=f"model that COMET uses [default: {COMET_MODEL}]")
 @click.option(
-    "--output", type=click.Path(path_type=Path), help="write the translations here; of several systems a file each"
+    "--output", type=click.Path(path_type=Path), help="write the translations here; a file for each of several systems"
 )
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 @click.option("--markdown", "as_markdown", is_flag=True, help="print a Markdown table")
-@partial(run_options, several=frozenset({"method"}))
+@setting_options(*TRANSLATION, ScoringConfig, shown=_SHOWN, several={"method"})
 def command(
     test: tuple[Path, ...],
     limit: int | None,
@@ -79,23 +78,20 @@ def command(
     baseline: str | None,
     ter: bool,
     comet_command: str | None,
-    comet_model: str,
     output: Path | None,
     as_json: bool,
     as_markdown: bool,
-    config_file: Path | None,
-    method: tuple[str, ...] | None,
-    **options: Any,
+    given: Given,
 ) -> None:
-    """Translate a test set and score it with BLEU and chrF (sacrebleu), and with COMET if it is there.
+    """Translate a test set and score it with BLEU and chrF (sacrebleu), and with COMET if it is installed.
 
     The test set is a file of pairs in any format of `nearmt build`. Exact matches are not taken from the
-    memory here: what is measured is the translation. Tokens a second are those of the best translations,
-    end of sentence included, over the time of translating, loading excluded.
+    memory here: everything is translated. Tokens per second count the tokens of the best translations, end of
+    sentence included, over the time of translating without loading.
 
-    Several systems stand side by side if --method is given several times, or with --compare-config and
-    --hypotheses. Each is compared with the first by paired bootstrap resampling. Of several systems,
-    --output out.txt writes out.NAME.txt each; if it is a folder, NAME.txt in there.
+    Several systems are compared if --method is given several times, or with --compare-config and --hypotheses:
+    each with the first, by paired bootstrap resampling. Then --output out.txt writes out.NAME.txt for each
+    system, or NAME.txt if the output is a folder.
 
     \b
     nearmt evaluate --test test.tsv --datastore memory --method chunk --json
@@ -103,12 +99,12 @@ def command(
     """
     if as_json and as_markdown:
         raise ConfigError("--json and --markdown cannot both be printed: choose one")
-    read_pairs(*test)  # a missing file or an unknown format comes before what the settings lack
-    comet = _find_comet(comet_command, comet_model)
-    wanted = wanted_systems(options, method or (), config_file, other_configs, hypotheses)
+    read_pairs(*test)  # a missing file or an unknown format is reported before errors in the settings
+    comet = _find_comet(comet_command, pick(ScoringConfig, given.settings()).comet_model)
+    wanted = wanted_systems(given, other_configs, hypotheses)
     baseline = check_baseline(baseline, wanted)
     outputs = _output_paths(output, wanted, [*test, *hypotheses])
-    languages = (options.get("source_lang"), options.get("target_lang"))
+    languages = (given.typed.get("source-lang"), given.typed.get("target-lang"))
     first = next((system.plan.model for system in wanted if system.plan is not None), None)
     check_pairs(test, Request(*(known_direction(first) if first else languages)), "evaluate on")
     systems, pairs = _measure(wanted, test, limit, languages, outputs, ter)
@@ -118,11 +114,11 @@ def command(
             systems = _with_comet(comet, systems, pairs)
         except (NearmtError, KeyboardInterrupt) as error:
             failure = error
-    with patient():  # after an interruption too: what was measured is not lost
+    with patient():  # after an interruption too: the scores are not lost
         _print(systems, pairs, baseline, as_json, as_markdown)
     if comet is None and not as_json and not as_markdown:
         warn(f"COMET was not run: --comet or the variable {COMET_VARIABLE} give the path of its comet-score")
-    if failure is not None:  # after everything else has been printed: it is not lost
+    if failure is not None:  # raised after the scores have been printed
         if comet_command or isinstance(failure, KeyboardInterrupt):
             raise failure
         warn(str(failure))
@@ -137,19 +133,19 @@ def _print(systems: list[System], pairs: list[Pair], baseline: str, as_json: boo
 
 
 def _find_comet(command: str | None, model: str) -> Comet | None:
-    """Asked for by the option it must be there; by the environment, a line says that it is not."""
+    """COMET's program: required if the option names it; a warning if the environment does and it is missing."""
     if command is not None:
         return find_comet(command, model) if command else None
     if default := os.environ.get(COMET_VARIABLE):
         try:
             return find_comet(default, model)
         except (ConfigError, MissingPackageError) as error:
-            warn(f"{COMET_VARIABLE}: {error}; going on without COMET")
+            warn(f"{COMET_VARIABLE}: {error}; COMET is not run")
     return None
 
 
 def _output_paths(output: Path | None, wanted: Sequence[Wanted], read: Sequence[Path]) -> dict[str, Path]:
-    """Where the translations of each system go: names that can be written, and none of the files that are read."""
+    """The output file of each system: writable, and none of the input files."""
     names = [system.name for system in wanted if system.plan is not None]
     if output is None or not names:
         return {}
@@ -174,11 +170,11 @@ def _measure(
     outputs: dict[str, Path],
     ter: bool,
 ) -> tuple[list[System], list[Pair]]:
-    """Translate and score every system; files are looked at before anything is translated."""
+    """Translate and score every system; files are checked before anything is translated."""
     loader = Loader()
     first = next((loader.translator(system.plan) for system in wanted if system.plan is not None), None)
     source_lang, target_lang = first.model.language_pair if first else languages
-    # Files of translations belong to the whole test set: then all of it is counted.
+    # A file of translations has a line for every pair: all pairs are read to compare the counts.
     whole = any(system.file is not None for system in wanted)
     read_limit = None if whole else limit
     pairs = list(read_pairs(*test, source_lang=source_lang, target_lang=target_lang, limit=read_limit))

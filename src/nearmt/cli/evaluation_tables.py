@@ -1,4 +1,4 @@
-"""What `nearmt evaluate` prints: JSON, Markdown or tables."""
+"""The output of `nearmt evaluate`: JSON, Markdown or tables."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Literal
 from nearmt.cli.console import echo
 from nearmt.research.evaluation.report import Row, markdown, signatures, table
 
-#: Of the table of several systems at least: numbers that are cut off are of no use.
+#: Least width of the table of several systems, so that no number is cut off.
 _WIDTH = 110
 
 
 def print_rows(rows: list[Row], baseline: str, as_json: bool, as_markdown: bool) -> None:
-    """One system or several, in the form that was asked for."""
+    """Print one system or several as JSON, Markdown or a table."""
     if as_markdown:
         echo(markdown(rows))
     elif as_json and len(rows) == 1:
@@ -30,7 +30,7 @@ def print_rows(rows: list[Row], baseline: str, as_json: bool, as_markdown: bool)
 def _print_one(row: Row) -> None:
     from rich.table import Table
 
-    from nearmt.cli.screen import Screen
+    from nearmt.cli.safe_console import SafeConsole
 
     found = dataclasses.asdict(row.system.result)
     values = {name: value for name, value in found.items() if value is not None or not name.startswith("ter")}
@@ -40,16 +40,16 @@ def _print_one(row: Row) -> None:
     # Numbers first: signatures are long.
     for name in sorted(values, key=lambda name: name.endswith("signature")):
         shown.add_row(name.replace("_", " "), "none" if values[name] is None else str(values[name]))
-    Screen().print(shown)
+    SafeConsole().print(shown)
 
 
 def _print_several(rows: list[Row]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from nearmt.cli.screen import Screen
+    from nearmt.cli.safe_console import SafeConsole
 
-    console = Screen(width=max(Screen().width, _WIDTH))
+    console = SafeConsole(width=max(SafeConsole().width, _WIDTH))
     headings, *cells = table(rows)
     shown = Table(box=None, padding=(0, 1, 0, 0))
     for heading in headings:

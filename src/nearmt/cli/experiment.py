@@ -11,8 +11,9 @@ import click
 
 from nearmt.cli.console import echo, progress_bar, warn
 from nearmt.cli.explain import print_explanation
+from nearmt.cli.given import MODEL_SETTINGS, Given, given_settings, pick
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import config_options, pick
+from nearmt.cli.options import config_options, setting_options
 from nearmt.datastore import StoreConfig
 from nearmt.decoding import BeamConfig
 from nearmt.errors import writing
@@ -34,28 +35,34 @@ from nearmt.research.experiments.examples import read_examples
 from nearmt.research.experiments.tables import markdown
 
 ALL = "all"
+_SHOWN = ("beams", *MODEL_SETTINGS)
+#: Results are compared with those of the paper, and among machines.
+_DEFAULTS = {"precision": "fp32"}
 
 
 @click.command(cls=ManualCommand)
 @click.argument("name", type=click.Choice([*EXPERIMENTS, ALL]))
 @click.option("--data", required=True, type=click.Path(path_type=Path), help="folder with a folder for each domain")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="folder of all that is made and found")
-@click.option("--report", "only_report", is_flag=True, help="only write the reports of what is there, without a model")
-@config_options(ExperimentConfig, ModelConfig, StoreConfig, BeamConfig)
-def command(name: str, data: Path, out: Path, only_report: bool, **options: Any) -> None:
-    """Measure the systems of the paper, and what its ablations vary, on the texts of one or more domains.
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="folder of results, datastores and models")
+@click.option("--report", "only_report", is_flag=True, help="only write reports of the results in OUT; needs no model")
+@config_options(ExperimentConfig)
+@setting_options(ModelConfig, StoreConfig, BeamConfig, shown=_SHOWN, defaults=_DEFAULTS)
+def command(name: str, data: Path, out: Path, only_report: bool, given: Given, **options: Any) -> None:
+    """Measure the systems of the paper and its ablations on one or more domains.
 
     Each row of the table is measured once on each domain and kept in OUT with everything it needs: datastores,
-    tuned settings, trained models. An interrupted run goes on where it was; several processes can share an OUT.
+    tuned settings, trained models. The same command continues an interrupted run; several processes can share OUT.
     The results are OUT/NAME.json, OUT/NAME.md and OUT/NAME.svg. `all` runs every experiment.
 
     \b
     nearmt experiment main --data data --out results
     nearmt experiment strategies --data data --out results --domains koran --tune none
     """
-    settings = {key.replace("_", "-"): found for key, found in options.items() if found is not None}
+    of_parts = {name for part in (ModelConfig, StoreConfig, BeamConfig) for name in part.public_fields()}
+    from_given = {name: value for name, value in given.settings().items() if name in of_parts}
+    settings = {**given_settings(options), **from_given}
     config = pick(ExperimentConfig, settings)
-    parts = pick(ModelConfig, settings), pick(StoreConfig, settings), pick(BeamConfig, settings)
+    parts = pick(ModelConfig, {**_DEFAULTS, **settings}), pick(StoreConfig, settings), pick(BeamConfig, settings)
     if config.comet is not None:
         find_comet(config.comet)
     workshop = Workshop(Setup(data, out, config, *parts), progress_bar)
@@ -79,7 +86,7 @@ def _report_all(workshop: Workshop, chosen: list[Experiment], name: str) -> None
 
 
 def _say(cell: Cell) -> None:
-    """A line for every cell when it is done: runs take hours."""
+    """Print a line for every finished cell: runs take hours."""
     found = cell.evaluation
     speed = f"  {found['tokens_per_second']:.0f} tokens/s" if cell.speeds_count and "tokens_per_second" in found else ""
     score = f"  BLEU {found['bleu']:.2f}  chrF {found['chrf']:.2f}" if "bleu" in found else ""
@@ -99,12 +106,15 @@ def _show(workshop: Workshop, experiment: Experiment, written: Written) -> None:
 
 
 def _command_line(name: str, settings: dict[str, Any]) -> str:
-    """What was typed, with names instead of this machine's paths."""
+    """The command line, with names instead of the paths of this machine."""
     words = ["nearmt", "experiment", name, "--data", "DATA", "--out", "OUT"]
+    options = {*ExperimentConfig.public_fields(), *_SHOWN}
     for option, value in settings.items():
-        if option in ("commit", "comet"):  # the one is noted by itself, the other is a path
+        if option in ("commit", "comet"):  # the commit has a field of its own, and the path of COMET says nothing
             continue
-        if isinstance(value, bool):
+        if option not in options:
+            words += ["--set", f"{option}={value}"]
+        elif isinstance(value, bool):
             words.append(f"--{option}" if value else f"--no-{option}")
         else:
             words += [f"--{option}", Path(value).name if option == "model" else str(value)]

@@ -1,4 +1,4 @@
-"""A translation with its sources in colour, after the paper's appendix of translation examples."""
+"""A translation with the origins of its tokens in colour, after the examples in the paper's appendix."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TextIO
 
 from rich.text import Text
 
-from nearmt.cli.screen import Screen
+from nearmt.cli.safe_console import SafeConsole
 from nearmt.contracts import Translation
 from nearmt.corpus import Match
 
@@ -17,8 +17,8 @@ _SPECIAL = ("</s>", "<pad>", "<unk>")
 
 
 def print_explanation(out: TextIO, translation: Translation, matches: Sequence[Match] = ()) -> None:
-    """The output, each search in a colour of its own; words that neighbours spoke for are bold; then matches."""
-    console = Screen(file=out, width=110 if not out.isatty() else None)
+    """Print the output with a colour for each search and tokens from the memory in bold, then the matches."""
+    console = SafeConsole(file=out, width=110 if not out.isatty() else None)
     console.print(Text("source  ", style="dim"), Text(translation.source), sep="")
     if translation.provenance is None or not translation.text:
         console.print(Text("output  ", style="dim"), Text(translation.text), sep="")
@@ -34,9 +34,9 @@ def print_explanation(out: TextIO, translation: Translation, matches: Sequence[M
         if token.token not in _SPECIAL:
             bold = "bold " if token.origin != "model" else "not bold "
             mark = "reverse " if token.searched else "not reverse "
-            # The first word needs no blank before it.
-            piece = token.token.lstrip() if step == 1 else token.token
-            output.append(piece, style=f"not dim {bold}{mark}{colour}")
+            # No blank before the first word.
+            text = token.token.lstrip() if step == 1 else token.token
+            output.append(text, style=f"not dim {bold}{mark}{colour}")
     console.print(output)
     for step, colour, texts in chunks:
         shown = " | ".join(texts[:_CHUNKS_SHOWN])
@@ -46,7 +46,7 @@ def print_explanation(out: TextIO, translation: Translation, matches: Sequence[M
     console.print()
 
 
-def _print_matches(console: Screen, matches: Sequence[Match]) -> None:
+def _print_matches(console: SafeConsole, matches: Sequence[Match]) -> None:
     for match in matches:
         percent = Text(f"  {match.percent:>4}  ", style="bold")
         console.print(percent, Text(match.source), Text("  ->  ", style="dim"), Text(match.target), sep="")
@@ -59,6 +59,6 @@ def _legend(translation: Translation) -> Text:
     witnesses = {witness.pair_id for token in tokens for witness in token.witnesses}
     return Text(
         f"  {len(tokens)} tokens: {searched} backed by a search, {cached} by the cache, "
-        f"{len(tokens) - searched - cached} by the model alone; {len(witnesses)} stored pairs spoke",
+        f"{len(tokens) - searched - cached} by the model alone; {len(witnesses)} stored pairs contributed",
         style="dim",
     )

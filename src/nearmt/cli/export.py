@@ -22,8 +22,7 @@ from nearmt.datastore.disk import Manifest, stored_pairs
 def command(folder: Path, format_name: str, output: Path | None) -> None:
     """Write a datastore's pairs as a file.
 
-    A memory is never locked in: all pairs come back, with their identities and what was known about them.
-    Needs no model.
+    All pairs are written, with their ids and metadata. Needs no model.
 
     \b
     nearmt export memory --format tmx --output memory.tmx
@@ -35,4 +34,4 @@ def command(folder: Path, format_name: str, output: Path | None) -> None:
         pairs = counted(stored_pairs(folder, manifest), progress)
         altered = WRITERS[format_name](pairs, out, manifest.source_lang, manifest.target_lang)
     if altered:
-        warn(f"{altered:,} pairs hold characters that {format_name} cannot carry: these were left out or made blanks")
+        warn(f"{altered:,} pairs have characters that {format_name} cannot hold: they were left out or replaced")

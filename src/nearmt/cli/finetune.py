@@ -12,8 +12,9 @@ import click
 
 from nearmt.cli.checking import check_folder, check_pairs
 from nearmt.cli.console import counted, echo, explain_run, progress_bar, waiting, warn
+from nearmt.cli.given import given_settings, pick
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import config_options, pick
+from nearmt.cli.options import config_options
 from nearmt.cli.reading import check_not_empty, reading_options, warn_about
 from nearmt.contracts import Pair
 from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
@@ -32,13 +33,13 @@ from nearmt.research.training.loop import Epoch, FinetuneConfig
     required=True,
     multiple=True,
     type=click.Path(path_type=Path),
-    help="pairs to judge by, kept apart from FILES; give it twice for two aligned files",
+    help="dev set, not part of FILES; give it twice for two aligned files",
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="folder of the new model")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 @config_options(FinetuneConfig, GridConfig)
 @reading_options
-@config_options(ModelConfig)
+@config_options(ModelConfig, defaults={"precision": "fp32"})
 def command(
     files: tuple[Path, ...],
     dev: tuple[Path, ...],
@@ -49,21 +50,22 @@ def command(
     unconfirmed: bool,
     **options: Any,
 ) -> None:
-    """Train a model on a memory, for comparison with looking things up in it.
+    """Train a model on a memory, for comparison with retrieval.
 
-    FILES are memories as in `nearmt build`. The model that is started from stays as it is; the new one is an
-    ordinary model folder, for `--model` and for other tools. Of all epochs the one with the lowest loss on
-    --dev is kept, and epoch 0 is the model as it was. Training wants a GPU.
+    FILES are memories as in `nearmt build`. The new model is an ordinary model folder, for `--model` and for
+    other tools. The epoch with the lowest loss on the dev set is kept; epoch 0 is the model before training.
+    Training in reasonable time needs a GPU.
 
-    With --grid every point that is finished is kept in the folder OUT.grid: the same command goes on after an
-    interruption. Several processes can share a grid: each with its own --shard, and a last call without.
+    With --grid finished points are kept in the folder OUT.grid, and the same command continues after an
+    interruption. Several processes can share a grid, each with its own --shard; a last call without one picks
+    the best point.
 
     \b
     nearmt finetune memory.tmx --dev test.tsv --out tuned --epochs 1
     nearmt finetune train.tsv --dev dev.tsv --out tuned --grid paper --shard 1/4
     nearmt finetune train.tsv --dev dev.tsv --out tuned --grid paper
     """
-    settings = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    settings = given_settings(options)
     config, grid = pick(FinetuneConfig, settings), pick(GridConfig, settings)
     model = pick(ModelConfig, settings)
     if grid.grid is None and (grid.shard or "select" in settings):
@@ -73,20 +75,20 @@ def command(
     limits = pick(LimitsConfig, settings)
     request = Request(*known_direction(model), limits=limits)
     PairStream(list(files), request)
-    check_pairs(dev, request, "judge by")
+    check_pairs(dev, request, "validate on")
     with waiting("loading the model"):
         trainable = load_trainable(model)
     request = Request(*trainable.translation.language_pair, unconfirmed, limits)
     cleaning = pick(CleaningConfig, settings)
     pairs = _read(PairStream(list(files), request, cleaning, limit=limit, strict=strict), "train on")
-    dev_pairs = _read(PairStream(list(dev), request, strict=True), "judge by")
+    dev_pairs = _read(PairStream(list(dev), request, strict=True), "validate on")
     explain_run(f"cleaning {cleaning.signature()}")
     if grid.grid is None:
         with progress_bar("updates") as progress:
             result = finetune(trainable, pairs, dev_pairs, out, config, progress=progress, on_epoch=_tell_epoch)
         _print_result(out, result, as_json)
     else:
-        del trainable  # every point starts from the model as it is stored
+        del trainable  # every point loads the model again
         with progress_bar("updates") as progress:
             results = finetune_grid(model, pairs, dev_pairs, out, config, grid, progress=progress, on_point=_tell_point)
         _print_grid(out, results, as_json)
@@ -161,9 +163,9 @@ def _warn_of(result: FinetuneResult) -> None:
     if result.too_long:
         warn(f"{result.too_long} pairs are longer than the model's positions: not trained on")
     if result.stopped == "diverged":
-        warn(f"{_point(result)}: the loss was no longer a number; a smaller --learning-rate may help")
+        warn(f"{_point(result)}: the loss became NaN or infinite; a smaller --learning-rate may help")
     if result.best_epoch == 0:
-        warn(f"{_point(result)}: no epoch has a lower dev loss than the model as it was, which is kept")
+        warn(f"{_point(result)}: no epoch has a lower dev loss than the model before training, which is kept")
 
 
 def _point(result: FinetuneResult) -> str:
@@ -179,11 +181,11 @@ def _shown(value: float | None, digits: int = 4) -> str:
 def _print_table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     from rich.table import Table
 
-    from nearmt.cli.screen import Screen
+    from nearmt.cli.safe_console import SafeConsole
 
     table = Table(box=None)
-    for place, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if place else "left")
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if number else "left")
     for row in rows:
         table.add_row(*row)
-    Screen().print(table)
+    SafeConsole().print(table)

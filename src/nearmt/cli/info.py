@@ -15,16 +15,16 @@ from nearmt.datastore.disk.content import Content
 from nearmt.datastore.disk.manifest import Manifest, live_names
 from nearmt.datastore.disk.replay import replayed
 
-#: Compaction pays when so large a share of the entries is deleted.
+#: Share of deleted entries from which compaction is advised.
 _DELETED_SHARE = 0.2
 
 
 @click.command(cls=ManualCommand)
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--verify", is_flag=True, help="read all files and compare their checksums, however large they are")
+@click.option("--verify", is_flag=True, help="compare the checksums of all files, including large ones")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def command(folder: Path, verify: bool, as_json: bool) -> None:
-    """Show what a datastore holds. Needs no model."""
+    """Describe a datastore. Needs no model."""
     manifest = Manifest.load(folder)
     with waiting("checking the files"):
         manifest.check_files(folder, thorough=verify or None)
@@ -35,7 +35,7 @@ def command(folder: Path, verify: bool, as_json: bool) -> None:
 
 
 def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
-    """What a store holds, as a flat mapping."""
+    """The description of a store, as a flat mapping."""
     calibration = manifest.calibration
     content = replayed(folder, manifest).content
     live, deleted = content.live.entries, _deleted(content)
@@ -79,10 +79,10 @@ def print_info(folder: Path, manifest: Manifest) -> None:
 
 
 def print_fields(fields: dict[str, Any]) -> None:
-    """A table of names and values for people."""
+    """Print a table of names and values."""
     from rich.table import Table
 
-    from nearmt.cli.screen import Screen
+    from nearmt.cli.safe_console import SafeConsole
 
     table = Table(box=None, show_header=False)
     table.add_column(style="bold")
@@ -90,11 +90,11 @@ def print_fields(fields: dict[str, Any]) -> None:
     for name, value in fields.items():
         shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
         table.add_row(name.replace("_", " "), shown if value is not None else "none")
-    Screen().print(table)
+    SafeConsole().print(table)
 
 
 def _deleted(content: Content[Any]) -> tuple[int, int]:
-    """Pairs and entries that are deleted and still on disk."""
+    """Numbers of pairs and entries that are deleted and still on disk."""
     seen = [content.visible_in(number) for number in range(len(content.parts))]
     segments = [part.segment for part in content.parts]
     parts = [*zip(segments, seen, strict=True), (content.live.frozen(), content.visible_live())]
@@ -103,20 +103,20 @@ def _deleted(content: Content[Any]) -> tuple[int, int]:
 
 
 def _advice(folder: Path, manifest: Manifest, entries: int, deleted: int, pending: int) -> str | None:
-    """What would make the store better."""
+    """Advice on maintenance; None if there is nothing to do."""
     advice = []
     if pending:
-        advice.append(f"{pending:,} pairs wait for a model: `nearmt compact {folder}` or any translation learns them")
+        advice.append(f"{pending:,} pairs wait for a model: `nearmt compact {folder}` or any translation encodes them")
     if deleted > _DELETED_SHARE * entries:
         share = f"{deleted / entries:.0%} of the entries"
-        advice.append(f"{share} are deleted: `nearmt compact {folder}` makes searches faster and frees disk")
+        advice.append(f"{share} are deleted: `nearmt compact {folder}` makes search faster and frees disk space")
     if stale := _stale(folder, manifest, entries):
         advice.append(stale)
     return "; ".join(advice) or None
 
 
 def _stale(folder: Path, manifest: Manifest, entries: int) -> str | None:
-    """What is wrong with the index, if there is one and something is."""
+    """Why the index is stale; None if it is not, or if there is none."""
     if manifest.calibration.recall is None:
         return None
     from nearmt.datastore.search.indexing import trained_entries

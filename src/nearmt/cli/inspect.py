@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearmt.cli.console import counted, echo, progress_bar
+from nearmt.cli.given import given_settings, pick
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import pick
 from nearmt.cli.reading import reading_options
 from nearmt.cli.terminal import neutral
 from nearmt.corpus import CleaningConfig, LimitsConfig, Report, Request
@@ -45,16 +45,16 @@ def command(
     unconfirmed: bool,
     **options: Any,
 ) -> None:
-    """Look at translation memories before they are used.
+    """Show what is in translation memories.
 
-    Shows how many units and pairs FILES hold, in which languages, how long they are, what cannot be read,
-    and what each cleaning rule of `nearmt build` would leave out, with examples. Needs no model.
+    Counts units and pairs of FILES, their languages and lengths, what cannot be read, and what each cleaning
+    rule of `nearmt build` would leave out, with examples. Needs no model.
 
     \b
     nearmt inspect memory.tmx
     nearmt inspect memories/ --source-lang de --target-lang en --json
     """
-    settings = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    settings = given_settings(options)
     limits = pick(LimitsConfig, settings)
     request, report = Request(source_lang, target_lang, unconfirmed, limits), Report(strict=strict)
     sources = locate(list(files), request)
@@ -74,9 +74,9 @@ def command(
 def _print(found: Inspection, knows_languages: bool) -> None:
     from rich.text import Text
 
-    from nearmt.cli.screen import Screen
+    from nearmt.cli.safe_console import SafeConsole
 
-    console = Screen()
+    console = SafeConsole()
     console.print(_counts(found))
     console.print(_rules(found, knows_languages))
     if found.examples:
@@ -121,7 +121,7 @@ def _lengths(lengths: Lengths) -> str:
 def _rules(found: Inspection, knows_languages: bool) -> Table:
     from rich.table import Table
 
-    table = Table(title="what each rule would do", box=None, title_justify="left")
+    table = Table(title="effect of each rule", box=None, title_justify="left")
     table.add_column("option of nearmt build")
     table.add_column("pairs", justify="right")
     for rule in found.rules:
@@ -135,5 +135,5 @@ def _example_table(title: str, examples: list[tuple[str, str]]) -> Table:
 
     table = Table(title=title, show_header=False, title_justify="left", expand=False)
     for left, right in examples:
-        table.add_row(neutral(left), neutral(right))  # line ends too
+        table.add_row(neutral(left), neutral(right))  # escapes line ends too
     return table

@@ -1,4 +1,4 @@
-"""The group of commands, and how errors reach the user: one line on stderr, exit code 1 or 2."""
+"""The group of commands. Errors are printed as one line on stderr, with exit code 1 or 2."""
 
 from __future__ import annotations
 
@@ -19,43 +19,45 @@ from nearmt.cli.console import echo, verbosity, warn
 from nearmt.cli.shortages import exhausted, hint
 from nearmt.cli.stopping import exit_code, stopping
 from nearmt.cli.terminal import neutral
-from nearmt.config import REMOVED, unknown_setting
+from nearmt.config import unknown_setting
+from nearmt.config.old_names import REMOVED, REMOVED_OPTIONS
 from nearmt.errors import NearmtError, NearmtWarning, did_you_mean
 
-#: Set by the shell when it asks for completions.
+#: Environment variable in which a shell asks for completions.
 COMPLETION_VARIABLE = "_NEARMT_COMPLETE"
-#: Exit codes above this one name the signal that ended a command.
+#: Exit codes above this one are 128 plus the number of a signal.
 _BY_SIGNAL = 128
-_INTERRUPTED = "interrupted; finished work is kept where the command can continue"
-# Command -> what it does. Its module is imported when it is called: `nearmt --help` needs no torch.
+_INTERRUPTED = "interrupted; finished work is kept if the command can continue"
+# Command -> summary. The module of a command is imported when it is called: `nearmt --help` needs no torch.
 COMMANDS = {
     "build": "Turn translation memories into a datastore.",
     "translate": "Translate text and documents.",
-    "stream": "Translate, correct, and have it learnt at once.",
+    "stream": "Translate interactively and learn every correction at once.",
     "evaluate": "Translate a test set and score it.",
     "tune": "Find the settings of a method that suit a datastore.",
     "train-adaptive": "Train a network that weighs neighbours.",
     "finetune": "Train a model on a memory, for comparison.",
     "experiment": "Measure the systems of the paper.",
     "bench": "Measure how fast nearmt and others translate.",
-    "inspect": "Look at translation memories before they are used.",
-    "info": "Show what a datastore holds.",
+    "inspect": "Show what is in translation memories.",
+    "info": "Describe a datastore.",
     "export": "Write a datastore's pairs as a file.",
     "add": "Add translation memories to a datastore.",
-    "update": "Give a pair of a datastore another target.",
-    "delete": "Delete pairs of a datastore.",
-    "compact": "Make one segment of all, without what was deleted.",
-    "verify": "Look for damage in a datastore, and mend it.",
+    "update": "Change the target of a pair of a datastore.",
+    "delete": "Delete pairs from a datastore.",
+    "compact": "Merge all segments into one, without deleted pairs.",
+    "verify": "Check a datastore for damage, and repair it.",
     "prune": "Make a datastore faster to search by merging entries.",
     "reindex": "Give a datastore a new index, or another model.",
-    "demo": "Watch a frozen model learn a manual's language.",
+    "demo": "See a frozen model adapt to a manual.",
     "export-model": "Write the embedded model as an ordinary Hugging Face folder.",
-    "completion": "Print what makes a shell complete nearmt's commands.",
+    "settings": "List all settings for --set and --config.",
+    "completion": "Print the completion script of a shell.",
 }
 
 
 class LazyGroup(click.Group):
-    """Knows its commands by name and imports the one that is called."""
+    """Lists the commands by name and imports the one that is called."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -99,7 +101,7 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
     code = run(arguments)
-    if code > _BY_SIGNAL:  # threads that still compute must not keep the process
+    if code > _BY_SIGNAL:  # do not wait for threads that still compute
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -123,22 +125,22 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _answer(error: BaseException) -> int:
-    """Say what went wrong in one line, and return the exit code."""
+    """Print the error as one line and return the exit code."""
     match error:
         case click.exceptions.Exit():  # after --help and --version
             return error.exit_code
         case click.exceptions.NoArgsIsHelpError():
             click.echo(error.format_message(), err=True)
             return 2
-        case click.NoSuchOption() if (name := error.option_name.lstrip("-")) in REMOVED:
-            return _fail(unknown_setting(name, ()), 2)
+        case click.NoSuchOption() if advice := _about_option(error):
+            return _fail(advice, 2)
         case click.UsageError():
             where = error.ctx.command_path if error.ctx else "nearmt"
             return _fail(f"{_one_line(error.format_message())} (see `{where} --help`)", 2)
         case KeyboardInterrupt():
             return _fail(str(error) or _INTERRUPTED, exit_code(error))
         case BrokenPipeError():
-            # Whoever read our output has left; tell nobody, and keep Python from complaining at exit.
+            # The reader of our output has gone. Keep Python from printing an error at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         case NearmtError():
@@ -152,9 +154,25 @@ def _answer(error: BaseException) -> int:
     return _fail(f"unexpected {type(error).__name__}: {error} (NEARMT_DEBUG=1 shows where)", 1)
 
 
+def _about_option(error: click.NoSuchOption) -> str | None:
+    """What to write instead of an option that was removed or is a setting; None for others."""
+    name, command = error.option_name.lstrip("-"), error.ctx.info_name if error.ctx else None
+    if name in REMOVED:
+        return unknown_setting(name, ())
+    if removed := REMOVED_OPTIONS.get((command or "", name)):
+        return f"--{name} was removed: {removed}"
+    takes_settings = error.ctx is not None and any(option.name == "assigned" for option in error.ctx.command.params)
+    if takes_settings:
+        from nearmt.cli.given import SETTINGS
+
+        if any(name in config.public_fields() for config in SETTINGS):
+            return f"no option --{name}; it is a setting: write --set {name}=VALUE"
+    return None
+
+
 @contextmanager
 def _warnings_in_one_line() -> Iterator[None]:
-    """nearmt's own warnings look like its errors; those of libraries stay as they are."""
+    """Print nearmt's own warnings as one line; leave those of libraries as they are."""
     with warnings.catch_warnings():
         usual = warnings.showwarning
 
@@ -164,7 +182,7 @@ def _warnings_in_one_line() -> Iterator[None]:
             else:
                 usual(neutral(str(message), keep="\n\t"), category, *where)
 
-        warnings.showwarning = show  # type: ignore[assignment]  # it hands on what it does not need
+        warnings.showwarning = show  # type: ignore[assignment]  # it passes on the arguments it does not use
         warnings.simplefilter("always", NearmtWarning)
         yield
 

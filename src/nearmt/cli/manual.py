@@ -1,4 +1,4 @@
-"""Help that reads like a manual page: options under headings, by what they are about."""
+"""Help with the options under headings."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-#: Options of a command that belong to none of its settings.
+#: Heading of options that are not settings.
 OWN_SECTION = "Options"
 
 
 class ManualOption(click.Option):
-    """An option that knows its heading."""
+    """An option with a heading."""
 
     def __init__(self, *arguments: Any, section: str = OWN_SECTION, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -19,6 +19,8 @@ class ManualOption(click.Option):
 
 
 class ManualCommand(click.Command):
+    """A command whose help has headings."""
+
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         for section, options in sections(self, context).items():
             with formatter.section(section):
@@ -26,9 +28,9 @@ class ManualCommand(click.Command):
 
 
 def sections(command: click.Command, context: click.Context) -> dict[str, list[click.Option]]:
-    """The options of a command by heading, in the order in which headings first appear."""
+    """The options of a command that are not hidden, by heading in order of first appearance."""
     found: dict[str, list[click.Option]] = {}
     for option in command.get_params(context):
-        if isinstance(option, click.Option):
+        if isinstance(option, click.Option) and not option.hidden:
             found.setdefault(getattr(option, "section", OWN_SECTION), []).append(option)
     return found

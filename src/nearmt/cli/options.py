@@ -1,125 +1,190 @@
-"""Command-line options derived from the settings, and settings gathered from file and command line."""
+"""Command-line options derived from the settings."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
+from nearmt.cli.console import warn
+from nearmt.cli.given import Given, assigned_settings, read_settings
 from nearmt.cli.manual import ManualOption
-from nearmt.config import Config, option, read_toml, unknown_setting
-from nearmt.corpus import LimitsConfig
-from nearmt.datastore import StoreConfig
-from nearmt.decoding import BeamConfig
-from nearmt.documents import FillConfig
+from nearmt.config import Config
+from nearmt.config.old_names import OPTIONS, RENAMED
 from nearmt.errors import ConfigError
-from nearmt.methods import METHOD_CONFIGS, METHODS, PRESETS
-from nearmt.models import ModelConfig
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-AnyConfig = TypeVar("AnyConfig", bound=Config)
+#: Config and field of each setting, by public name.
+Fields = dict[str, tuple[type[Config], dataclasses.Field[Any]]]
 
-
-@dataclasses.dataclass(frozen=True)
-class RunConfig(Config):
-    """What is used to translate."""
-
-    datastore: tuple[str, ...] | None = option(
-        None, "the datastore to retrieve from; several are searched together, DIR=0.5 weighs one"
-    )
-    filter: tuple[str, ...] | None = option(
-        None, "use only pairs with this metadata: KEY=VALUE, * stands for anything; of several all must hold"
-    )
-    method: str | None = option(None, "[default: chunk with a datastore, else plain]", choices=METHODS)
-    preset: str | None = option(None, "a strategy of the paper, for method chunk", choices=tuple(PRESETS))
-    batch_size: int = option(8, "sentences translated together", low=1)
-
-
-CONFIGS: tuple[type[Config], ...] = (RunConfig, *METHOD_CONFIGS.values(), BeamConfig, ModelConfig, StoreConfig)
-#: Settings that only some commands have, and that a configuration file may hold all the same.
-OTHER_CONFIGS: tuple[type[Config], ...] = (FillConfig, LimitsConfig)
 #: Settings that shells complete as paths.
 _PATHS = {"datastore": click.Path(), "model": click.Path()}
 
 
-def config_options(*configs: type[Config], several: frozenset[str] = frozenset()) -> Callable[[Command], Command]:
-    """One option for every field; left out it is None, so that a configuration file can speak.
-
-    Methods share settings: a name that several configs have is one option. Those in `several` may be given more than
-    once, and are tuples.
-    """
-    fields = {name: (config, field) for config in reversed(configs) for name, field in config.public_fields().items()}
+def config_options(*configs: type[Config], defaults: Mapping[str, Any] | None = None) -> Callable[[Command], Command]:
+    """One option for every field; None if it is not given. `defaults` replace those that the help shows."""
+    fields = _fields(configs)
 
     def decorate(command: Command) -> Command:
-        for config in reversed(configs):
-            for name, field in reversed(config.public_fields().items()):
-                if fields[name] == (config, field):
-                    command = _option(config, name, field, name in several)(command)
+        for old in reversed([old for old, new in RENAMED.items() if new in fields]):
+            new = RENAMED[old]
+            command = _option(*fields[new], old, warning=_Old(f"--{new} {{}}"))(command)
+        for name, (config, field) in reversed(fields.items()):
+            default = (defaults or {}).get(name, field.default)
+            command = _option(config, field, name, default=default)(command)
         return command
 
     return decorate
 
 
+def setting_options(
+    *configs: type[Config],
+    shown: Collection[str],
+    several: Collection[str] = (),
+    without: Collection[str] = (),
+    defaults: Mapping[str, Any] | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Options for the settings in `shown`, and --set and --config for all of them but those in `without`.
+
+    The function gets them as `given`. Those in `several` may be given more than once, and are tuples.
+    """
+    fields = {name: found for name, found in _fields(configs).items() if name not in without}
+    options = [
+        _option(config, field, name, several=name in several, default=(defaults or {}).get(name, field.default))
+        for name, (config, field) in fields.items()
+        if name in shown
+    ]
+    old = {old: new for old, new in OPTIONS.items() if new in fields and new not in shown}
+    options += [_option(*fields[new], name, warning=_Old(f"--set {new}={{}}")) for name, new in old.items()]
+    setting_of = {name.replace("-", "_"): new for name, new in [*zip(shown, shown, strict=True), *old.items()]}
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def command(*, assigned: dict[str, Any], config_file: Path | None, **values: Any) -> Any:
+            options = {new: values.pop(name) for name, new in setting_of.items() if values[name] is not None}
+            others = {name: value for name, value in values.items() if name not in setting_of}
+            for name in options.keys() & assigned.keys():
+                raise ConfigError(f"{name}: is given as an option and with --set; give it once")
+            from_file = None if config_file is None else read_settings(config_file)
+            return function(given=Given(options | assigned, from_file), **others)
+
+        for option in reversed([*options, _set_option(fields), _config_option()]):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def _fields(configs: Collection[type[Config]]) -> Fields:
+    """The fields of all configs. Methods share settings: the first config that has a name counts."""
+    found: Fields = {}
+    for config in configs:
+        for name, field in config.public_fields().items():
+            found.setdefault(name, (config, field))
+    return found
+
+
 def _option(
-    config: type[Config], name: str, field: dataclasses.Field[Any], several: bool
+    config: type[Config],
+    field: dataclasses.Field[Any],
+    name: str,
+    *,
+    several: bool = False,
+    default: Any = None,
+    warning: _Old | None = None,
 ) -> Callable[[Command], Command]:
+    """An option that is None if it is not given, so that a configuration file can say otherwise."""
     kind = config.value_type(field)
-    shown = "" if field.default is None or kind is bool else f" [default: {field.default}]"
-    text = field.metadata["help"] + shown
-    section = (config.__doc__ or "").split("\n")[0].rstrip(".")
     choices = field.metadata["choices"]
     plain_type = str if kind is tuple else kind
-    value_type = None if kind is bool else click.Choice(choices) if choices else _PATHS.get(name, plain_type)
     several = several or kind is tuple
     return click.option(
         f"--{name}/--no-{name}" if kind is bool else f"--{name}",
         name.replace("-", "_"),
         cls=ManualOption,
-        section=section,
+        section=config.title(),
         default=None,
         multiple=several,
-        callback=_none_if_empty if several else None,
-        type=value_type,
-        help=text,
+        callback=warning or (_none_if_empty if several else None),
+        type=None if kind is bool else click.Choice(choices) if choices else _PATHS.get(name, plain_type),
+        help=field.metadata["help"] + ("" if default is None or kind is bool else f" [default: {default}]"),
+        hidden=warning is not None,
     )
 
 
 def _none_if_empty(context: click.Context, option: click.Parameter, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Given never is not given, so that a configuration file can speak."""
+    """None for an option that was not given."""
     return values or None
 
 
-def run_options(command: Command, several: frozenset[str] = frozenset()) -> Command:
-    """Everything that describes how to translate."""
-    from_file = click.option(
+@dataclasses.dataclass(frozen=True)
+class _Old:
+    """Names the new spelling of an option of an earlier version, with the value at the place of `{}`."""
+
+    new: str
+
+    def __call__(self, context: click.Context, option: click.Parameter, value: Any) -> Any:
+        if value is None or value == ():
+            return None
+        if not context.resilient_parsing:
+            for each in value if isinstance(value, tuple) else (value,):
+                warn(f"{self._typed(option, each)}: write {self.new.format(_text(each))}")
+        return value
+
+    @staticmethod
+    def _typed(option: click.Parameter, value: Any) -> str:
+        if isinstance(value, bool):
+            return option.opts[0] if value else option.secondary_opts[0]
+        return f"{option.opts[0]} {value}"
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _set_option(fields: Fields) -> Callable[[Command], Command]:
+    known = {name: config for name, (config, _) in fields.items()}
+
+    def parse(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any]:
+        return {} if context.resilient_parsing else assigned_settings(texts, known, context.info_name or "")
+
+    def complete(context: click.Context, option: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(text) for text in _assignments(fields) if text.startswith(incomplete)]
+
+    return click.option(
+        "--set",
+        "assigned",
+        cls=ManualOption,
+        section="Settings",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=parse,
+        shell_complete=complete,
+        help="any setting that `nearmt settings` lists; may be given several times",
+    )
+
+
+def _assignments(fields: Fields) -> list[str]:
+    """What can be typed after --set: with the value where there are few."""
+    found = []
+    for name, (config, field) in fields.items():
+        values = ("true", "false") if config.value_type(field) is bool else field.metadata["choices"] or ("",)
+        found += [f"{name}={value}" for value in values]
+    return found
+
+
+def _config_option() -> Callable[[Command], Command]:
+    return click.option(
         "--config",
         "config_file",
+        cls=ManualOption,
+        section="Settings",
+        metavar="FILE",
         type=click.Path(path_type=Path),
-        help="TOML file with any of these settings, by their names without dashes in front; the command line wins",
+        help="TOML file with any of these settings (NAME = VALUE); the command line wins",
     )
-    return from_file(config_options(*CONFIGS, several=several)(command))
-
-
-def gather(options: Mapping[str, Any], config_file: Path | None) -> dict[str, Any]:
-    """All settings that were given, by public name: the file's, overruled by the command line's."""
-    known = [name for config in CONFIGS + OTHER_CONFIGS for name in config.public_fields()]
-    settings: dict[str, Any] = {}
-    if config_file is not None:
-        settings = read_toml(config_file)
-        if isinstance(settings.get("tuning"), dict):  # what `nearmt tune` noted beside the settings it found
-            del settings["tuning"]
-        for name in settings:
-            if name not in known:
-                raise ConfigError(f"{config_file}: {unknown_setting(name, known)}")
-        pick(RunConfig, settings)
-    given = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
-    return settings | given
-
-
-def pick(config: type[AnyConfig], settings: Mapping[str, Any]) -> AnyConfig:
-    """The config object made of those settings that belong to it."""
-    names = config.public_fields()
-    return config.from_mapping({name: value for name, value in settings.items() if name in names})

@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from nearmt.cli.console import echo, progress_bar, waiting
+from nearmt.cli.given import given_settings, pick
 from nearmt.cli.info import describe, print_fields
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import config_options, pick
+from nearmt.cli.options import config_options
 from nearmt.datastore import PruneConfig, prune, unprune
 from nearmt.datastore.disk import Manifest
 from nearmt.errors import ConfigError
@@ -25,15 +26,14 @@ from nearmt.errors import ConfigError
 def command(folder: Path, undo: bool, as_json: bool, **options: Any) -> None:
     """Make a datastore faster to search by merging entries.
 
-    Entries with the same token whose keys are near one another become one that counts as much as all of them
-    together. Only the index shrinks: tokens, keys and pairs stay, chunks are whole, and --undo brings every
-    entry back. Needs no model.
+    Entries with the same token and near keys are merged into one entry with their total weight. Only the index
+    shrinks: tokens, keys and pairs stay, chunks are complete, and --undo restores every entry. Needs no model.
 
     \b
     nearmt prune memory
     nearmt prune memory --neighbours 8 --json
     """
-    settings = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    settings = given_settings(options)
     config = pick(PruneConfig, settings)
     if undo and settings.keys() - {"index"}:
         raise ConfigError(f"--undo goes with --index only, not with --{min(settings.keys() - {'index'})}")
@@ -51,13 +51,13 @@ def command(folder: Path, undo: bool, as_json: bool, **options: Any) -> None:
 
 
 def _summary(folder: Path, manifest: Manifest) -> dict[str, Any]:
-    """What pruning did, and how the kept entries are searched."""
+    """The result of pruning, and how the remaining entries are searched."""
     shown = describe(folder, manifest)
     largest = max((record.pruned["largest"] for record in manifest.segments if record.pruned), default=1)
     return {
         **{name: shown[name] for name in ("datastore", "identity", "entries", "kept_entries")},
         "share_kept": round(manifest.kept / max(1, manifest.entries), 4),
-        # Weights only move: they add up to the number of entries.
+        # Merging keeps the total weight: the number of entries.
         "mean_weight": round(manifest.entries / max(1, manifest.kept), 3),
         "largest_weight": largest,
         **{name: shown[name] for name in ("index", "recall", "search_scale", "cache_scale")},

@@ -1,4 +1,4 @@
-"""What commands that read memories have in common."""
+"""Shared by the commands that read memories: options, counts, warnings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PROBLEMS_SHOWN = 5
 
 
 def reading_options(command: Command) -> Command:
-    """How memories are read and cleaned."""
+    """Add the options for reading and cleaning memories."""
     options = [
         click.option("--limit", type=click.IntRange(min=1), help="use only the first pairs"),
         click.option("--strict", is_flag=True, help="stop at the first unit that cannot be read"),
@@ -33,7 +33,7 @@ def reading_options(command: Command) -> Command:
 
 
 def warn_about(report: Report) -> None:
-    """Tell what was left out and what could not be read."""
+    """Warn about pairs that were left out and units that could not be read."""
     for what, counts in (("left out", report.skipped), ("dropped", report.dropped), ("cleaned", report.changed)):
         if counts:
             warn(f"{what}: " + ", ".join(f"{count:,} {reason}" for reason, count in counts.most_common()))
@@ -45,7 +45,7 @@ def warn_about(report: Report) -> None:
 
 
 def check_not_empty(report: Report, purpose: str) -> None:
-    """Files that were read to their end and held no pair: say why."""
+    """Refuse files without a pair, and say why they have none."""
     if not report.pairs and report.problems:
         raise InputError(f"no pairs could be read: {report.problems[0]}")
     if not report.pairs:
@@ -54,7 +54,7 @@ def check_not_empty(report: Report, purpose: str) -> None:
 
 
 def count_pairs(pairs: PairStream, purpose: str) -> int:
-    """Read everything once: the bar knows its end, and a memory without pairs says why it has none."""
+    """Read all pairs once to count them, for the progress bar; refuse files without pairs."""
     with progress_bar("reading") as progress:
         for _ in counted(pairs, progress):
             pass

@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from nearmt.cli.console import progress_bar, waiting
+from nearmt.cli.given import given_settings, pick
 from nearmt.cli.info import print_info
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import config_options, pick
+from nearmt.cli.options import config_options
 from nearmt.cli.setup import model_of
 from nearmt.datastore import BuildConfig, rebuild, reindex
 from nearmt.datastore.disk import Manifest
@@ -25,24 +26,24 @@ from nearmt.models.directions import known_direction
 def command(folder: Path, factory: str, **options: Any) -> None:
     """Give a datastore a new index, or another model.
 
-    For a store that was built where FAISS was missing, or for another trade of speed against memory.
-    Keys that were kept whole because there were too few of them get their reduction now.
+    For a store that was built without FAISS, or for another balance of speed and RAM. Keys that were too few
+    for a reduction when the store was built are reduced now.
 
-    With --model (or another option of the model) the memory moves: its pairs are encoded anew, and the old
-    store stays in place until the new one is complete.
+    With --model (or another option of the model) all pairs are encoded again with that model, and the old store
+    stays in place until the new one is complete.
 
     \b
     nearmt reindex memory --index IVF1024,SQ8
     nearmt reindex memory --model Helsinki-NLP/opus-mt-de-en
     """
     manifest = Manifest.load(folder)
-    settings = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    settings = given_settings(options)
     if not settings:
         with waiting("indexing"):
             found = reindex(folder, factory)
         print_info(folder, found)
         return
-    # The key layer is left open: the pairs are encoded anew.
+    # Without the key layer of the store: the pairs are encoded again.
     known = {name: value for name, value in model_of(folder, manifest, settings).items() if name != "key-layer"}
     config = pick(ModelConfig, {**known, **settings})
     known_direction(config)

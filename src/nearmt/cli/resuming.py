@@ -1,7 +1,7 @@
-"""Finished parts of a translation, kept beside its output in `OUT.resume` until the output is complete.
+"""Finished parts of a translation, kept in `OUT.resume` until the output is complete.
 
-The file is a line that says what is translated and how, and a line for every block of finished parts: a checksum and
-JSON. A block is on disk before the next one is begun. A torn or altered line ends what is kept.
+The first line names input and settings; every other line is a block of finished parts. Each is a checksum and JSON. A
+block is on disk before the next one begins. Reading stops at the first torn or altered line.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OTHER = {
 
 
 def digest_of(path: Path) -> str:
-    """What tells an input from others."""
+    """The checksum that identifies an input."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -38,10 +38,10 @@ class FinishedWork:
     """The finished parts of one output, in order."""
 
     def __init__(self, output: Path, about: Mapping[str, Any], resume: bool) -> None:
-        """`about` is what of input and settings is known before the model: work on something else is refused."""
+        """`about` identifies input and options before the model is loaded; a record about others is refused."""
         self.output, self.path = output, output.with_name(output.name + ".resume")
         self._about = {"format": _FORMAT, **about}
-        #: Parts that are finished, and what became of their units.
+        #: Finished parts, and the summary of their units.
         self.parts, self.summary = 0, FillSummary()
         self._file: BinaryIO | None = None
         if resume and self.path.exists():
@@ -53,16 +53,16 @@ class FinishedWork:
                 self.summary.warnings += record["warnings"]
 
     def begin(self, settings: str) -> None:
-        """Settle the settings, which are known when the model is loaded."""
+        """Set the settings, which are known once the model is loaded."""
         self._about["settings"] = settings
         if self._file is not None:
             self._check(self._read_header())
             for _ in self._records():
                 pass
-            self._file.truncate()  # behind the last line that is whole
+            self._file.truncate()  # after the last valid line
 
     def keep(self, text: str, parts: int, summary: FillSummary) -> None:
-        """Write down more finished parts: their text, and what became of their units since the last time."""
+        """Append finished parts: their text, and what the summary gained since the last call."""
         if not parts:
             return
         with writing(self.path):
@@ -78,14 +78,14 @@ class FinishedWork:
         self.summary.warnings += warnings
 
     def texts(self) -> Iterator[str]:
-        """The text of all that is kept, in order."""
+        """The text of all finished parts, in order."""
         if self._file is not None:
             self._read_header()
             for record in self._records():
                 yield record["text"]
 
     def remove(self) -> None:
-        """The output is complete, or cannot be completed from this."""
+        """Delete the record: the output is complete, or cannot be completed from it."""
         if self._file is not None:
             self.path.unlink(missing_ok=True)
             self._file.close()
@@ -93,11 +93,11 @@ class FinishedWork:
 
     @property
     def told(self) -> str:
-        """What an interruption leaves, in one line."""
+        """What an interrupted run keeps, in one line."""
         if not self.parts:
             return "nothing was finished, and nothing is kept"
         units = sum(self.summary.counts.values())
-        return f"{units:,} finished units are kept in {self.path}; the same command with --resume goes on there"
+        return f"{units:,} finished units are kept in {self.path}; the same command with --resume continues there"
 
     def _opened(self) -> BinaryIO:
         with writing(self.path):
@@ -112,7 +112,7 @@ class FinishedWork:
 
     def _write(self, record: Mapping[str, Any]) -> None:
         assert self._file is not None
-        # With escapes for everything that is not ASCII: bytes that are no text survive as half characters.
+        # ASCII with escapes: bytes that are not UTF-8 survive as lone surrogates.
         data = json.dumps(record).encode()
         self._file.write(b"%08x %s\n" % (zlib.crc32(data), data))
         self._file.flush()
@@ -124,13 +124,13 @@ class FinishedWork:
         return _parsed(self._file.readline()) or {}
 
     def _records(self) -> Iterator[dict[str, Any]]:
-        """The blocks that are whole; the file then stands behind them."""
+        """The valid blocks; leaves the file position after the last of them."""
         assert self._file is not None
         while True:
-            place = self._file.tell()
+            position = self._file.tell()
             record = _parsed(self._file.readline())
             if record is None:
-                self._file.seek(place)
+                self._file.seek(position)
                 return
             yield record
 
@@ -138,7 +138,7 @@ class FinishedWork:
         for name, value in self._about.items():
             if found.get(name) != value:
                 self.close()
-                raise ConfigError(f"{self.path}: was begun with {_OTHER[name]}; leave --resume out to begin anew")
+                raise ConfigError(f"{self.path}: was begun with {_OTHER[name]}; leave out --resume to start again")
 
     def close(self) -> None:
         if self._file is not None:

@@ -1,4 +1,4 @@
-"""From settings to a translator."""
+"""Making a translator from settings: check them first, then load."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from nearmt.cli.console import waiting
-from nearmt.cli.options import RunConfig, pick
+from nearmt.cli.given import pick
+from nearmt.config.run import RunConfig
 from nearmt.datastore import Datastore, FilteredStore, JoinedStore, LiveStore, StoreConfig
 from nearmt.datastore.disk import Manifest
 from nearmt.datastore.filters import Filter
@@ -24,12 +25,12 @@ from nearmt.translator import Translator
 
 @dataclass(frozen=True)
 class Plan:
-    """A system whose settings have been checked, and of which nothing has been loaded yet."""
+    """A system with checked settings of which nothing is loaded yet."""
 
     method: str
     method_settings: dict[str, Any]
     model: ModelConfig
-    #: Folders and their weights; none where the method needs none.
+    #: Folders and their weights; empty for method plain.
     datastores: tuple[tuple[str, float], ...]
     filters: tuple[str, ...]
     store: StoreConfig
@@ -38,7 +39,7 @@ class Plan:
 
 
 class Loader:
-    """Makes translators; what several of them share is loaded once."""
+    """Makes translators, and loads models and datastores that they share once."""
 
     def __init__(self) -> None:
         self._models: dict[ModelConfig, TranslationModel] = {}
@@ -54,27 +55,27 @@ class Loader:
         return Translator(model, memory, plan.method, plan.method_settings, plan.search, plan.batch_size)
 
     def _memory(self, plan: Plan, model_device: str) -> LiveStore:
-        """The datastore, or all of them, or what the filters leave of them."""
-        device = plan.store.search_device or model_device
-        stores = [(self._datastore(folder, plan.store.search, device), weight) for folder, weight in plan.datastores]
+        """The datastore, or several joined, with the filters applied."""
+        device = plan.store.store_device or model_device
+        stores = [(self._datastore(folder, plan.store.nominate, device), weight) for folder, weight in plan.datastores]
         memory: LiveStore = stores[0][0] if len(stores) == 1 else JoinedStore(stores)
         return FilteredStore(memory, plan.filters) if plan.filters else memory
 
     def _datastore(self, *key: str) -> Datastore:
         if key not in self._datastores:
             with waiting("opening the datastore"):
-                folder, search, device = key
-                self._datastores[key] = Datastore.open(folder, search=search, device=device)
+                folder, nominate, device = key
+                self._datastores[key] = Datastore.open(folder, search=nominate, device=device)
         return self._datastores[key]
 
 
 def make_translator(settings: Mapping[str, Any], typed: frozenset[str] = frozenset()) -> Translator:
-    """Load what the settings name. `typed` are settings that must not be ignored: the command line's."""
+    """Load what the settings name. `typed` are those of the command line, none of which may be ignored."""
     return Loader().translator(make_plan(settings, typed))
 
 
 def make_plan(settings: Mapping[str, Any], typed: frozenset[str] = frozenset()) -> Plan:
-    """Check what the settings name, as far as that is possible without loading it."""
+    """Check settings, files and languages without loading anything."""
     run = pick(RunConfig, settings)
     stores = weighted_stores(run.datastore or ())
     manifests = [(folder, Manifest.load(Path(folder))) for folder, _ in stores]
@@ -85,7 +86,7 @@ def make_plan(settings: Mapping[str, Any], typed: frozenset[str] = frozenset()) 
     if filters and not stores and "filter" in typed:
         raise ConfigError(f"filter = {filters[0]!r}: there is nothing to filter; give --datastore DIR")
     name = method_name(settings)
-    # Bad values are refused before anything is loaded, also those of a file that this method does not use.
+    # Bad values are refused here, including those of a file for methods that are not used.
     for config in METHOD_CONFIGS.values():
         pick(config, settings)
     method_settings = _method_settings(name, settings, typed)
@@ -107,7 +108,7 @@ def make_plan(settings: Mapping[str, Any], typed: frozenset[str] = frozenset()) 
 
 
 def _check_languages(folder: str, manifest: Manifest, settings: Mapping[str, Any]) -> None:
-    """Languages that were asked for are those of the store."""
+    """Refuse languages that are not those of the store."""
     mine = manifest.source_lang, manifest.target_lang
     asked = settings.get("source-lang") or mine[0], settings.get("target-lang") or mine[1]
     if asked != mine:
@@ -115,7 +116,7 @@ def _check_languages(folder: str, manifest: Manifest, settings: Mapping[str, Any
 
 
 def weighted_stores(texts: Sequence[str]) -> tuple[tuple[str, float], ...]:
-    """Folders and weights, given as DIR or DIR=WEIGHT; those of weight 0 are left out."""
+    """Folders and weights, given as DIR or DIR=WEIGHT; those with weight 0 are left out."""
     stores: dict[Path, tuple[str, float]] = {}
     for text in texts:
         folder, weight = _weighted(text)
@@ -129,7 +130,7 @@ def weighted_stores(texts: Sequence[str]) -> tuple[tuple[str, float], ...]:
 
 def _weighted(text: str) -> tuple[str, float]:
     folder, sign, weight = text.rpartition("=")
-    # A folder may be called like this.
+    # The name of a folder may contain `=`.
     if not sign or Path(text).exists():
         return text, 1.0
     try:
@@ -139,7 +140,7 @@ def _weighted(text: str) -> tuple[str, float]:
             return text, 1.0
         value = -1.0
     if not 0 <= value < float("inf"):
-        raise ConfigError(f"datastore = {text!r}: the weight behind = must be a number of at least 0")
+        raise ConfigError(f"datastore = {text!r}: the weight after = must be a number of at least 0")
     return folder, value
 
 
@@ -148,17 +149,22 @@ def method_name(settings: Mapping[str, Any]) -> str:
 
 
 def model_of(folder: Path | str, manifest: Manifest, given: Mapping[str, Any]) -> dict[str, Any]:
-    """A datastore knows its model: users need not repeat it. What it names is checked unless a model is given."""
+    """The model settings that a datastore records; the recorded name is checked unless a model is given."""
     name = manifest.model if "model" in given else name_from_store(manifest.model, folder)
     languages = {"source-lang": manifest.source_lang, "target-lang": manifest.target_lang}
     return {"model": name, "key-layer": manifest.key_layer, **languages}
+
+
+def _methods_with(setting: str) -> str:
+    names = [name for name, config in METHOD_CONFIGS.items() if setting in config.public_fields()]
+    return f"; give --datastore DIR and one of the methods {', '.join(names)}" if names else ""
 
 
 def _method_settings(name: str, settings: Mapping[str, Any], typed: frozenset[str]) -> dict[str, Any]:
     known = METHOD_CONFIGS[name].public_fields()
     of_any = {setting for config in METHOD_CONFIGS.values() for setting in config.public_fields()}
     for setting in sorted(typed & of_any - set(known)):
-        raise ConfigError(f"method '{name}' has no setting '{setting}'")
+        raise ConfigError(f"method '{name}' has no setting '{setting}'{_methods_with(setting)}")
     if "preset" in typed and name != "chunk":
         raise ConfigError(f"method '{name}' has no presets; they are strategies of method 'chunk'")
     if name != "plain" and not settings.get("datastore"):

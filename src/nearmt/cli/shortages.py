@@ -1,4 +1,4 @@
-"""Errors that say that the machine has too little of something, as one line that says what helps."""
+"""Errors caused by a shortage of memory or open files, as one line with advice."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterator
 _GPU = "the GPU has too little memory; give a smaller --batch-size, or --device cpu"
 _MEMORY = "not enough memory; a smaller --batch-size, fewer --beams or --precision int8 need less"
 _FILES = "too many open files; raise the limit (`ulimit -n 4096`), or join segments with `nearmt compact`"
-#: How libraries that have no kind of error for it say that memory is short.
+#: Phrases in the errors of libraries without an exception class for it.
 _WORDS = ("defaultcpuallocator", "not enough memory", "cannot allocate memory", "can't allocate memory", "bad_alloc")
 
 
 def exhausted(error: BaseException) -> str | None:
-    """The line for an error that was caused by a shortage; None for others."""
+    """The line for an error that a shortage caused; None for others."""
     for cause in _causes(error):
         code = cause.errno if isinstance(cause, OSError) else None
         text = str(cause).lower()
@@ -27,7 +27,7 @@ def exhausted(error: BaseException) -> str | None:
 
 
 def hint(error: BaseException) -> str:
-    """What to add to an error that names a file where a shortage is the cause."""
+    """The same as a suffix of another error message; empty if no shortage caused the error."""
     found = exhausted(error)
     return f": {found}" if found else ""
 

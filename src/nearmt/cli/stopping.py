@@ -1,9 +1,9 @@
-"""Ctrl-C, SIGTERM and SIGHUP end a command: it cleans up and says one line, or is ended after a grace period.
+"""Ctrl-C, SIGTERM and SIGHUP end a command: it cleans up and prints one line, or is ended after a grace period.
 
 The first signal raises `KeyboardInterrupt` in the main thread, whose `with` and `finally` blocks free locks and remove
-unfinished files. Python cannot do that while the main thread computes outside of Python, and a library may swallow
-the exception. So a thread watches: when the command is still there after `GRACE` seconds, or when a second signal
-comes, the process ends. What nearmt writes survives that, as it survives a power cut.
+unfinished files. Python cannot do that while the main thread runs native code, and a library may swallow the exception.
+A watch thread ends the process if the command still runs after `GRACE` seconds, or at a second signal. Files that
+nearmt writes survive that, as they survive a power cut.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
-#: Seconds to clean up in.
+#: Seconds for cleaning up.
 GRACE = 2.0
-#: Seconds after which a main thread that waits for input is woken up again.
+#: Seconds between signals to a main thread that waits for input.
 _NUDGE = 0.25
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP: whatever cleans up after Ctrl-C cleans up after these as well."""
+    """SIGTERM or SIGHUP; handlers of Ctrl-C handle these too."""
 
     def __init__(self, number: int = signal.SIGTERM) -> None:
         super().__init__()
@@ -35,23 +35,23 @@ class Terminated(KeyboardInterrupt):
 
 
 def interruption(number: int) -> KeyboardInterrupt:
-    """What a signal raises."""
+    """The exception for a signal."""
     return KeyboardInterrupt() if number == signal.SIGINT else Terminated(number)
 
 
 def exit_code(error: BaseException) -> int:
-    """130 after Ctrl-C, 143 after SIGTERM, as shells have it."""
+    """130 after Ctrl-C, 143 after SIGTERM: the convention of shells."""
     return 128 + (error.number if isinstance(error, Terminated) else signal.SIGINT)
 
 
 class _State:
-    """Of the command that runs."""
+    """State of the running command."""
 
-    #: The main thread has been interrupted.
+    #: Whether the main thread has been interrupted.
     raised = False
-    #: It may take its time.
+    #: Whether it may exceed the grace period.
     patient = False
-    #: Signals that ended nothing.
+    #: Number of signals that were only noted.
     noted = 0
 
 
@@ -60,7 +60,7 @@ _state = _State()
 
 @contextmanager
 def stopping() -> Iterator[None]:
-    """Signals end the block. Does nothing in other threads than the main one, which signals never reach."""
+    """Signals end the block. Does nothing outside the main thread, which alone gets signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -72,11 +72,11 @@ def stopping() -> Iterator[None]:
 
 @contextmanager
 def _watched() -> Iterator[None]:
-    """A thread hears of signals by a pipe."""
+    """Run the watch thread, which reads signals from a pipe."""
     with ExitStack() as ends:
         try:
             reading, writing = os.pipe()
-        except OSError:  # too many open files: the command will say so
+        except OSError:  # too many open files: the command reports that itself
             yield
             return
         ends.callback(os.close, reading)
@@ -94,7 +94,7 @@ def _watched() -> Iterator[None]:
 
 @contextmanager
 def noting(requested: list[int]) -> Iterator[None]:
-    """Signals are noted in the list and end nothing, however many there are, until the block is left."""
+    """Signals are appended to the list and do not interrupt the block."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -106,14 +106,14 @@ def noting(requested: list[int]) -> Iterator[None]:
     with _handled(note), patient():
         try:
             yield
-        except KeyboardInterrupt:  # raised where the block can be left
+        except KeyboardInterrupt:  # raised by the block itself
             _state.raised = True
             raise
 
 
 @contextmanager
 def patient() -> Iterator[None]:
-    """The block may take longer than the grace period: it saves what would be lost."""
+    """The block may take longer than the grace period, to save results."""
     before, _state.patient = _state.patient, True
     try:
         yield
@@ -123,7 +123,7 @@ def patient() -> Iterator[None]:
 
 @contextmanager
 def _handled(handler: Any) -> Iterator[None]:
-    """Signals that are ignored (nohup, background jobs of scripts) stay so."""
+    """Install a handler for the signals that are not ignored (as by nohup)."""
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     heard = [number for number, old in before.items() if old not in (signal.SIG_IGN, None)]
     for number in heard:
@@ -136,14 +136,14 @@ def _handled(handler: Any) -> Iterator[None]:
 
 
 def _raise_once(number: int, frame: FrameType | None) -> None:
-    if not _state.raised:  # a second one must not break off the cleaning up; the watch ends the process
+    if not _state.raised:  # a second signal does not interrupt the cleanup; the watch thread ends the process
         _state.raised = True
         raise interruption(number)
 
 
 @contextmanager
 def _quiet_finalisers() -> Iterator[None]:
-    """An interrupt that falls into a finaliser is lost there, with a traceback; the watch ends the command anyhow."""
+    """Hide the traceback of an interrupt in a finaliser, where it is lost; the watch thread ends the command."""
     usual = sys.unraisablehook
 
     def hook(unraisable: Any) -> None:
@@ -158,13 +158,13 @@ def _quiet_finalisers() -> Iterator[None]:
 
 
 class _Watch:
-    """Ends the process when a signal was heard and the command does not end."""
+    """Ends the process if the command does not end after a signal."""
 
     def __init__(self, reading: int) -> None:
         self._reading = reading
-        #: The first signal, and since when the command has been cleaning up.
+        #: The first signal, and the time since which the command cleans up.
         self._first, self._since = 0, 0.0
-        #: Signals that were sent from here, and those that a patient block has noted: they are no second ones.
+        #: Signals sent by this thread, and those that a patient block noted: neither is a second signal.
         self._sent = self._ignored = 0
 
     def run(self) -> None:
@@ -195,7 +195,7 @@ class _Watch:
         elif self._first and time.monotonic() - self._since > GRACE:
             _end(self._first)
         elif self._first and not _state.raised and (main := threading.main_thread().ident) is not None:
-            # It may have begun to wait for input just after the signal came.
+            # It may have started to wait for input just after the signal.
             self._sent += 1
             signal.pthread_kill(main, self._first)
 

@@ -13,11 +13,13 @@ import click
 
 from nearmt.cli.checking import check_output
 from nearmt.cli.console import explain_run, open_output, warn
-from nearmt.cli.desk import Desk
+from nearmt.cli.given import MODEL_SETTINGS, TRANSLATION, Given, pick
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import RunConfig, config_options, gather, pick, run_options
+from nearmt.cli.options import setting_options
+from nearmt.cli.review import Review
 from nearmt.cli.setup import Loader, make_plan, method_name, model_of, weighted_stores
 from nearmt.cli.stopping import Terminated
+from nearmt.config.run import RunConfig
 from nearmt.corpus import (
     DOCUMENTS,
     LimitsConfig,
@@ -40,19 +42,20 @@ from nearmt.models.directions import known_direction
 from nearmt.stream import ConfirmedFile, Session, serve
 from nearmt.translator import Translator
 
+_SHOWN = ("datastore", "filter", "method", "beams", "matches", *MODEL_SETTINGS)
+
 
 @click.command(cls=ManualCommand)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--jsonl", is_flag=True, help="FILE (- for standard input) holds requests of a program, one JSON a line")
-@click.option("--create", is_flag=True, help="begin with an empty datastore if there is none")
+@click.option("--create", is_flag=True, help="start with an empty datastore if there is none")
 @click.option("--output", type=click.Path(path_type=Path), help="add confirmed pairs to this TSV file as they come")
-@click.option("--references", is_flag=True, help="ask nobody: confirm the translations that FILE has")
-@click.option("--all", "everything", is_flag=True, help="also units that FILE or the memory has a translation of")
+@click.option("--references", is_flag=True, help="do not ask: confirm the translations in FILE")
+@click.option("--all", "everything", is_flag=True, help="also units that have a translation in FILE or in the memory")
 @click.option("--learn-every", type=click.IntRange(min=1), default=1, show_default=True, help="pairs learnt together")
 @click.option("--format", "format_name", type=click.Choice(list(DOCUMENTS)), help="[default: by the file's suffix]")
 @click.option("--explain", is_flag=True, help="show where the words come from")
-@config_options(FillConfig, LimitsConfig)
-@run_options
+@setting_options(*TRANSLATION, FillConfig, LimitsConfig, shown=_SHOWN)
 def command(
     file: Path,
     jsonl: bool,
@@ -63,18 +66,17 @@ def command(
     learn_every: int,
     format_name: str | None,
     explain: bool,
-    config_file: Path | None,
-    **options: Any,
+    given: Given,
 ) -> None:
-    """Translate, correct, and have it learnt at once.
+    """Translate interactively and learn every correction at once.
 
-    FILE is text with one unit a line, or a document (TMX, XLIFF, PO, TSV, JSONL). Unit by unit its translation is
-    shown, with similar pairs of the memory; Enter accepts it, e edits it, s skips it, u takes the last one back,
-    q quits. What is confirmed goes into the datastore and is used from the next unit on. It is on disk before the
-    next unit is shown, and the same command goes on where an interrupted one stopped: units that are in the memory
-    word for word are passed over.
+    FILE is text with one unit a line, or a document (TMX, XLIFF, PO, TSV, JSONL). Each unit is shown with its
+    translation and similar pairs of the memory; Enter accepts it, e edits it, s skips it, u takes the last one back,
+    q quits. A confirmed pair is added to the datastore and used from the next unit on. It is on disk before the next
+    unit is shown. The same command continues after an interruption: units that are in the memory word for word are
+    passed over.
 
-    With --jsonl programs take the place of people: one JSON object a line in, one a line out.
+    With --jsonl a program drives the session: one JSON object a line in, one a line out.
 
     \b
     nearmt stream text.txt --datastore memory --output text.tsv
@@ -82,8 +84,7 @@ def command(
     nearmt stream test.tsv --datastore memory --references
     echo '{"op": "translate", "source": "Guten Morgen!"}' | nearmt stream - --datastore memory --jsonl
     """
-    typed = frozenset(name.replace("_", "-") for name, value in options.items() if value is not None)
-    settings = gather(options, config_file)
+    settings = given.settings()
     _check(file, settings, output, jsonl, references, explain)
     filling = pick(FillConfig, {"matches": not (jsonl or references), **settings})
     labels = _labels(settings)
@@ -93,9 +94,9 @@ def command(
         check_document(file, format_name, limits)
     wanted, units, paragraphs = _wanted(references, everything), list[Unit](), False
     languages = _languages(settings, create)
-    if not jsonl and all(languages):  # what cannot be read is known before the model is loaded
+    if not jsonl and all(languages):  # a file that cannot be read is refused before the model is loaded
         units, paragraphs = _units(Request(*languages, limits=limits), file, format_name, wanted)
-    translator = _translator(settings, typed, create)
+    translator = _translator(settings, frozenset(given.typed), create)
     explain_run(translator.signature())
     if not jsonl and not all(languages):
         request = Request(*translator.model.language_pair, limits=limits)
@@ -108,26 +109,26 @@ def command(
         with session, open_output(None) as out:
             serve(session, file, out)
     else:
-        _work(session, units, output, references, everything, explain)
+        _review(session, units, output, references, everything, explain)
 
 
 def _check(
     file: Path, settings: Mapping[str, Any], output: Path | None, jsonl: bool, references: bool, explain: bool
 ) -> None:
-    """Refuse what does not go together before anything is loaded."""
+    """Refuse options that do not go together before anything is loaded."""
     if not settings.get("datastore"):
         raise ConfigError("no datastore to learn into: give --datastore DIR (with --create it need not be there yet)")
     if method_name(settings) == "plain":
         raise ConfigError("method 'plain' uses no memory; `nearmt stream` is for methods that do")
     if jsonl and (output is not None or references or explain):
-        raise ConfigError("--jsonl does not go with --output, --references or --explain; requests say what they want")
+        raise ConfigError("--jsonl does not go with --output, --references or --explain; requests ask for these")
     if str(file) == "-":
         if not jsonl:
-            raise ConfigError("standard input is where answers come from; name a FILE, or give --jsonl")
+            raise ConfigError("answers are read from standard input; name a FILE, or give --jsonl")
     elif not file.is_file():
         raise InputError(f"{file}: no such file")
     if str(output) == "-":
-        raise ConfigError("standard output is where units are shown; name a file as --output")
+        raise ConfigError("units are shown on standard output; name a file as --output")
     check_output(output, [file])
 
 
@@ -137,18 +138,18 @@ def _translator(settings: dict[str, Any], typed: frozenset[str], create: bool) -
     if not create or Path(folder).exists():
         return loader.translator(make_plan(settings, typed))
     names = ModelConfig.public_fields()
-    beside = {"datastore": tuple(other for other, _ in others)}
-    before = make_plan({name: value for name, value in settings.items() if name in names} | beside)
+    searched = {"datastore": tuple(other for other, _ in others)}
+    before = make_plan({name: value for name, value in settings.items() if name in names} | searched)
     # Stores that are searched together have the same reduction.
     config = BuildConfig(reduction_of=others[0][0] if others else None)
     Datastore.build(folder, [], loader.translator(before).model, config)
-    warn(f"{folder}: a new datastore, empty as yet")
-    # The store knows its model now, which is loaded already.
+    warn(f"{folder}: a new, empty datastore")
+    # The plan of the new store, with the model that is already loaded.
     return loader.translator(replace(make_plan(settings, typed), model=before.model))
 
 
 def _labels(settings: dict[str, Any]) -> dict[str, str]:
-    """What is learnt belongs to what is used: it gets the origin and metadata that are filtered for."""
+    """Origin and metadata of new pairs: those that the filters ask for, so that the pairs are found."""
     filters = [Filter.parse(text) for text in pick(RunConfig, settings).filter or ()]
     literal = {part.key: part.value for part in filters if "*" not in part.value}
     return {key: value for key, value in literal.items() if key not in ("id", "source", "target")}
@@ -165,7 +166,7 @@ def _wanted(references: bool, everything: bool) -> Callable[[Unit], bool]:
 
 
 def _languages(settings: Mapping[str, Any], create: bool) -> tuple[str | None, str | None]:
-    """Those of the store, or of the model of a store that is to be made, as far as they are known."""
+    """The languages of the store, or of the model of a new store, as far as they are known."""
     folder, _ = weighted_stores(pick(RunConfig, settings).datastore or ())[-1]
     known = {} if create and not Path(folder).exists() else model_of(folder, Manifest.load(Path(folder)), settings)
     return known_direction(pick(ModelConfig, {**known, **settings}))
@@ -174,7 +175,7 @@ def _languages(settings: Mapping[str, Any], create: bool) -> tuple[str | None, s
 def _units(
     request: Request, file: Path, format_name: str | None, wanted: Callable[[Unit], bool]
 ) -> tuple[list[Unit], bool]:
-    """All units to work on: what cannot be read is known before the work begins."""
+    """All units to review, read completely so that errors show before the first one."""
     report = Report()
     document = open_document(file, request, report, format_name)
     everything = [unit for part in document.parts for unit in part.units]
@@ -183,24 +184,24 @@ def _units(
     units = [unit for unit in everything if wanted(unit)]
     if not units:
         raise InputError(
-            f"{file}: none of its {len(everything)} units is to be done (--all takes those that have a translation, "
-            "--references confirms their translations)"
+            f"{file}: none of its {len(everything)} units needs a translation (--all includes those that have one, "
+            "--references confirms them)"
         )
     return units, document.paragraphs
 
 
-def _work(
+def _review(
     session: Session, units: list[Unit], output: Path | None, references: bool, everything: bool, explain: bool
 ) -> None:
     ended: KeyboardInterrupt | None = None
     with nullcontext() if output is None else ConfirmedFile(output) as confirmed:
-        desk = Desk(session, units, confirmed, everything=everything, explain=explain, out=sys.stdout)
+        review = Review(session, units, confirmed, everything=everything, explain=explain, out=sys.stdout)
         try:
             with session:
-                desk.work(ask=not references)
+                review.run(ask=not references)
         except KeyboardInterrupt as error:
             ended = error
-    desk.summarise(interrupted=ended is not None)
+    review.summarise(interrupted=ended is not None)
     if isinstance(ended, Terminated):  # Ctrl-C is one of the ways to quit
-        ended.args = ("interrupted; what was confirmed is on disk",)
+        ended.args = ("interrupted; confirmed pairs are on disk",)
         raise ended

@@ -1,14 +1,16 @@
-"""Which systems an evaluation is about: methods, configuration files, and translations that are there already."""
+"""The systems of an evaluation: methods, configuration files, and files of translations."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nearmt.cli.options import gather
+from nearmt.cli.given import Given, read_settings
 from nearmt.cli.setup import Plan, make_plan, method_name
+from nearmt.config import as_texts
+from nearmt.config.tuning import ScoringConfig
 from nearmt.corpus import numbered_lines
 from nearmt.errors import ConfigError, InputError, did_you_mean
 from nearmt.methods import METHOD_CONFIGS
@@ -16,7 +18,7 @@ from nearmt.methods import METHOD_CONFIGS
 
 @dataclass(frozen=True)
 class Wanted:
-    """A system that is to be measured: a plan to translate, or the lines of a file."""
+    """A system to evaluate: a plan to translate with, or the lines of a file."""
 
     name: str
     plan: Plan | None = None
@@ -24,28 +26,31 @@ class Wanted:
     lines: tuple[str, ...] = ()
 
     def first_lines(self, pairs: int, limit: int | None) -> list[str]:
-        """The translations of the pairs that are used; a file belongs to the whole test set."""
+        """The translations of the first pairs; the file must have a line for every pair of the test set."""
         if len(self.lines) != pairs:
             raise InputError(f"{self.file}: {len(self.lines):,} lines for {pairs:,} pairs of the test set")
         return list(self.lines[:limit])
 
 
 def wanted_systems(
-    options: Mapping[str, Any],
-    methods: Sequence[str],
-    config_file: Path | None,
+    given: Given,
     other_configs: Sequence[Path],
     hypotheses: Sequence[Path],
 ) -> list[Wanted]:
-    """All systems in the order in which they are shown, checked as far as that needs no loading."""
-    typed = frozenset(name.replace("_", "-") for name, value in options.items() if value is not None)
+    """All systems in the order of the table, checked without loading anything."""
+    methods: Sequence[str] = as_texts(given.typed.get("method", ()))
+    others = {
+        name: value for name, value in given.typed.items() if name not in ("method", *ScoringConfig.public_fields())
+    }
+    given = replace(given, typed=others)
+    typed = frozenset(given.typed)
     named: list[tuple[str, dict[str, Any]]] = []
-    # Without a method, the settings of the command line are a system of their own unless others are named.
-    if methods or config_file or not (other_configs or hypotheses) or (typed and not other_configs):
-        settings = gather(options, config_file)
+    # The settings of the command line are a system, unless they only go with other systems.
+    if methods or given.from_file is not None or not (other_configs or hypotheses) or (typed and not other_configs):
+        settings = given.settings()
         for method in methods or [method_name(settings)]:
             named.append((method, {**settings, "method": method}))
-    named += [(path.stem, gather(options, path)) for path in other_configs]
+    named += [(path.stem, read_settings(path) | given.typed) for path in other_configs]
     used = {method_name(settings) for _, settings in named}
     wanted = [
         Wanted(name, make_plan(settings, _meant_for(method_name(settings), used, typed))) for name, settings in named
@@ -58,7 +63,7 @@ def wanted_systems(
 
 
 def _meant_for(method: str, used: set[str], typed: frozenset[str]) -> frozenset[str]:
-    """Settings of the command line without those that are meant for another method of the run."""
+    """The settings of the command line without those of other methods of the evaluation."""
     return typed - frozenset(name for other in used for name in _settings_of(other) if name not in _settings_of(method))
 
 
@@ -73,7 +78,7 @@ def _check_names(names: list[str]) -> None:
 
 
 def check_baseline(baseline: str | None, wanted: Sequence[Wanted]) -> str:
-    """The system that the others are compared with: the first, unless one is named."""
+    """The baseline: the first system, unless one is named."""
     names = [system.name for system in wanted]
     if baseline is None:
         return names[0]

@@ -1,8 +1,8 @@
-"""Text of others on a terminal: control characters become visible escapes.
+"""Untrusted text on a terminal: control characters become visible escapes.
 
 A memory, a document, a manifest or a file name may hold sequences that move the cursor, set the window's title or
-answer for the user. Everything that the command line shows goes through `neutral`: lines by `nearmt.cli.console`,
-tables and colours by `nearmt.cli.screen`, and what `translate` and others print by `TerminalText`.
+type input for the user. Everything that the command line shows goes through `neutral`: lines by `nearmt.cli.console`,
+tables and colours by `nearmt.cli.safe_console`, and translations by `TerminalText`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from functools import lru_cache
 from io import TextIOBase
 from typing import TextIO
 
-#: Controls, lone surrogates, and separators that some terminals take for a line end.
+#: Categories: controls, lone surrogates, and separators that some terminals treat as line ends.
 _UNSAFE = frozenset({"Cc", "Cs", "Zl", "Zp"})
-#: Of the format characters (bidirectional overrides, tags, ...) those that ordinary words are written with.
+#: Format characters that occur in ordinary words, unlike bidirectional overrides, tags and others.
 _JOINERS = frozenset("\u00ad\u200c\u200d")
 
 
@@ -37,10 +37,10 @@ def _visible(character: str) -> str:
 
 
 class TerminalText(TextIOBase):
-    """A terminal to which text of others is written."""
+    """A terminal to which untrusted text is written."""
 
     def __init__(self, terminal: TextIO) -> None:
-        #: For what neutralises text itself, and adds colours of its own.
+        #: For writers that neutralise text themselves and add colours.
         self.terminal = terminal
 
     def write(self, text: str) -> int:

@@ -11,8 +11,9 @@ import click
 
 from nearmt.cli.checking import check_output, check_pairs
 from nearmt.cli.console import echo, progress_bar, warn
+from nearmt.cli.given import MODEL_SETTINGS, Given, given_settings, pick
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import config_options, gather, pick
+from nearmt.cli.options import config_options, setting_options
 from nearmt.cli.setup import Loader, Plan, make_plan
 from nearmt.config import Config, option
 from nearmt.contracts import Pair
@@ -26,19 +27,19 @@ from nearmt.research.training.adaptive import AdaptiveConfig, AdaptiveResult, tr
 from nearmt.research.tuning.holdout import hold_out
 from nearmt.translator import Translator
 
-#: Pairs of the memory that serve where there is no dev set.
+#: Pairs of the memory that are held out if there is no dev set.
 _HELD_OUT = 500
-#: What the network takes the place of, and what says how to use one.
+#: Settings that the network replaces, and that say how to use one.
 _REPLACED = ("lambda", "temperature", "cache-lambda", "cache-temperature", "adaptive", "adaptive-boost")
-_LEFT_OUT = {name.replace("-", "_") for name in _REPLACED}
+_SHOWN = ("method", "preset", *MODEL_SETTINGS)
 
 
 @dataclasses.dataclass(frozen=True)
 class NetworkConfig(Config):
-    """What the network is for."""
+    """The method that will use the network."""
 
     method: str = option("chunk", "the method that will use it", choices=("chunk", "knn"))
-    preset: str | None = option(None, "a strategy of the paper, for method chunk", choices=tuple(PRESETS))
+    preset: str | None = option(None, "a strategy of the paper", choices=tuple(PRESETS))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,9 +68,9 @@ class Texts:
     "--general",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="pairs of other text, from which it learns to leave the model alone; give it twice for two aligned files",
+    help="pairs of other text, from which it learns to ignore the memory; give it twice for two aligned files",
 )
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="the file to write, for --adaptive")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="the file to write, for --set adaptive=OUT")
 @click.option(
     "--dev-limit",
     type=click.IntRange(min=1),
@@ -78,14 +79,8 @@ class Texts:
 @click.option("--general-limit", type=click.IntRange(min=1), help="use only the first pairs of the general text")
 @click.option("--overwrite", is_flag=True, help="replace a file that is already there")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path),
-    help="TOML file with settings of the method, the model and the store; the command line wins",
-)
 @config_options(AdaptiveConfig)
-@config_options(NetworkConfig, KnnConfig, ChunkConfig, ModelConfig, StoreConfig)
+@setting_options(NetworkConfig, KnnConfig, ChunkConfig, ModelConfig, StoreConfig, shown=_SHOWN, without=_REPLACED)
 def command(
     folder: Path,
     dev: tuple[Path, ...],
@@ -95,47 +90,41 @@ def command(
     general_limit: int | None,
     overwrite: bool,
     as_json: bool,
-    config_file: Path | None,
+    given: Given,
     **options: Any,
 ) -> None:
-    """Train a network that weighs neighbours, for --adaptive.
+    """Train a network that weighs neighbours, for the setting `adaptive`.
 
     At every step the network sees how far the neighbours are, how many different tokens they say and how sure
-    the model is, and decides how many of them count and how much. It is trained for one datastore, for one
-    number of neighbours and for one way to retrieve: give the settings of the method here that you will
-    translate with. Without --dev, part of the memory serves: its pairs are held out, so that no search finds
-    them or their copies.
+    the model is, and decides how many of them count and how much. It is trained for one datastore, one number
+    of neighbours and one way to retrieve: give the settings of the method here that you will translate with.
+    Without --dev, part of the memory is held out: no search finds these pairs or copies of them.
 
     \b
     nearmt train-adaptive memory --dev corpus.de --dev corpus.en --method knn --out memory.adaptive
     nearmt train-adaptive memory --dev dev.tsv --general news.tsv --out memory.adaptive
     """
-    given = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
-    config = pick(AdaptiveConfig, given)
-    of_run = {name: value for name, value in options.items() if name.replace("_", "-") not in config.public_fields()}
-    settings = {**gather(of_run, config_file), "datastore": str(folder)}
-    for name in _REPLACED:  # a file that `nearmt tune` made is welcome, but the network knows better
+    config = pick(AdaptiveConfig, given_settings(options))
+    settings = {**given.settings(), "datastore": str(folder)}
+    for name in _REPLACED:  # a file of `nearmt tune` may hold them
         settings.pop(name, None)
     settings["method"] = pick(NetworkConfig, settings).method
     _check_output(out, overwrite, dev + general)
-    plan = make_plan(settings, frozenset(given) - set(config.public_fields()))
+    plan = make_plan(settings, frozenset(given.typed))
     for paths in (dev, general):
         check_pairs(paths, Request(*known_direction(plan.model)), "train on")
     if not general:
-        warn("no --general text: the network will not learn to leave the model alone where the memory says nothing")
+        warn("no --general text: the network does not learn to ignore the memory where that has nothing to say")
     result = _train(plan, Texts(dev, dev_limit), Texts(general, general_limit), out, config)
     if as_json:
         echo(json.dumps(dataclasses.asdict(result)))
     else:
         _print(result)
-        warn(f"{out}: written; use it with --method {result.method} --adaptive {out}")
-
-
-command.params = [parameter for parameter in command.params if parameter.name not in _LEFT_OUT]
+        warn(f"{out}: written; use it with --method {result.method} --set adaptive={out}")
 
 
 def _check_output(out: Path, overwrite: bool, read: tuple[Path, ...]) -> None:
-    """What cannot be written should not become known after minutes."""
+    """Refuse an output that cannot be written before the training."""
     check_output(out, read, "--out")
     if out.exists() and not overwrite:
         raise OutputError(f"{out}: exists; give another --out, or --overwrite")
@@ -159,7 +148,7 @@ def _train(plan: Plan, dev: Texts, general: Texts, out: Path, config: AdaptiveCo
 def _print(result: AdaptiveResult) -> None:
     from rich.table import Table
 
-    from nearmt.cli.screen import Screen
+    from nearmt.cli.safe_console import SafeConsole
 
     table = Table(box=None)
     for heading in ("steps", "tokens", "updates", "model's loss", "loss", "model's weight", "temperature"):
@@ -169,4 +158,4 @@ def _print(result: AdaptiveResult) -> None:
         table.add_row(
             name, f"{head.tokens:,}", f"{head.updates:,}", *losses, f"{head.model_weight:.3f}", f"{head.temperature:g}"
         )
-    Screen().print(table)
+    SafeConsole().print(table)

@@ -21,8 +21,9 @@ from nearmt.cli.changing import finishing
 from nearmt.cli.checking import check_document, check_output
 from nearmt.cli.console import explain_run, open_output, progress_bar, shows_bars, warn
 from nearmt.cli.explain import print_explanation
+from nearmt.cli.given import MODEL_SETTINGS, TRANSLATION, Given, pick
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import config_options, gather, pick, run_options
+from nearmt.cli.options import setting_options
 from nearmt.cli.resuming import FinishedWork, digest_of
 from nearmt.cli.setup import Loader, make_plan
 from nearmt.contracts import Progress
@@ -45,17 +46,18 @@ from nearmt.errors import ConfigError, InputError
 from nearmt.models.directions import known_direction
 from nearmt.translator import Translator
 
-# Formats that are read line by line, so that standard input need not end before the first answer.
+# Formats that are read line by line: the first translation does not wait for the end of standard input.
 _STREAMED = ("text", "tsv", "jsonl")
 _WITHOUT_NOTES = ("text", "tsv")
 _WARNINGS_SHOWN = 10
+_SHOWN = ("datastore", "filter", "method", "preset", "batch-size", "beams", "matches", *MODEL_SETTINGS)
 
 
 @click.command(cls=ManualCommand)
 @click.argument("file", default="-", type=click.Path(path_type=Path))
 @click.option("--output", type=click.Path(path_type=Path), help="write here instead of standard output")
 @click.option("--format", "format_name", type=click.Choice(list(DOCUMENTS)), help="[default: by the file's suffix]")
-@click.option("--all", "everything", is_flag=True, help="translate what has a translation, too")
+@click.option("--all", "everything", is_flag=True, help="also translate units that have a translation")
 @click.option("--json", "as_json", is_flag=True, help="one JSON object a unit instead of the document")
 @click.option(
     "--explain",
@@ -63,9 +65,8 @@ _WARNINGS_SHOWN = 10
     help="show where the words come from; a document with --output names the pairs in its notes",
 )
 @click.option("--strict", is_flag=True, help="stop at the first unit that cannot be read")
-@click.option("--resume", is_flag=True, help="go on behind what an interrupted run to the same --output has finished")
-@config_options(FillConfig, LimitsConfig)
-@run_options
+@click.option("--resume", is_flag=True, help="continue an interrupted run that had the same --output")
+@setting_options(*TRANSLATION, FillConfig, LimitsConfig, shown=_SHOWN)
 def command(
     file: Path,
     output: Path | None,
@@ -75,37 +76,35 @@ def command(
     explain: bool,
     strict: bool,
     resume: bool,
-    config_file: Path | None,
-    **options: Any,
+    given: Given,
 ) -> None:
     """Translate text and documents.
 
     FILE is text with one unit a line, or a document: TMX, XLIFF, PO, TSV or JSONL (also with .gz or .xz).
     Without it, or with -, standard input is read as text.
 
-    Of text every line is translated, and line n of the output belongs to line n of the input. In documents
-    the units without a translation are filled in; everything else is written back as it was. Machine
+    In text every line is translated, and line n of the output belongs to line n of the input. In documents
+    the units without a translation are filled in; everything else is written back unchanged. Machine
     translations are marked (PO: fuzzy; XLIFF: state), with their score. Placeholders and inline tags are
-    kept; units in which they could not be are named on stderr.
+    kept; units in which that failed are named on stderr.
 
-    With --output what is finished is kept in OUTPUT.resume until all is done. After an interruption the same
-    command with --resume goes on behind it; other settings or another input are refused.
+    With --output, finished parts are kept in OUTPUT.resume until the output is complete. After an interruption
+    the same command with --resume continues there; other settings or another input are refused.
 
     \b
     nearmt translate text.txt --datastore memory --output text.en.txt
     nearmt translate app.po --datastore memory --output app.en.po
     nearmt translate manual.xliff --datastore memory --matches --output manual.en.xliff
     echo "Guten Morgen!" | nearmt translate
-    nearmt translate text.txt --datastore memory --method knn --k 16 --lambda 0.7
+    nearmt translate text.txt --datastore memory --method knn --set k=16 --set lambda=0.7
     """
     if str(file) != "-" and not file.is_file():
         raise InputError(f"{file}: no such file")
     format_name = format_name or ("text" if str(file) == "-" else format_of(file))
     check_output(output, [file])
-    typed = frozenset(name.replace("_", "-") for name, value in options.items() if value is not None)
-    settings = gather(options, config_file)
+    settings = given.settings()
     filling, limits = pick(FillConfig, settings), pick(LimitsConfig, settings)
-    plan = make_plan(settings, typed)
+    plan = make_plan(settings, frozenset(given.typed))
     check_document(file, Request(*known_direction(plan.model), limits=limits), strict, format_name)
     shown = [format_name, everything, as_json, explain, strict, filling.signature()]
     work = _work(file, output, shown, resume)
@@ -116,7 +115,7 @@ def command(
         explain_run(translator.signature())
         if work is not None:
             work.begin(translator.signature())
-        # Of formats with notes a file is the document, whose notes name the pairs.
+        # A document in a format with notes names the pairs there.
         explained = explain and (output is None or format_name in _WITHOUT_NOTES)
         shows_matches = filling.matches and output is None and format_name == "text"
         writer = _Writer(as_json, explained or shows_matches, work)
@@ -124,20 +123,20 @@ def command(
 
 
 def _work(file: Path, output: Path | None, shown: list[Any], resume: bool) -> FinishedWork | None:
-    """Where finished parts are kept: beside a file that is made of a file."""
+    """The record of finished parts, where a file is translated into a file."""
     if output is None or str(output) == "-" or str(file) == "-" or (output.exists() and not output.is_file()):
         if resume:
             raise ConfigError("--resume needs a FILE to read and a file as --output; nothing else is kept")
         return None
     work = FinishedWork(output, {"input": digest_of(file), "options": shown}, resume)
     if work.path.exists() and not resume:
-        warn(f"{work.path}: holds what an interrupted run has finished, and will be replaced (--resume goes on there)")
+        warn(f"{work.path}: holds finished parts of an interrupted run and will be replaced (--resume continues it)")
     return work
 
 
 @contextmanager
 def _readable(file: Path, format_name: str) -> Iterator[Path]:
-    """The file itself; standard input as a file where a format is read more than once."""
+    """The file itself; a copy of standard input for formats that are read more than once."""
     if str(file) != "-" or format_name in _STREAMED:
         yield file
         return
@@ -188,14 +187,14 @@ def _run(
 
 
 def _skip(document: Document, everything: bool, parts: int) -> int:
-    """Pass over finished parts; how many units of them were filled in."""
+    """Skip finished parts and return how many of their units were filled in."""
     finished = islice(document.parts, parts)
     return sum(is_to_fill(unit, everything) for part in finished for unit in part.units)
 
 
 @contextmanager
 def _opened(output: Path | None, encoding: Encoding, work: FinishedWork | None) -> Iterator[TextIO]:
-    """Standard output; or a text that goes to a file when it is complete, behind what was finished before."""
+    """Standard output; or a buffer that is written to the file when it is complete, after the parts finished before."""
     if work is None:
         with open_output(output, encoding) as out:
             yield out
@@ -211,7 +210,7 @@ def _opened(output: Path | None, encoding: Encoding, work: FinishedWork | None) 
 
 @contextmanager
 def _kept(work: FinishedWork | None) -> Iterator[None]:
-    """When the block fails, say what is left of its work."""
+    """When the block fails, say which finished parts are kept."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -222,14 +221,14 @@ def _kept(work: FinishedWork | None) -> Iterator[None]:
         raise
     except Exception as error:
         if work is not None and isinstance(error, InputError) and not isinstance(error.__cause__, OSError):
-            work.remove()  # the file will be another one before it can be read
+            work.remove()  # the input has to change before it can be read
         elif work is not None and work.parts:
             warn(work.told)
         raise
 
 
 def _count(path: Path, request: Request, format_name: str, everything: bool) -> int:
-    """Units to fill in, for a bar that knows its end; 0 if they can be read only once."""
+    """Units to fill in, the total of the progress bar; 0 for input that can be read only once."""
     if not path.is_file():
         return 0
     document = open_document(path, request, Report(), format_name)
@@ -237,18 +236,18 @@ def _count(path: Path, request: Request, format_name: str, everything: bool) -> 
 
 
 def _in_units(bar: Progress | None, units: int) -> Progress | None:
-    """Progress in sentences as progress in the units they belong to."""
+    """Progress in sentences converted to progress in units."""
     return (lambda count, of: bar(units * count // max(1, of), units)) if bar else None
 
 
 class _Writer:
-    """Writes parts as the document, as JSON or as explanations, and remembers what to tell at the end."""
+    """Writes parts as the document, as JSON or as explanations, and collects the summary."""
 
     def __init__(self, as_json: bool, as_explanation: bool, work: FinishedWork | None = None) -> None:
         self.as_json, self.as_explanation = as_json, as_explanation
         self._summary = FillSummary() if work is None else copy.deepcopy(work.summary)
         self._out: TextIO | None = None
-        self._parts = 0  # since the last time that finished ones were kept
+        self._parts = 0  # written since the last call of `keep`
 
     def write(self, out: TextIO, part: Part, found: list[FilledUnit | None]) -> None:
         self._out = out
@@ -264,9 +263,9 @@ class _Writer:
         out.flush()
 
     def keep(self, work: FinishedWork, encoding: Encoding) -> None:
-        """Hand over the text of finished parts."""
+        """Move the text of finished parts from the buffer to the record."""
         if isinstance(self._out, io.StringIO):
-            with text_to(io.BytesIO(), encoding, work.output) as trial:  # what cannot be written is known here
+            with text_to(io.BytesIO(), encoding, work.output) as trial:  # an encoding error shows here
                 trial.write(self._out.getvalue())
             work.keep(self._out.getvalue(), self._parts, self._summary)
             self._out.seek(0)
@@ -274,7 +273,7 @@ class _Writer:
             self._parts = 0
 
     def summarise(self, report: Report, document: bool) -> None:
-        """What people should know after the run, on stderr."""
+        """Print doubts, problems and counts to stderr."""
         shown = [*self._summary.doubts.notes(), *report.problems, *dict.fromkeys(self._summary.warnings)]
         for message in shown[:_WARNINGS_SHOWN]:
             warn(message)
@@ -283,7 +282,7 @@ class _Writer:
         if len(shown) > _WARNINGS_SHOWN:
             warn(f"and {len(shown) - _WARNINGS_SHOWN} more like these (--verbose shows all)")
         if document:
-            names = {"machine": "translated", "memory": "exact matches", "copy": "copied", "kept": "left as they were"}
+            names = {"machine": "translated", "memory": "exact matches", "copy": "copied", "kept": "unchanged"}
             counts = self._summary.counts
             warn(", ".join(f"{name}: {counts[key]:,}" for key, name in names.items() if counts[key]) or "no units")
 

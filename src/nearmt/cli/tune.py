@@ -12,8 +12,9 @@ import click
 
 from nearmt.cli.checking import check_output, check_pairs
 from nearmt.cli.console import echo, progress_bar, warn
+from nearmt.cli.given import TRANSLATION, Given, pick
 from nearmt.cli.manual import ManualCommand
-from nearmt.cli.options import config_options, gather, pick, run_options
+from nearmt.cli.options import setting_options
 from nearmt.cli.setup import Loader, make_plan
 from nearmt.contracts import Pair
 from nearmt.corpus import Request, read_pairs
@@ -25,6 +26,8 @@ from nearmt.research.tuning import TuneConfig, Tuned, tune, write_config
 from nearmt.translator import Translator
 
 _TRIALS_SHOWN = 8
+_SHOWN = ("tune", "strategy", "ranges", "budget", "metric", "method", "preset", "filter", "batch-size", "beams")
+_MODEL_SHOWN = ("model", "precision", "device")
 
 
 @click.command(cls=ManualCommand)
@@ -41,12 +44,11 @@ _TRIALS_SHOWN = 8
     type=click.Path(path_type=Path),
     default=Path("tuned.toml"),
     show_default=True,
-    help="the configuration file to write; every trial is kept beside it, in OUT.trials.jsonl",
+    help="the configuration file to write; the trials are kept in OUT.trials.jsonl",
 )
-@click.option("--overwrite", is_flag=True, help="begin anew where there are trials of another run")
+@click.option("--overwrite", is_flag=True, help="discard the trials of another run")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
-@config_options(TuneConfig)
-@run_options
+@setting_options(TuneConfig, *TRANSLATION, shown=(*_SHOWN, *_MODEL_SHOWN), without={"datastore"})
 def command(
     folders: tuple[str, ...],
     dev: tuple[Path, ...],
@@ -54,31 +56,28 @@ def command(
     out: Path,
     overwrite: bool,
     as_json: bool,
-    config_file: Path | None,
-    **options: Any,
+    given: Given,
 ) -> None:
     """Find the settings of a method that suit a datastore, or several that are searched together (FOLDER=WEIGHT).
 
-    The dev set is translated with many settings, and those that score best are written as a configuration
-    file for `translate --config` and `evaluate --config`. Without --dev, part of the memory serves: its pairs
-    are held out, so that no search finds them or their copies.
+    Each trial translates the dev set with other settings; those that score best are written as a configuration
+    file for `translate --config` and `evaluate --config`. Without --dev, part of the memory is held out: no
+    search finds these pairs or copies of them.
 
-    Settings that are given, on the command line or with --config, stay as they are; the others are tuned.
-    A run that was interrupted goes on where it was when the same command is given again.
+    Settings that are given, on the command line or with --config, stay fixed; the others are tuned. The same
+    command continues an interrupted run.
 
     \b
     nearmt tune memory --dev test.tsv --budget 4
     nearmt tune memory --dev test.tsv --method knn --tune lambda --strategy grid --budget 7 --out knn.toml
     """
-    given = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
-    config = pick(TuneConfig, given)
-    of_run = {name: value for name, value in options.items() if name.replace("_", "-") not in config.public_fields()}
-    settings = {**gather(of_run, config_file), "datastore": folders}
+    settings = {**given.settings(), "datastore": folders}
+    config = pick(TuneConfig, settings)
     if settings.get("method") == "plain":
         raise ConfigError("method 'plain' has nothing to tune; use knn, efficient or chunk")
     record = out.with_name(out.name + ".trials.jsonl")
     _check_output(out, record, overwrite)
-    plan = make_plan(settings, frozenset(given) - set(config.public_fields()))
+    plan = make_plan(settings, frozenset(given.typed))
     check_pairs(dev, Request(*known_direction(plan.model)), "tune on")
     translator = Loader().translator(plan)
     assert translator.datastore is not None
@@ -105,12 +104,8 @@ def command(
         warn(f"{out}: written; use it with --config {out}")
 
 
-# The datastore is the argument; a second way to name it would only confuse.
-command.params = [parameter for parameter in command.params if parameter.name != "datastore"]
-
-
 def _check_output(out: Path, record: Path, overwrite: bool) -> None:
-    """What cannot be written should not become known after hours."""
+    """Refuse an output that cannot be written before the trials, which take hours."""
     check_output(out, option="--out")
     if out.exists() and not record.exists() and not overwrite:
         raise OutputError(f"{out}: exists, and not from an unfinished run; give another --out, or --overwrite")
@@ -124,7 +119,7 @@ def _dev_pairs(translator: Translator, dev: tuple[Path, ...], limit: int | None)
 
 
 def _fixed(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of the method that were given, a preset's included."""
+    """The given settings of the method, including those of a preset."""
     chosen = {**PRESETS.get(settings.get("preset") or "", {}), **settings}
     return {name: chosen[name] for name in METHOD_CONFIGS[method].public_fields() if name in chosen}
 
@@ -132,7 +127,7 @@ def _fixed(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 def _print(tuned: Tuned) -> None:
     from rich.table import Table
 
-    from nearmt.cli.screen import Screen
+    from nearmt.cli.safe_console import SafeConsole
 
     names = list(tuned.trials[0].settings)
     table = Table(box=None)
@@ -149,4 +144,4 @@ def _print(tuned: Tuned) -> None:
     table.add_row(*(str(defaults[name]) for name in names), f"{tuned.default_score:.2f}", "defaults")
     if tuned.base_score is not None:
         table.add_row(*("" for _ in names), f"{tuned.base_score:.2f}", "the model alone")
-    Screen().print(table)
+    SafeConsole().print(table)

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from nearmt.cli.changing import finishing, given_settings, open_with_model, say
+from nearmt.cli.changing import finishing, open_with_model, say
+from nearmt.cli.given import given_settings
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options
 from nearmt.corpus import clean
@@ -21,14 +22,14 @@ from nearmt.models import ModelConfig
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("identity", metavar="ID")
 @click.argument("target")
-@click.option("--log-only", is_flag=True, help="write it down without the model; the next one who has it learns it")
+@click.option("--log-only", is_flag=True, help="only log the change; it is encoded when a model is next loaded")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 @config_options(ModelConfig)
 def command(folder: Path, identity: str, target: str, log_only: bool, as_json: bool, **options: Any) -> None:
-    """Give a pair of a datastore another target.
+    """Change the target of a pair of a datastore.
 
-    ID names the pair: `nearmt export DIR --format jsonl` shows the ids of all pairs, and `nearmt translate --json
-    --explain` those of the pairs that a translation came from.
+    `nearmt export DIR --format jsonl` shows the ids of all pairs, and `nearmt translate --json --explain` those of the
+    pairs that a translation came from.
 
     \b
     nearmt update memory memory.tmx:4 "Connect the drip line to the distributor." --device cpu

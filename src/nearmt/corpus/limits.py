@@ -9,7 +9,7 @@ from nearmt.config import Config, option
 
 @dataclass(frozen=True)
 class LimitsConfig(Config):
-    """How large what is read may be.
+    """Limits of input files.
 
     4 MiB are about a thousand pages. Honest text is compressed by 3 to 50 times, deflate reaches 1,030 times and
     LZMA 7,000 times.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nearmt.config.store import StoreConfig
     from nearmt.datastore.edit.build import BuildConfig
     from nearmt.datastore.filters import FilteredStore
     from nearmt.datastore.joined import JoinedStore
     from nearmt.datastore.live_store import LiveStore
     from nearmt.datastore.masked import MaskedStore
     from nearmt.datastore.search.snapshot import Snapshot
-    from nearmt.datastore.store import Datastore, StoreConfig
+    from nearmt.datastore.store import Datastore
     from nearmt.datastore.upkeep.prune import PruneConfig, prune, unprune
     from nearmt.datastore.upkeep.reindex import rebuild, reindex
 

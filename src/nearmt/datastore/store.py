@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 import torch
 
-from nearmt.config import Config, option
+from nearmt.config.store import StoreConfig
 from nearmt.contracts import Pair, Progress
 from nearmt.corpus import Match
 from nearmt.datastore.disk import Manifest
@@ -19,19 +18,10 @@ from nearmt.datastore.edit.editor import Editor, editing
 from nearmt.datastore.edit.open_store import OpenStore
 from nearmt.datastore.live_store import LiveStore
 from nearmt.datastore.search.checks import check_bounds
-from nearmt.datastore.search.indexing import SEARCHES
 from nearmt.datastore.search.snapshot import Snapshot
 from nearmt.errors import DatastoreError
 from nearmt.models import TranslationModel
 from nearmt.timing import timed
-
-
-@dataclass(frozen=True)
-class StoreConfig(Config):
-    """How a datastore is searched."""
-
-    search: str = option("auto", "which index nominates neighbours", choices=SEARCHES)
-    search_device: str | None = option(None, "where the keys are searched (default: where the model runs)")
 
 
 class Datastore(LiveStore):
@@ -49,7 +39,7 @@ class Datastore(LiveStore):
 
         `verify`: whether to compare checksums of all files; by default if the store has at most 1 GiB.
         """
-        StoreConfig(search=search)
+        StoreConfig(nominate=search)
         with timed("store/open"):
             return cls(OpenStore(Path(path), search, torch.device(device), verify))
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearmt.config import Config, option
+from nearmt.config.beam import BeamConfig
 from nearmt.contracts import Scores
 from nearmt.decoding.hypothesis import Candidate, Hypothesis, SentenceBeam, StepTrace
 from nearmt.decoding.state import Array, BeamState, Chosen
@@ -20,23 +20,6 @@ from nearmt.models import Seq2SeqModel
 from nearmt.steps import Method, MethodState, Request, Step
 from nearmt.threads import check_wanted
 from nearmt.timing import timed
-
-
-@dataclass(frozen=True)
-class BeamConfig(Config):
-    """Beam search."""
-
-    beams: int = option(5, "hypotheses kept per sentence; 1 is greedy search", low=1, high=100)
-    length_penalty: float = option(1.0, "scores are divided by length ** this", low=-10, high=10)
-    max_new_tokens: int | None = option(
-        None, "most output tokens of a sentence (default: 3 times its source tokens, plus 32)", low=1
-    )
-
-    def limit(self, model: Seq2SeqModel, source_length: int) -> int:
-        """The length bound of one sentence, never beyond the model's positions."""
-        wanted = self.max_new_tokens or 3 * source_length + 32
-        # The last token is never fed back, so all positions but the start token's count.
-        return max(len(model.prompt), min(wanted, model.positions - 1))
 
 
 @dataclass(frozen=True)

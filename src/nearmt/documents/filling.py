@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nearmt.config import Config, option
+from nearmt.config.filling import FillConfig
 from nearmt.contracts import Progress, Translation
 from nearmt.corpus import Filling, FillingOrigin, Match, Segment, Tag, Unit, plain_text
 from nearmt.documents.doubts import Doubt, doubt_about
@@ -18,19 +18,6 @@ from nearmt.translator import Translator, joined
 
 #: Pairs named as the origin of a translation.
 _PAIRS_NAMED = 3
-
-
-@dataclass(frozen=True)
-class FillConfig(Config):
-    """How a document is filled in."""
-
-    exact: bool = option(True, "a unit whose source is in the memory word for word gets the stored translation")
-    matches: bool = option(False, "show the stored pairs whose sources resemble each unit, with percentages")
-    min_match: float = option(0.5, "least similarity of a match that is shown", low=0, high=1)
-    max_matches: int = option(3, "most matches shown for a unit", low=1, high=100)
-    split_sentences: bool | None = option(
-        None, "translate sentence by sentence (default: in TMX, XLIFF, PO and JSONL, not in text and TSV)"
-    )
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from itertools import chain, compress
 from pathlib import Path
 
+from nearmt.config.filling import FillConfig
 from nearmt.corpus import Document, FillingOrigin, Part, Report, Request, Tag, Unit, open_document
 from nearmt.corpus.limits import USUAL_LIMITS, LimitsConfig
 from nearmt.corpus.output import open_file
 from nearmt.documents.doubts import Doubts
-from nearmt.documents.filling import FillConfig, FilledUnit, Filler
+from nearmt.documents.filling import FilledUnit, Filler
 from nearmt.translator import Translator
 
 #: Parts read before they are translated: enough to find sentences of similar length among them.

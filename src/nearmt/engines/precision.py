@@ -7,11 +7,10 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
+from nearmt.config.model import PRECISIONS
 from nearmt.engines.cpu import PackedLinear, kernels
 from nearmt.engines.reference.integer import product_with
 from nearmt.errors import ConfigError
-
-PRECISIONS = ("fp32", "bf16", "int8")
 
 
 class Int8Linear(nn.Module):

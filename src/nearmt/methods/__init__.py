@@ -9,8 +9,7 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from nearmt.errors import ConfigError
-from nearmt.methods.settings import (
+from nearmt.config.methods import (
     METHOD_CONFIGS,
     METHODS,
     PRESETS,
@@ -18,6 +17,7 @@ from nearmt.methods.settings import (
     EfficientConfig,
     KnnConfig,
 )
+from nearmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nearmt.methods.chunk import ChunkMethod

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from nearmt.config.methods import ALL_BEAMS, ChunkConfig
+from nearmt.config.schedule import parse_schedule
 from nearmt.engines.base import CachePlan, EndRule
 from nearmt.errors import ConfigError
 from nearmt.methods.adaptive import load_adaptive
 from nearmt.methods.knn import END_RADIUS, end_rule, resolve, settings_signature, tolerance_of
 from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.methods.retrieving import RetrievingMethod
-from nearmt.methods.settings import ALL_BEAMS, ChunkConfig
 from nearmt.retrieval.retriever import RetrievalPlan, Retriever, ScheduledRetriever
-from nearmt.retrieval.schedule import parse_schedule
 from nearmt.retrieval.source import EntrySource, LiveSource
 from nearmt.steps import Request
 

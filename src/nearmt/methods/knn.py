@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from nearmt.config.methods import ALL_BEAMS, KnnConfig
+from nearmt.config.schedule import EverySchedule
 from nearmt.datastore.search.calibrate import TEMPERATURE_SHARE
 from nearmt.engines.base import CachePlan, EndRule
 from nearmt.methods.adaptive import load_adaptive
 from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.methods.retrieving import RetrievingMethod
-from nearmt.methods.settings import ALL_BEAMS, KnnConfig
 from nearmt.retrieval.retriever import RetrievalPlan, Retriever, ScheduledRetriever
-from nearmt.retrieval.schedule import EverySchedule
 from nearmt.retrieval.source import EntrySource, LiveSource
 from nearmt.steps import Request
 

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from nearmt.config import Config, option
-from nearmt.engines.precision import PRECISIONS
+from nearmt.config.model import ModelConfig
 from nearmt.engines.reference.decoder_state import DecoderState
 from nearmt.errors import ConfigError
 from nearmt.models.codec import TextCodec
 from nearmt.models.embedded import EMBEDDED, export_embedded
-from nearmt.models.families import KEY_LAYERS
 from nearmt.models.fingerprint import fingerprint
 from nearmt.models.fitting import split_to_fit
 from nearmt.models.huggingface import Seq2SeqModel
 from nearmt.models.loading import load_pretrained
+from nearmt.models.precision import resolve_precision
 from nearmt.timing import timed
 
 if TYPE_CHECKING:
@@ -39,20 +38,6 @@ __all__ = [
     "resolve_device",
     "split_to_fit",
 ]
-
-DEFAULT_MODEL = "de-en"
-
-
-@dataclass(frozen=True)
-class ModelConfig(Config):
-    """Which model, and how it runs."""
-
-    model: str = option(DEFAULT_MODEL, "model: the embedded de-en, a folder, or a hub id")
-    source_lang: str | None = option(None, "source language (multilingual models need it)")
-    target_lang: str | None = option(None, "target language (multilingual models need it)")
-    precision: str = option("fp32", "number format of the weights", choices=PRECISIONS)
-    device: str = option("auto", "where the model runs: cpu, cuda, cuda:1, ..., or auto")
-    key_layer: str = option("output", "which decoder state is the key", choices=KEY_LAYERS)
 
 
 @dataclass(frozen=True)
@@ -102,8 +87,9 @@ def load_model(config: ModelConfig | None = None) -> TranslationModel:
 
 def load_trainable(config: ModelConfig) -> TrainableModel:
     """Load a model in fp32 with the weights that its makers trained open to training."""
-    if config.precision != "fp32":
+    if config.precision not in ("auto", "fp32"):
         raise ConfigError(f"precision = {config.precision!r}: weights are trained in fp32; leave --precision out")
+    config = replace(config, precision="fp32")
     device = resolve_device(config.device)
     model, tokenizer = load_pretrained(config.model)
     for module in model.modules():  # positions that are computed, not learned, stay as they are
@@ -120,7 +106,8 @@ def _bound(model: PreTrainedModel, tokenizer: Any, config: ModelConfig, device: 
     codec = TextCodec(tokenizer, model.config, config.model, config.source_lang, config.target_lang)
     _bind_target_language(model, tokenizer, codec)
     identity = fingerprint(model, codec.vocabulary())
-    seq2seq = Seq2SeqModel(model, key_layer=config.key_layer, precision=config.precision, device=device)
+    precision = resolve_precision(config.precision, device, model.config)
+    seq2seq = Seq2SeqModel(model, key_layer=config.key_layer, precision=precision, device=device)
     return TranslationModel(config.model, seq2seq, codec, identity)
 
 

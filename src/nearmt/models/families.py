@@ -15,8 +15,6 @@ from nearmt.models import parts
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-KEY_LAYERS = ("output", "feed-forward")
-
 
 @dataclass(frozen=True)
 class Family:

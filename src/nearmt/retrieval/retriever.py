@@ -9,8 +9,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from nearmt.config.schedule import Schedule, search_steps
 from nearmt.engines.base import CachePlan, Retrieved
-from nearmt.retrieval.schedule import Schedule, search_steps
 from nearmt.retrieval.source import EntrySource
 
 

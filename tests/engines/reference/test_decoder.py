@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearmt.engines.precision import PRECISIONS
+from nearmt.config.model import PRECISIONS
 from nearmt.engines.reference import decoder, decoder_state, integer
 from nearmt.engines.reference.decoder import TorchLayers
 from nearmt.models import Seq2SeqModel

@@ -30,7 +30,6 @@ from nearmt.index import ExactIndex, Quantiser, SharedIndex, SubsetIndex
 from nearmt.index.faiss import FaissIndex, default_factory, import_faiss, make_index, training_size
 from nearmt.index.shared import has_clusters
 
-SEARCHES = ("auto", "faiss", "torch", "exact")
 #: So few entries beside an index are searched exactly.
 FLAT = 8192
 #: Quantisers in use, so that segments opened one by one share them.

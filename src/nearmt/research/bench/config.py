@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nearmt.config import Config, option
-from nearmt.datastore.search.indexing import SEARCHES
-from nearmt.engines.precision import PRECISIONS
+from nearmt.config.model import PRECISIONS
+from nearmt.config.store import NOMINATORS
 from nearmt.errors import ConfigError, did_you_mean
 
 #: Other programs that run the same weights.
@@ -40,8 +40,8 @@ class BenchConfig(Config):
     source_lang: str | None = option(None, "source language (multilingual models need it)")
     target_lang: str | None = option(None, "target language (multilingual models need it)")
     device: str = option("auto", "where the models run: cpu, cuda, cuda:1, ..., or auto")
-    search: str = option("auto", "which index nominates neighbours", choices=SEARCHES)
-    search_device: str | None = option(None, "where the keys are searched (default: where the model runs)")
+    nominate: str = option("auto", "index that nominates neighbours", choices=NOMINATORS)
+    store_device: str | None = option(None, "device that searches the keys (default: the model's)")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -129,7 +129,7 @@ class Bench:
         cell = measured.cell
         if cell.system not in RETRIEVING:
             return {}
-        store, exact = self.workbench.store(self.workbench.config.search), self.workbench.store(EXACT)
+        store, exact = self.workbench.store(self.workbench.config.nominate), self.workbench.store(EXACT)
         texts = [output.text for output in measured.outputs]
         hidden_QH = queries_of(self.workbench.model(cell.precision), self.sources, texts)
         key = cell.system, cell.precision, cell.beams
@@ -162,11 +162,11 @@ class Bench:
             "reference": config.reference,
         }
         if config.datastore is not None:
-            store = bench.store(config.search)
+            store = bench.store(config.nominate)
             found["datastore"] = {
                 "identity": store.snapshot().identity,
                 "entries": len(store),
-                "search": config.search,
+                "search": config.nominate,
                 "search_device": str(store.device.type),
                 "index": [record.index.get("factory", "exact") for record in store.manifest.segments],
             }

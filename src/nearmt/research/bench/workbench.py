@@ -101,7 +101,7 @@ class Workbench:
         if folder is None:
             raise ConfigError("needs a datastore: give --datastore DIR (`nearmt build` makes one)")
         if search not in self._stores:
-            device = self.config.search_device or str(self.device)
+            device = self.config.store_device or str(self.device)
             self._stores[search] = Datastore.open(folder, search=search, device=device)
         return self._stores[search]
 
@@ -112,7 +112,7 @@ class Workbench:
         """Load a system; what cannot run raises an error that says why."""
         if cell.system in PEERS:
             return self._peer(cell)
-        return OwnRunner(self.translator(cell, self.config.search))
+        return OwnRunner(self.translator(cell, self.config.nominate))
 
     def translator(self, cell: Cell, search: str) -> Translator:
         store = self.store(search) if cell.system in RETRIEVING else None

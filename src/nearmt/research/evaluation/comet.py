@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nearmt.config.tuning import COMET_MODEL as MODEL
 from nearmt.corpus.lines import one_line
 from nearmt.errors import ConfigError, MissingPackageError, ModelError, writing
 from nearmt.research.evaluation.metrics import check_lengths
 
-MODEL = "Unbabel/wmt22-comet-da"
 #: Seconds that a run may take: for loading (and fetching) the model, and for each translation on a slow CPU.
 _SECONDS_TO_LOAD = 1800.0
 _SECONDS_A_TRANSLATION = 5.0

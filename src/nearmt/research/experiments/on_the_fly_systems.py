@@ -127,9 +127,9 @@ class Remembering(System):
             self.settle(end)
 
     def _open(self) -> None:
-        device = self._how.search_device or "model"
+        device = self._how.store_device or "model"
         place = str(self.parts.model.seq2seq.device) if device == "model" else device
-        self._use(Datastore.open(self._path, search=self._how.search, device=place))
+        self._use(Datastore.open(self._path, search=self._how.nominate, device=place))
 
     def _use(self, store: Datastore) -> None:
         """Defaults come from what the store knows of itself, which changes as it grows."""

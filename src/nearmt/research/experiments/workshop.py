@@ -85,12 +85,12 @@ class Workshop:
     def store(self, domain: Domain, row: Row) -> Datastore:
         """The memory of a row, opened where it is to be searched."""
         path = self.store_path(domain, row.pruned)
-        device = row.search_device or self.setup.store.search_device or "model"
+        device = row.search_device or self.setup.store.store_device or "model"
         key = (path, self.setup.device if device == "model" else device)
         if key not in self._stores:
             # Memories are large: those of other domains are let go.
             self._stores = {known: store for known, store in self._stores.items() if known[0].name == path.name}
-            self._stores[key] = Datastore.open(path, search=self.setup.store.search, device=key[1])
+            self._stores[key] = Datastore.open(path, search=self.setup.store.nominate, device=key[1])
         return self._stores[key]
 
     def settings(self, domain: Domain, row: Row) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nearmt.config.methods import EfficientConfig
 from nearmt.methods.knn import end_rule, resolve, search_mixer, settings_signature, tolerance_of
 from nearmt.methods.retrieving import RetrievingMethod
-from nearmt.methods.settings import EfficientConfig
 from nearmt.research.methods.reuse import ReusingRetriever
 from nearmt.retrieval.retriever import Retriever
 from nearmt.retrieval.source import EntrySource, LiveSource

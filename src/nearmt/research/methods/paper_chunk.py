@@ -11,15 +11,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from nearmt.config.methods import ChunkConfig
+from nearmt.config.schedule import search_steps
 from nearmt.contracts import Origin
 from nearmt.engines.base import Retrieved
 from nearmt.engines.reference.rows import on_device, rows_of
 from nearmt.methods.chunk import ChunkMethod
-from nearmt.methods.settings import ChunkConfig
 from nearmt.research.methods.chunk_order import ChunkReader
 from nearmt.research.methods.paper_cache import PaperCache, PaperCacheConfig
 from nearmt.retrieval.retriever import RetrievalPlan, Retriever
-from nearmt.retrieval.schedule import search_steps
 from nearmt.retrieval.source import EntrySource
 from nearmt.steps import Request
 from nearmt.timing import timed

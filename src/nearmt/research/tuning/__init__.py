@@ -1,7 +1,8 @@
 """Finding the settings of a method on a development set."""
 
+from nearmt.config.tuning import TuneConfig
 from nearmt.research.tuning.result import Tuned, write_config
 from nearmt.research.tuning.search import Trial
-from nearmt.research.tuning.tuner import TuneConfig, tune
+from nearmt.research.tuning.tuner import tune
 
 __all__ = ["Trial", "TuneConfig", "Tuned", "tune", "write_config"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from nearmt.config.tuning import METRICS
 from nearmt.contracts import Pair, Progress
 from nearmt.errors import ConfigError
 from nearmt.research.tuning.record import Record, Settings
 from nearmt.research.tuning.slices import Slices
 
-METRICS = ("bleu", "chrf")
 #: Settings (None: the model alone) and sources in, translations out.
 Translate = Callable[[Settings, Sequence[str], Progress | None], list[str]]
 

@@ -15,7 +15,6 @@ from nearmt.research.tuning.space import Axis, Point
 Objective: TypeAlias = Callable[[Point, int], float]
 #: Settings of which only some are given, with the others filled in.
 Complete: TypeAlias = Callable[[Point], Point]
-STRATEGIES = ("smart", "grid")
 #: How far a round looks on either side of the best value: defaults from the store are not far off.
 _REACH = 2
 # Sums of shares are not exact.

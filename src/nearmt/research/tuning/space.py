@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from nearmt.config import REMOVED, unknown_setting
+from nearmt.config import unknown_setting
+from nearmt.config.old_names import REMOVED
 from nearmt.errors import ConfigError, did_you_mean
 from nearmt.retrieval.source import LiveSource
 
@@ -14,7 +15,6 @@ Value: TypeAlias = float | int | str
 #: Settings by their public names.
 Point: TypeAlias = dict[str, Value]
 
-RANGES = ("store", "paper")
 #: Tuned unless something else is asked for, in this order: what the cache needs depends on lambda and T.
 MAIN = ("lambda", "temperature", "cache-lambda", "cache-temperature", "reuse-distance", "adaptive-boost")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nearmt.config import Config, option
+from nearmt.config import Config
+from nearmt.config.tuning import TuneConfig
 from nearmt.contracts import Pair, Progress
 from nearmt.datastore import LiveStore
 from nearmt.decoding import BeamConfig
@@ -17,27 +17,13 @@ from nearmt.methods import make_method
 from nearmt.models import TranslationModel
 from nearmt.research.tuning.holdout import hold_out
 from nearmt.research.tuning.memo import with_memo
-from nearmt.research.tuning.objective import METRICS, DevObjective, make_metric
+from nearmt.research.tuning.objective import DevObjective, make_metric
 from nearmt.research.tuning.record import Record, Settings
 from nearmt.research.tuning.result import Tuned
-from nearmt.research.tuning.search import STRATEGIES, Study, run_search
+from nearmt.research.tuning.search import Study, run_search
 from nearmt.research.tuning.slices import SMALLEST, Slices, make_slices
-from nearmt.research.tuning.space import RANGES, Point, Value, make_axes, names_to_tune, significant
+from nearmt.research.tuning.space import Point, Value, make_axes, names_to_tune, significant
 from nearmt.translator import Translator
-
-
-@dataclass(frozen=True)
-class TuneConfig(Config):
-    """How settings are searched for."""
-
-    tune: str | None = option(None, "settings to tune, joined by commas, or all (default: weights and temperatures)")
-    strategy: str = option("smart", "one setting after the other with early stops, or all points", choices=STRATEGIES)
-    ranges: str = option("store", "values to try: from the store's own distances, or the paper's", choices=RANGES)
-    budget: int = option(36, "translations of the dev set to spend", low=1)
-    metric: str = option("bleu", "what is maximised", choices=METRICS)
-    margin: float = option(0.3, "scores this close count as equal; the settings nearest to the defaults win", low=0)
-    held_out: int = option(500, "without a dev set: pairs of the memory held out, at most a fifth of it", low=1)
-    base: bool = option(True, "also score the model alone")
 
 
 def tune(

@@ -1,4 +1,4 @@
-"""Tables and colours for people: the only place that makes consoles of rich."""
+"""Tables and colours on a terminal: the only module that makes rich consoles."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from rich.text import Span, Text
 from nearmt.cli.terminal import TerminalText, neutral
 
 
-class Screen(Console):
-    """A console that shows text as it is: no markup, no emoji codes, and control characters as escapes."""
+class SafeConsole(Console):
+    """A rich console without markup and emoji codes that shows control characters as escapes."""
 
     def __init__(self, file: TextIO | TerminalText | None = None, **settings: Any) -> None:
-        # Colours are written past the protection, text is not.
+        # Colours go to the terminal itself; `render` neutralises the text.
         raw = file.terminal if isinstance(file, TerminalText) else file
         super().__init__(file=raw, markup=False, emoji=False, highlight=False, **settings)
 
     def render_str(self, text: str, **settings: Any) -> Text:  # type: ignore[override]  # it hands on what rich passes
-        """Cells and lines: here their widths are not known yet."""
+        """Neutralise cells and lines before their widths are measured."""
         return super().render_str(neutral(text, keep="\n\t"), **settings)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Everything else: text with styles before it is broken into lines, and what renders itself after that."""
+        """Neutralise everything else: styled text before line breaking, other renderables after it."""
         if isinstance(renderable, Text):
             renderable = _neutral_text(renderable)
         for segment in super().render(renderable, options):
@@ -35,11 +35,11 @@ class Screen(Console):
 
 
 def _neutral_text(text: Text) -> Text:
-    """The same, with its styles at the places to which their characters moved."""
+    """The neutralised text, with its styles moved to the new positions of their characters."""
     if text.plain.isprintable():
         return text
-    pieces = [neutral(character, keep="\n\t") for character in text.plain]
-    start = [0, *accumulate(map(len, pieces))]
-    found = text.blank_copy("".join(pieces))
-    found.spans = [Span(start[span.start], start[min(span.end, len(pieces))], span.style) for span in text.spans]
+    escaped = [neutral(character, keep="\n\t") for character in text.plain]
+    start = [0, *accumulate(map(len, escaped))]
+    found = text.blank_copy("".join(escaped))
+    found.spans = [Span(start[span.start], start[min(span.end, len(escaped))], span.style) for span in text.spans]
     return found

@@ -1,4 +1,4 @@
-"""Settings: frozen dataclasses that check themselves and from which the command line is derived."""
+"""The base of all settings: a frozen dataclass that checks itself and from which the command line is derived."""
 
 from __future__ import annotations
 
@@ -11,13 +11,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from nearmt.config.old_names import REMOVED, RENAMED
 from nearmt.errors import ConfigError, InputError, did_you_mean
-
-#: Settings of earlier versions, and why they were removed.
-REMOVED = {
-    "gather": "more chunks of a search did not help",
-    "search-beyond": "searches besides those of the schedule did not help",
-}
 
 
 def option(
@@ -71,6 +66,22 @@ class Config:
         several = {name for name, field in known.items() if cls.value_type(field) is tuple}
         return cls(**{known[n].name: as_texts(value) if n in several else value for n, value in values.items()})
 
+    @classmethod
+    def parse(cls, name: str, text: str) -> Any:
+        """The value of a setting from the text that users type."""
+        kind = cls.value_type(cls.public_fields()[name])
+        try:
+            if kind is bool:
+                return _SWITCH[text.lower()]
+            return (text,) if kind is tuple else kind(text)
+        except (ValueError, KeyError):
+            raise ConfigError(f"{name} = {text!r}: must be {_KINDS[kind]}") from None
+
+    @classmethod
+    def title(cls) -> str:
+        """What the settings are about."""
+        return (cls.__doc__ or "").split("\n")[0].rstrip(".")
+
     def public_values(self) -> dict[str, Any]:
         """The settings by their public names."""
         return {name: getattr(self, field.name) for name, field in self.public_fields().items()}
@@ -81,9 +92,11 @@ class Config:
 
 
 def unknown_setting(name: str, known: Iterable[str]) -> str:
-    """What to say of a name that is not a setting: it was removed, or it may be misspelt."""
+    """The message about a name that is not a setting: it was removed or renamed, or it may be misspelt."""
     if name in REMOVED:
         return f"setting '{name}' was removed ({REMOVED[name]}); leave it out"
+    if name in RENAMED:
+        return f"unknown setting '{name}'; it is called '{RENAMED[name]}'"
     return f"unknown setting '{name}'{did_you_mean(name, known)}"
 
 
@@ -93,6 +106,8 @@ def _type_hints(config: Hashable) -> dict[str, Any]:
     return typing.get_type_hints(config)
 
 
+#: How users write a switch.
+_SWITCH = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
 _KINDS = {
     int: "a whole number",
     float: "a number",

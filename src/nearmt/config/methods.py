@@ -1,23 +1,22 @@
-"""Settings of the methods, and the paper's strategies as presets of them."""
+"""Settings of the methods, and the strategies of the paper as presets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from nearmt.config import Config, option
+from nearmt.config.base import Config, option
+from nearmt.config.schedule import parse_schedule
 from nearmt.errors import ConfigError
-from nearmt.retrieval.schedule import parse_schedule
 
 #: Neighbours that may end a sentence.
 ENDS = ("near", "all")
-#: Who shares a cache, which chunks it keeps, and what it does with an entry that is retrieved twice.
+#: Who shares a cache, what it keeps, and what becomes of an entry that is retrieved twice.
 SCOPES = ("hypothesis", "source", "batch")
 RETENTIONS = ("last", "all")
 DUPLICATES = ("remove", "keep")
-#: All hypotheses of a sentence: as many as a beam can have.
+#: Most hypotheses of a sentence.
 ALL_BEAMS = 100
-
 #: What the paper's caches have in common: nothing but retrieved chunks, of all hypotheses, as often as they are
 #: retrieved.
 _PAPER_CACHE: dict[str, Any] = {
@@ -47,7 +46,7 @@ class PlainConfig(Config):
 
 @dataclass(frozen=True)
 class KnnConfig(Config):
-    """How neighbours are retrieved and mixed in."""
+    """Retrieval and mixing of neighbours."""
 
     k: int = option(8, "neighbours retrieved", low=1, high=1024)
     weight: float | None = option(
@@ -56,12 +55,11 @@ class KnnConfig(Config):
     temperature: float | None = option(
         None, "softmax temperature T at search steps, on squared distances (default: from the store)", low=1e-6
     )
-
-    guard: bool = option(True, "trust the neighbours less in sentences that have little in common with the memory")
+    guard: bool = option(True, "weigh the neighbours less in sentences that have little in common with the memory")
     ends: str | None = option(
         None, "neighbours that may end a sentence: near ones or all (default: near; with a network: all)", choices=ENDS
     )
-    give_up: bool = option(True, "do not wait for hypotheses that are far behind the best one that has ended")
+    give_up: bool = option(True, "do not wait for hypotheses that are far behind the best finished one")
     adaptive: str | None = option(
         None, "network that weighs the neighbours in place of lambda and T (`nearmt train-adaptive` makes one)"
     )
@@ -72,30 +70,28 @@ class KnnConfig(Config):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.adaptive is None and self.adaptive_boost:
-            raise ConfigError(
-                f"adaptive-boost = {self.adaptive_boost:g}: there is no network to boost; give --adaptive"
-            )
+            raise ConfigError(f"adaptive-boost = {self.adaptive_boost:g}: there is no network to boost; set adaptive")
 
 
 @dataclass(frozen=True)
 class EfficientConfig(KnnConfig):
-    """How neighbours are retrieved and mixed in."""
+    """Retrieval and mixing of neighbours."""
 
     reuse_distance: float | None = option(
         None,
         "queries this near (not squared) re-use what one of them found (default: from the store)",
         low=0,
     )
-    reuse_scope: str = option("batch", "whose earlier queries count", choices=("source", "batch"))
+    reuse_scope: str = option("batch", "earlier queries that count: a sentence's, or a batch's", choices=SCOPES[1:])
 
 
 @dataclass(frozen=True)
 class ChunkConfig(KnnConfig):
-    """How neighbours are retrieved and mixed in."""
+    """Retrieval and mixing of neighbours."""
 
     chunk: int = option(16, "tokens of a retrieved chunk (c)", low=1, high=1024)
     schedule: str = option("geometric:2:16", "when to search: every:STEPS or geometric:MIN:MAX")
-    varying_chunk: bool = option(False, "chunks as long as the interval that follows (c_k = i_k), not --chunk")
+    varying_chunk: bool = option(False, "chunks as long as the interval that follows (c_k = i_k), not `chunk`")
     cache_weight: float | None = option(
         None, "weight of the neighbours between searches (default: from the store)", name="cache-lambda", low=0, high=1
     )
@@ -112,9 +108,9 @@ class ChunkConfig(KnnConfig):
         high=ALL_BEAMS,
     )
     recall: str = option("cache", "between searches: the cache, or chunks in order", choices=("cache", "in-order"))
-    scope: str = option("source", "who shares a cache", choices=SCOPES)
+    scope: str = option("source", "hypotheses that share a cache: one, a sentence's, a batch's", choices=SCOPES)
     retention: str = option("all", "chunks a cache keeps: of the last search, or of all", choices=RETENTIONS)
-    duplicates: str = option("remove", "what to do with an entry retrieved twice", choices=DUPLICATES)
+    duplicates: str = option("remove", "an entry that is retrieved twice is kept once or twice", choices=DUPLICATES)
 
     def __post_init__(self) -> None:
         super().__post_init__()

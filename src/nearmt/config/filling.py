@@ -1,0 +1,20 @@
+"""How a document is filled in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nearmt.config.base import Config, option
+
+
+@dataclass(frozen=True)
+class FillConfig(Config):
+    """Filling in a document."""
+
+    exact: bool = option(True, "a unit whose source is in the memory word for word gets the stored translation")
+    matches: bool = option(False, "show the stored pairs whose sources resemble each unit, with percentages")
+    min_match: float = option(0.5, "least similarity of a match that is shown", low=0, high=1)
+    max_matches: int = option(3, "most matches shown for a unit", low=1, high=100)
+    split_sentences: bool | None = option(
+        None, "translate sentence by sentence (default: in TMX, XLIFF, PO and JSONL, not in text and TSV)"
+    )
