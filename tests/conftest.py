@@ -25,6 +25,9 @@ from tests.tiny import WORDS, tiny_marian_folder
 settings.register_profile("nearmt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("nearmt")
 
+# Tests of the cache name a folder of their own; all others leave the user's alone.
+os.environ["NEARMT_CACHE"] = "off"
+
 # A memory of a thousand pairs would take minutes to build: in tests ten are enough to tell what is familiar.
 similar.FEWEST_PAIRS = 10
 

@@ -9,13 +9,22 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from nearmt.errors import ConfigError, ModelError
 from nearmt.models import ModelConfig, TranslationModel, load_model
-from nearmt.models.fingerprint import fingerprint
+from nearmt.models.fingerprint import PlainWeights, checksum, fingerprint
 from tests.tiny import tiny_marian_folder, tiny_model
 
 WORDS = {"a": 0, "b": 1}
+
+
+def weights_of(model: nn.Module) -> dict[str, PlainWeights]:
+    return {name: PlainWeights(tensor) for name, tensor in model.state_dict().items()}
+
+
+def identity(model: nn.Module, vocabulary: dict[str, int] = WORDS) -> str:
+    return fingerprint("marian", weights_of(model), vocabulary)
 
 
 def test_the_same_folder_has_the_same_fingerprint(tiny: TranslationModel, tiny_folder: Path, tmp_path: Path) -> None:
@@ -32,7 +41,7 @@ def test_the_same_folder_has_the_same_fingerprint(tiny: TranslationModel, tiny_f
 def test_another_seed_has_another_fingerprint(tiny: TranslationModel, tmp_path: Path) -> None:
     other = load_model(ModelConfig(model=str(tiny_marian_folder(tmp_path, seed=1)), device="cpu"))
     assert other.fingerprint != tiny.fingerprint
-    assert fingerprint(tiny_model("marian", 0), WORDS) != fingerprint(tiny_model("marian", 1), WORDS)
+    assert identity(tiny_model("marian", 0)) != identity(tiny_model("marian", 1))
 
 
 def test_another_vocabulary_has_another_fingerprint(tiny: TranslationModel, tiny_folder: Path, tmp_path: Path) -> None:
@@ -46,11 +55,32 @@ def test_another_vocabulary_has_another_fingerprint(tiny: TranslationModel, tiny
 
 def test_the_fingerprint_sees_one_trained_weight() -> None:
     model = tiny_model("marian")
-    before = fingerprint(model, WORDS)
-    assert fingerprint(model, dict(reversed(WORDS.items()))) == before
+    before = identity(model)
+    assert identity(model, dict(reversed(WORDS.items()))) == before
     with torch.no_grad():
         model.get_decoder().layers[-1].fc2.bias[0] += 1e-3
-    assert fingerprint(model, WORDS) != before
+    assert identity(model) != before
+
+
+@pytest.mark.parametrize("shape", [(1,), (7,), (8,), (3, 5), (40, 1000)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int8])
+def test_the_checksum_sees_every_number(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    """A fingerprint samples weights; what is derived from them must not outlive any change."""
+    tensor = torch.randint(-50, 50, shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+    before = checksum({"a": PlainWeights(tensor)})
+    assert checksum({"a": PlainWeights(tensor.clone())}) == before
+    flat = tensor.view(-1)
+    for place in {0, 1, len(flat) // 2, len(flat) - 1} & set(range(len(flat))):
+        flat[place] += 1
+        assert checksum({"a": PlainWeights(tensor)}) != before
+        flat[place] -= 1
+    assert checksum({"a": PlainWeights(tensor)}) == before
+    assert checksum({"b": PlainWeights(tensor)}) != before
+
+
+def test_the_checksum_of_a_part_of_a_tensor() -> None:
+    whole = torch.arange(100, dtype=torch.float16)
+    assert checksum({"a": PlainWeights(whole[3:50])}) == checksum({"a": PlainWeights(whole[3:50].clone())})
 
 
 def test_no_gpu_is_a_config_error(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,16 @@ import torch
 from torch import Tensor, nn
 
 from nearmt.engines import precision
-from nearmt.engines.precision import FewRowsLinear, Int8Linear, KernelLinear, apply_precision
+from nearmt.engines.precision import (
+    PRECISIONS,
+    FewRowsLinear,
+    Int8Linear,
+    KernelLinear,
+    Precision,
+    StoredLinear,
+    apply_precision,
+    quantised,
+)
 from nearmt.engines.reference import integer
 from nearmt.engines.reference.integer import Steps
 from nearmt.errors import ConfigError
@@ -143,8 +152,40 @@ def test_int8_weights_stay_what_they_are() -> None:
     """As the embedded model stores them: int8 times an fp16 scale, the largest of a row 127."""
     byte_OI = torch.randint(-127, 128, (40, 64), dtype=torch.int8)
     byte_OI[:, 5] = 127
-    scale_O1 = torch.rand(40, 1).half().float() * 0.01
-    assert torch.equal(layer_of(byte_OI * scale_O1).weight, byte_OI)
+    stored = StoredLinear(byte_OI, (torch.rand(40) * 0.01).half(), torch.rand(40).half())
+    for found, expected in zip(stored.quantised(), quantised(stored.expanded()), strict=True):
+        assert found is not None and expected is not None and torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("biases", [(True, True), (True, False), (False, False)])
+@pytest.mark.parametrize("name", PRECISIONS)
+def test_joined_layers_are_the_layers_one_after_the_other(name: str, biases: tuple[bool, bool]) -> None:
+    parts = [made(64, 20 + 10 * bias, bias) for bias in biases]
+    row_RI = torch.randn(9, 64, generator=torch.Generator().manual_seed(0))
+    row_RI = row_RI.bfloat16() if name == "bf16" else row_RI
+    precision = Precision(name, torch.device("cpu"))
+    joined = precision.joined("x", *parts)
+    each = [nn.Sequential(copy.deepcopy(part)) for part in parts]
+    for part in each:
+        precision.apply(part)
+    with torch.inference_mode():
+        expected_RO = torch.cat([part(row_RI) for part in each], dim=1)
+        torch.testing.assert_close(joined(row_RI), expected_RO, rtol=0, atol=0 if name == "int8" else 1e-2)
+
+
+@pytest.mark.parametrize("name", ["fp32", "int8"])
+def test_stored_layers_are_converted_like_their_expanded_ones(name: str) -> None:
+    byte_OI = torch.randint(-127, 128, (40, 64), dtype=torch.int8)
+    byte_OI[:, 5] = -127
+    stored = StoredLinear(byte_OI, (torch.rand(40) * 0.01).half(), torch.rand(40).half())
+    models = [nn.Sequential(stored), nn.Sequential(stored.expanded())]
+    precision, row_RI = Precision(name, torch.device("cpu")), rows_of(5, 64)
+    joined = [precision.joined("x", model[0], model[0]) for model in models]
+    for model in models:
+        precision.apply(model)
+    with torch.inference_mode():
+        assert torch.equal(models[0](row_RI), models[1](row_RI))
+        assert torch.equal(joined[0](row_RI), joined[1](row_RI))
 
 
 def test_a_layer_can_be_copied() -> None:
@@ -225,7 +266,7 @@ def kind(request: pytest.FixtureRequest) -> type[nn.Linear]:
     """What multiplies few rows in fp32."""
     if request.param == "torch's kernels":
         request.getfixturevalue("no_kernels")
-    found = precision._better_linear()
+    found = precision._faster_linear()
     if found is not (KernelLinear if request.param == "nearmt's kernel" else FewRowsLinear):
         pytest.skip("not on this machine")
     return found

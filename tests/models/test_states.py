@@ -15,6 +15,7 @@ from nearmt.errors import ConfigError, ModelError
 from nearmt.models import ModelConfig, Seq2SeqModel, TranslationModel
 from nearmt.models.families import FAMILIES as SUPPORTED
 from nearmt.models.families import family_of
+from nearmt.models.modules import TransformersModules
 from tests.kernels import needs_kernels
 from tests.tiny import FAMILIES, VOCABULARY, random_sources, tiny_model
 
@@ -104,23 +105,19 @@ def test_forced_keys_do_not_depend_on_the_batch(family: str, layer: str) -> None
 @every_family
 @every_layer
 def test_stopping_at_the_key_changes_nothing(family: str, layer: str) -> None:
-    hf = tiny_model(family, 5)
-    model = Seq2SeqModel(hf, key_layer=layer)
-    token, mask = model.padded(random_sources(5))
-    decoder, _ = model.padded([[*model.prompt, *row] for row in made_targets()])
+    hf = tiny_model(family, 5).requires_grad_(False)
+    modules = TransformersModules(lambda: hf, family_of(hf), layer)
+    model = Seq2SeqModel(tiny_model(family, 5))
+    inputs = model._forced_inputs(random_sources(5), made_targets())
     projected: list[int] = []
     projection = SUPPORTED[hf.config.model_type].output_projection(hf)
     projection.register_forward_hook(lambda *parts: projected.append(1))
-
-    def forward() -> Any:
-        return hf(input_ids=token, attention_mask=mask, decoder_input_ids=decoder, use_cache=False)
-
     with torch.inference_mode():
-        _, whole = model._probe.run(forward)
+        _, whole = modules.logits_and_keys(inputs)
         assert projected == [1]
-        early = model._probe.run_for_key(forward)
+        early = modules.keys(inputs)
         assert projected == [1]
-        _, again = model._probe.run(forward)
+        _, again = modules.logits_and_keys(inputs)
     assert torch.equal(early, whole) and torch.equal(again, whole)
 
 

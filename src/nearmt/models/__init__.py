@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from nearmt.config.model import ModelConfig
+from nearmt.engines.cpu.packed_cache import PackedCache, cache_folder
+from nearmt.engines.decoders import kernels_serve
 from nearmt.engines.reference.decoder_state import DecoderState
 from nearmt.errors import ConfigError
 from nearmt.models.codec import TextCodec
-from nearmt.models.embedded import EMBEDDED, export_embedded
-from nearmt.models.fingerprint import fingerprint
+from nearmt.models.embedded import EMBEDDED, embedded_config, export_embedded, load_embedded, open_embedded
+from nearmt.models.fingerprint import PlainWeights, Weights, checksum, fingerprint
 from nearmt.models.fitting import split_to_fit
 from nearmt.models.huggingface import Seq2SeqModel
 from nearmt.models.loading import load_pretrained
@@ -23,6 +27,8 @@ from nearmt.timing import timed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+    from nearmt.models.marian import StoredMarian
 
 __all__ = [
     "EMBEDDED",
@@ -81,8 +87,15 @@ class TrainableModel:
 def load_model(config: ModelConfig | None = None) -> TranslationModel:
     """Load a model by its embedded name, its folder, or its hub id."""
     config = config or ModelConfig()
+    device = resolve_device(config.device)
     with timed("model/load"):
-        return _bound(*load_pretrained(config.model), config, resolve_device(config.device))
+        if config.model in EMBEDDED:
+            config = replace(
+                config, precision=resolve_precision(config.precision, device, embedded_config(config.model))
+            )
+            if kernels_serve(config.precision, device):
+                return _open_embedded(config, device)
+        return _bound(*load_pretrained(config.model), config, device)
 
 
 def load_trainable(config: ModelConfig) -> TrainableModel:
@@ -102,12 +115,49 @@ def load_trainable(config: ModelConfig) -> TrainableModel:
     return TrainableModel(model, tokenizer, translation)
 
 
+def _open_embedded(config: ModelConfig, device: str) -> TranslationModel:
+    """The embedded model as kernels run it; transformers is imported only if something else is asked of it."""
+    model, tokenizer, weights = open_embedded(config.model)
+    codec = TextCodec(tokenizer, model.config, config.model, config.source_lang, config.target_lang)
+    identity = fingerprint(model.config.model_type, weights, codec.vocabulary())
+    packed = _packed_weights(identity, weights, config, device)
+    return _translation_model(model, codec, identity, config, device, packed, partial(load_embedded, config.model))
+
+
 def _bound(model: PreTrainedModel, tokenizer: Any, config: ModelConfig, device: str) -> TranslationModel:
     codec = TextCodec(tokenizer, model.config, config.model, config.source_lang, config.target_lang)
     _bind_target_language(model, tokenizer, codec)
-    identity = fingerprint(model, codec.vocabulary())
-    precision = resolve_precision(config.precision, device, model.config)
-    seq2seq = Seq2SeqModel(model, key_layer=config.key_layer, precision=precision, device=device)
+    config = replace(config, precision=resolve_precision(config.precision, device, model.config))
+    weights = {name: PlainWeights(tensor) for name, tensor in model.state_dict().items()}
+    identity = fingerprint(str(model.config.model_type), weights, codec.vocabulary())
+    packed = _packed_weights(identity, weights, config, device)
+    del weights  # each is freed when it is converted
+    return _translation_model(model, codec, identity, config, device, packed)
+
+
+def _packed_weights(
+    identity: str, weights: Mapping[str, Weights], config: ModelConfig, device: str
+) -> PackedCache | None:
+    """int8 weights in the kernels' layout from an earlier start, or to be kept for later ones."""
+    if config.precision != "int8" or not kernels_serve(config.precision, device):
+        return None
+    return PackedCache(cache_folder(), identity, config.precision, checksum(weights))
+
+
+def _translation_model(
+    model: PreTrainedModel | StoredMarian,
+    codec: TextCodec,
+    identity: str,
+    config: ModelConfig,
+    device: str,
+    packed: PackedCache | None,
+    load: Callable[[], PreTrainedModel] | None = None,
+) -> TranslationModel:
+    seq2seq = Seq2SeqModel(
+        model, key_layer=config.key_layer, precision=config.precision, device=device, packed=packed, load=load
+    )
+    if packed is not None:
+        packed.save()
     return TranslationModel(config.model, seq2seq, codec, identity)
 
 

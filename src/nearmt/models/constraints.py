@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -53,6 +53,15 @@ class Constraint:
         return score_BV.log_softmax(dim=-1) if self.renormalizes else score_BV
 
 
+class _Processors:
+    """transformers' logits processors; the package is imported with the first of them."""
+
+    def __getattr__(self, name: str) -> Any:
+        from transformers import generation
+
+        return getattr(generation, name)
+
+
 def constraint_of(
     config: GenerationConfig, tokens: SpecialTokens, vocabulary: int, device: torch.device
 ) -> Constraint | None:
@@ -71,8 +80,7 @@ def constraint_of(
 
 def _before(config: GenerationConfig, eos_ids: list[int], device: str) -> list[Rule]:
     """Rules that a forced last token overrides."""
-    from transformers import generation as hf
-
+    hf = _Processors()
     rules: list[Rule] = []
     if config.sequence_bias is not None:
         rules.append(hf.SequenceBiasLogitsProcessor(config.sequence_bias))
@@ -91,8 +99,7 @@ def _before(config: GenerationConfig, eos_ids: list[int], device: str) -> list[R
 
 def _after(config: GenerationConfig, eos_ids: list[int], device: str) -> list[Rule]:
     """Rules that apply to forced tokens, too."""
-    from transformers import generation as hf
-
+    hf = _Processors()
     rules: list[Rule] = []
     if config.remove_invalid_values is True:
         rules.append(hf.InfNanRemoveLogitsProcessor())

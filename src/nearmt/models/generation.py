@@ -9,6 +9,7 @@ transformers does not know itself are ignored, as `generate()` ignores them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from nearmt.errors import ModelError
@@ -122,6 +123,12 @@ REFUSED: dict[str, tuple[Any, ...]] = {
     "token_healing": (None, False),
     "watermarking_config": (None,),
 }
+
+
+def read_generation(settings: dict[str, Any]) -> SimpleNamespace:
+    """A generation config without transformers: unset fields are None, as there."""
+    unset = dict.fromkeys([*HONOURED, *REPLACED, *IRRELEVANT, *REFUSED])
+    return SimpleNamespace(**{**unset, **settings})
 
 
 @dataclass(frozen=True)

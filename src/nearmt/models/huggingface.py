@@ -5,61 +5,75 @@ The weights are frozen. The model holds no state of a request; that lives in `De
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nearmt.engines.choose import scoring
 from nearmt.engines.cpu.encoder import KernelEncoder
 from nearmt.engines.cuda.decoder import GraphedDecoder, GraphedState
-from nearmt.engines.precision import apply_precision
+from nearmt.engines.precision import Precision
 from nearmt.engines.reference.decoder import JoinedLinears, StepDecoder
 from nearmt.engines.reference.decoder_state import DecoderState
 from nearmt.models.constraints import Constraint, constraint_of
-from nearmt.models.families import family_of
+from nearmt.models.families import check_family
 from nearmt.models.generation import check_generation, special_tokens
-from nearmt.models.probe import KeyProbe
+from nearmt.models.modules import TransformersModules
 from nearmt.timing import timed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from nearmt.engines.cpu.packed_cache import PackedCache
     from nearmt.models.families import Family
+    from nearmt.models.marian import StoredMarian
 
 
 class Seq2SeqModel:
     """A frozen encoder-decoder."""
 
     def __init__(
-        self, model: PreTrainedModel, *, key_layer: str = "output", precision: str = "fp32", device: str = "cpu"
+        self,
+        model: PreTrainedModel | StoredMarian,
+        *,
+        key_layer: str = "output",
+        precision: str = "fp32",
+        device: str = "cpu",
+        packed: PackedCache | None = None,
+        load: Callable[[], PreTrainedModel] | None = None,
     ) -> None:
+        """`load` gives transformers' model where `model` is none, `packed` int8 weights of an earlier start."""
         self.device = torch.device(device)
         if self.device.type == "cuda":
             # cuDNN plans its attention anew for every shape, and every step of a search has another one.
             torch.backends.cuda.enable_cudnn_sdp(False)
-        self.family: Family = family_of(model)
+        self.family: Family = check_family(model.config.model_type)
         self.key_layer, self.precision = key_layer, precision
         #: Operations on the model's logits.
         self.scoring = scoring(self.device)
+        self._precision = Precision(precision, self.device, packed)
         self._read_generation_config(model)
+        joined = self._joined(model)
+        self._model: Any = self._frozen(model)
+        self._set_parts(joined)
+        given = (lambda: self._model) if load is None else (lambda: self._frozen(load()))
+        self._modules = TransformersModules(given, self.family, key_layer)
+
+    def _frozen(self, model: Any) -> Any:
+        """The model in its precision on its device."""
         model.eval().requires_grad_(False)
-        joined = JoinedLinears(self.family.decoder(model).layers)
-        for part in (model, joined):
-            apply_precision(part, precision, self.device)
-        self._model = model.to(self.device)  # type: ignore[arg-type]
-        self._set_parts(joined.to(self.device))
-        at_output = key_layer == "output"
-        locate = self.family.output_projection if at_output else self.family.last_feed_forward
-        self._probe = KeyProbe(locate(model), time_first=self.family.time_first and not at_output)
+        self._precision.apply(model)
+        return model.to(self.device)
+
+    def _joined(self, model: Any) -> JoinedLinears:
+        return JoinedLinears(self.family.decoder(model).layers, self._precision).to(self.device)
 
     def follow_weights(self) -> None:
         """Take over weights that were trained since: some are held joined, as copies."""
-        assert self.precision != "int8"  # nobody trains those
-        self._set_parts(JoinedLinears(self.family.decoder(self._model).layers))
+        assert self.precision != "int8"  # these are not trained
+        self._set_parts(self._joined(self._model))
 
     def _set_parts(self, joined: JoinedLinears) -> None:
         self._decoder = StepDecoder(self.family.decoder(self._model), joined, self.key_layer)
@@ -69,7 +83,7 @@ class Seq2SeqModel:
         #: None where transformers encodes.
         self._encoder = None if parts_of is None else KernelEncoder.of(parts_of(self._model))
 
-    def _read_generation_config(self, model: PreTrainedModel) -> None:
+    def _read_generation_config(self, model: Any) -> None:
         config, settings = model.config, model.generation_config
         assert settings is not None
         check_generation(settings)
@@ -100,9 +114,8 @@ class Seq2SeqModel:
         lengths = [len(source) for source in sources]
         if self._encoder is not None:
             return DecoderState(self._encoder.run(token_BS, mask_BS, lengths), mask_BS, lengths)
-        encoded = self._model.get_encoder()(input_ids=token_BS, attention_mask=mask_BS)
         state = DecoderState if self._graphed is None else GraphedState
-        return state(encoded.last_hidden_state, mask_BS, lengths)
+        return state(self._modules.encode(token_BS, mask_BS), mask_BS, lengths)
 
     @torch.inference_mode()
     def step(self, state: DecoderState, token_BT: Tensor) -> tuple[Tensor, Tensor]:
@@ -128,8 +141,7 @@ class Seq2SeqModel:
             if self._forces:
                 key_BTH = self._forced(sources, targets)[1]
             else:
-                inputs = self._forced_inputs(sources, targets)
-                key_BTH = self._probe.run_for_key(lambda: self._model(**inputs)).float()
+                key_BTH = self._modules.keys(self._forced_inputs(sources, targets)).float()
             first = len(self.prompt) - 1
             return [key_BTH[b, first : first + len(target)] for b, target in enumerate(targets)]
 
@@ -150,9 +162,7 @@ class Seq2SeqModel:
                 hidden_BTH, key_BTH = self._forced(sources, targets)
                 logits_BTV = self._decoder.logits(hidden_BTH)
             else:
-                inputs = self._forced_inputs(sources, targets)
-                output, key_BTH = self._probe.run(lambda: self._model(**inputs))
-                logits_BTV = output.logits
+                logits_BTV, key_BTH = self._modules.logits_and_keys(self._forced_inputs(sources, targets))
             first = len(self.prompt) - 1
             spans = [slice(first, first + len(target)) for target in targets]
             return [
@@ -175,16 +185,7 @@ class Seq2SeqModel:
         It is what the lower half of the decoder looks at once the token is fed: there a word is still read
         beside its source, while upper layers look at what comes next.
         """
-        inputs = self._forced_inputs(sources, targets)
-        layers = [layer.cross for layer in self.family.decoder(self._model).layers]
-        layers = layers[: (len(layers) + 1) // 2]
-        with _outputs_of([part for layer in layers for part in (layer.query, layer.key)]) as output_of:
-            self._probe.run_for_key(lambda: self._model(**inputs))
-        if self.family.time_first:
-            output_of = {part: output.transpose(0, 1) for part, output in output_of.items()}
-        mask_BS = inputs["attention_mask"]
-        weights = [layer.weights(output_of[layer.query], output_of[layer.key], mask_BS) for layer in layers]
-        weight_BTS = torch.stack(weights).mean(dim=0)[:, len(self.prompt) :]
+        weight_BTS = self._modules.attention(self._forced_inputs(sources, targets))[:, len(self.prompt) :]
         lengths = zip(targets, sources, strict=True)
         return [weight_BTS[b, : len(target) - 1, : len(source)] for b, (target, source) in enumerate(lengths)]
 
@@ -208,26 +209,3 @@ class Seq2SeqModel:
         token = torch.tensor([[*row, *[self.pad_id] * (width - len(row))] for row in rows])
         mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
         return token.to(self.device), mask.to(self.device)
-
-
-_hooks_change = threading.Lock()
-
-
-@contextmanager
-def _outputs_of(modules: Sequence[nn.Module]) -> Iterator[dict[nn.Module, Tensor]]:
-    """What modules put out while this thread runs the block; other threads may run them too."""
-    reader = threading.get_ident()
-    output_of: dict[nn.Module, Tensor] = {}
-
-    def read(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
-        if threading.get_ident() == reader:
-            output_of[module] = output
-
-    with _hooks_change:  # two threads could be given the same number for their hooks
-        hooks = [module.register_forward_hook(read) for module in modules]
-    try:
-        yield output_of
-    finally:
-        with _hooks_change:
-            for hook in hooks:
-                hook.remove()

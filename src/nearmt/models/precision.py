@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 
 from nearmt.engines.cpu import kernels
-
-if TYPE_CHECKING:
-    from transformers import PretrainedConfig
 
 #: Model types and activations that the CPU kernels serve, encoder and decoder (engines/cpu/layouts.py).
 KERNEL_TYPES = ("marian", "mbart", "m2m_100", "fsmt")
 KERNEL_ACTIVATIONS = ("relu", "silu", "swish", "gelu")
 
 
-def resolve_precision(wanted: str, device: str, config: PretrainedConfig) -> str:
+def resolve_precision(wanted: str, device: str, config: Any) -> str:
     """`auto` as bf16 on a GPU, int8 on a CPU whose kernels serve the model, else fp32; other values as they are."""
     if wanted != "auto":
         return wanted

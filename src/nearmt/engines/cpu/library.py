@@ -101,6 +101,11 @@ def kernels() -> ctypes.CDLL | None:
     return library
 
 
+def declarations() -> str:
+    """The declarations of kernels.h; kernels compiled from others are not used."""
+    return _HEADER.text
+
+
 def _declared(library: ctypes.CDLL) -> str | None:
     """The declarations that a library was compiled from; None for versions that did not carry them."""
     try:

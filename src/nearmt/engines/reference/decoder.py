@@ -9,13 +9,14 @@ beside it other threads run Python, for which small products would queue.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from nearmt.engines.cpu.decoder import KernelLayers
 from nearmt.engines.parts import AttentionParts, DecoderParts, LayerParts
+from nearmt.engines.precision import Precision
 from nearmt.engines.reference.decoder_state import DecoderState, Place, Slots, fill_slots, first_slots
 from nearmt.threads import scripted
 
@@ -27,12 +28,17 @@ Seen = tuple[Tensor, Tensor, Tensor]
 
 
 class JoinedLinears(nn.Module):
-    """The linear layers of a decoder that share an input, joined: of each layer, and those that read the source."""
+    """The linear layers of a decoder that share an input, joined: query, key and value of each layer's
+    self-attention, and keys and values of the source for all layers."""
 
-    def __init__(self, layers: Sequence[LayerParts]) -> None:
+    def __init__(self, layers: Sequence[LayerParts], precision: Precision) -> None:
         super().__init__()
-        self.own = nn.ModuleList(_joined([layer.own.query, layer.own.key, layer.own.value]) for layer in layers)
-        self.source = _joined([part for layer in layers for part in (layer.cross.key, layer.cross.value)])
+        self.own = nn.ModuleList(
+            precision.joined(f"joined.own.{number}", layer.own.query, layer.own.key, layer.own.value)
+            for number, layer in enumerate(layers)
+        )
+        source = [part for layer in layers for part in (layer.cross.key, layer.cross.value)]
+        self.source = precision.joined("joined.source", *source)
 
 
 class StepDecoder:
@@ -220,18 +226,3 @@ def _attend_to_columns(
 @scripted
 def _bias(seen: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, float("-inf"))
-
-
-def _joined(parts: Sequence[Any]) -> nn.Linear:
-    """One linear layer that gives the outputs of several, one after the other."""
-    weight_OI = torch.cat([part.weight.detach() for part in parts])
-    # On no device at first: weights of its own would be drawn at random, and thrown away.
-    has_bias = any(part.bias is not None for part in parts)
-    joined = nn.Linear(weight_OI.shape[1], len(weight_OI), bias=has_bias, device="meta")
-    joined.weight = nn.Parameter(weight_OI, requires_grad=False)
-    if joined.bias is not None:
-        biases = [
-            part.weight.new_zeros(len(part.weight)) if part.bias is None else part.bias.detach() for part in parts
-        ]
-        joined.bias = nn.Parameter(torch.cat(biases), requires_grad=False)
-    return joined
