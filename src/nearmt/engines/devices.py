@@ -27,5 +27,10 @@ DEVICES = {
 }
 
 
+def is_same(one: torch.device, other: torch.device) -> bool:
+    """Whether two names mean one device: `cuda` is the current GPU, whose tensors say `cuda:0`."""
+    return one.type == other.type and (one.index is None or other.index is None or one.index == other.index)
+
+
 def device_of(device: torch.device) -> Device:
     return DEVICES.get(device.type, DEVICES["cpu"])

@@ -11,6 +11,7 @@ from nearmt.contracts import Neighbours
 from nearmt.engines.base import CachePlan, Index, RowSearch, SentenceCache
 from nearmt.engines.cpu.cache import CpuCache
 from nearmt.engines.cpu.nearest import KeyRows
+from nearmt.engines.devices import is_same
 from nearmt.engines.reference.entries import EntryTable, SearchedStore
 
 
@@ -30,6 +31,6 @@ class CpuEntryTable(EntryTable):
 
     def new_cache(self, store: SearchedStore, plan: CachePlan, device: torch.device) -> SentenceCache:
         # A model on another device has its caches there.
-        if device != self.device or not CpuCache.fits(plan):
+        if not is_same(device, self.device) or not CpuCache.fits(plan):
             return super().new_cache(store, plan, device)
         return CpuCache(self.key_rows, self.end_P, store, plan)

@@ -13,6 +13,7 @@ from nearmt.engines.base import CachePlan, SentenceCache
 from nearmt.engines.cuda.cache import CacheBuffers, CudaCache
 from nearmt.engines.cuda.graphs import Pool
 from nearmt.engines.cuda.keys import SegmentedKeys, nearest_of
+from nearmt.engines.devices import is_same
 from nearmt.engines.reference.entries import EntryTable, SearchedStore
 
 
@@ -45,7 +46,7 @@ class CudaEntryTable(EntryTable):
         return nearest_of(query_BE, self._keys, candidate_BX, k)
 
     def new_cache(self, store: SearchedStore, plan: CachePlan, device: torch.device) -> SentenceCache:
-        if not store.capturable or device != self.device:
+        if not store.capturable or not is_same(device, self.device):
             return super().new_cache(store, plan, device)
         pool = self._buffers.setdefault(store, Pool[CacheBuffers]())
         return CudaCache(store, plan, pool, lambda: CacheBuffers(self._keys, self.device))
