@@ -24,7 +24,7 @@ from nearmt.models import TranslationModel
 from tests.cli.conftest import Nearmt, Result
 from tests.conftest import make_pairs
 
-FAST = ("--beams", "1", "--max-new-tokens", "5", "--device", "cpu")
+FAST = ("--beams", "1", "--set", "max-new-tokens=5", "--device", "cpu")
 #: A title, a colour, DEL, C1's CSI, a bidirectional override, a bell, markup, an emoji code, a line separator.
 HOSTILE = "gut\x1b]0;title\x07 \x1b[31mred\x7f \x9b2J \u202egnp\u202c \u2066x\u2069 [red]pump[/] :smile: \u2028"
 FORMATS = "\u202a\u202b\u202d\u202e\u2066\u2069\u2028\u200e\U000e0041"
@@ -99,7 +99,9 @@ def test_colours_pass_where_text_does_not(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.delenv("NO_COLOR", raising=False)
     raw = Terminal()
-    SafeConsole(file=TerminalText(raw), force_terminal=True, color_system="standard").print(Text("a\x1b[1mb", style="red"))
+    SafeConsole(file=TerminalText(raw), force_terminal=True, color_system="standard").print(
+        Text("a\x1b[1mb", style="red")
+    )
     assert raw.getvalue() == "\x1b[31ma\\u001b[1mb\x1b[0m\n"
 
 

@@ -80,7 +80,7 @@ def test_it_is_the_same_with_kernels_and_without(
     request.getfixturevalue("no_kernels")
     store = Datastore.open(tiny_store.path)
     assert tiny_store.snapshot().rows is not None and store.snapshot().rows is None
-    model = load_model(ModelConfig(model=str(tiny_folder), device="cpu"))
+    model = load_model(ModelConfig(model=str(tiny_folder), device="cpu", precision="fp32"))
     assert_same_texts(translate(model, store, name, ends="near"), found, 1e-4)
 
 
