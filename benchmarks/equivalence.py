@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=125, help="lines of each file")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    config = ModelConfig(device="cpu")
+    config = ModelConfig(device="cpu", precision="fp32")
     model, weights = load_model(config), load_embedded(config.model).eval()
     sources = sources_of(given.files, given.limit, model)
     found = [compare(model, weights, sources, beams) for beams in (1, 5)]

@@ -141,7 +141,7 @@ def next_translation(store: Datastore, model: TranslationModel, count: int) -> d
 
 def anonymous_an_entry(path: Path) -> dict[str, float]:
     """Anonymous bytes for each entry; to be run in a process of its own."""
-    model = load_model(ModelConfig(device="cpu"))
+    model = load_model(ModelConfig(device="cpu", precision="fp32"))
     # Libraries and model are there before anything counts.
     Translator(model).translate(made_up_pairs(1, seed=3)[0].source)
     import_faiss()
@@ -167,7 +167,7 @@ def memory_by_index(path: Path, product: str) -> dict[str, dict[str, float]]:
 
 
 def run(folder: Path, entries: int, pairs: int, blocks: int, factory: str) -> dict[str, Any]:
-    model = load_model(ModelConfig(device="cpu"))
+    model = load_model(ModelConfig(device="cpu", precision="fp32"))
     store = made_up_store(folder / "store", entries, model, factory)
     found = {
         "entries": entries,

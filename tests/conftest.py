@@ -91,7 +91,7 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny(tiny_folder: Path) -> TranslationModel:
     """A tiny Marian model with a tokenizer, on the CPU in fp32."""
-    return load_model(ModelConfig(model=str(tiny_folder), device="cpu"))
+    return load_model(ModelConfig(model=str(tiny_folder), device="cpu", precision="fp32"))
 
 
 def make_pairs(count: int, seed: int = 0) -> list[Pair]:
@@ -119,4 +119,4 @@ def tiny_store(tiny: TranslationModel, tiny_pairs: list[Pair], tmp_path_factory:
 @pytest.fixture(scope="session")
 def embedded() -> TranslationModel:
     """The embedded model, fp32 on the CPU: for tests marked `embedded`."""
-    return load_model(ModelConfig(device="cpu"))
+    return load_model(ModelConfig(device="cpu", precision="fp32"))

@@ -179,7 +179,7 @@ def test_precisions_of_the_embedded_model_mean_the_same() -> None:
     from nearmt.models import ModelConfig
 
     text = "Die Kinder spielen im Garten."
-    fp32 = Translator(ModelConfig(device="cpu")).translate(text)
+    fp32 = Translator(ModelConfig(device="cpu", precision="fp32")).translate(text)
     assert "children" in fp32.text.lower() and "garden" in fp32.text.lower()
     for precision in ("bf16", "int8"):
         other = Translator(ModelConfig(device="cpu", precision=precision)).translate(text)

@@ -26,7 +26,7 @@ def main() -> None:
     arguments = parser.parse_args()
     pairs = list(read_pairs(*arguments.files))
     chosen = pairs[:: max(1, len(pairs) // arguments.pairs)]
-    model = load_model(ModelConfig(model=arguments.model))
+    model = load_model(ModelConfig(model=arguments.model, precision="fp32"))
     sample = fitting_sample(model, chosen)
     reduction = Reduction.fit(sample)
     _, covariance_HH = sample.moments()

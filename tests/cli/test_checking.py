@@ -78,7 +78,8 @@ def test_a_wrong_language(
     unloaded: Nearmt, store: Path, memory: Path, text: Path, tmp_path: Path, tiny_folder: Path, name: str
 ) -> None:
     model = () if name in OF_A_STORE else ("--model", tiny_folder)
-    wrong = unloaded(*commands(store, memory, text, tmp_path)[name], *model, "--source-lang", "fr")
+    french = ("--set", "source-lang=fr") if name == "tune" else ("--source-lang", "fr")
+    wrong = unloaded(*commands(store, memory, text, tmp_path)[name], *model, *french)
     assert_one_line(wrong, 1, "translates de to en, not fr to en")
     assert_one_line(unloaded("translate", text, "--target-lang", "fr"), 1, "de-en translates de to en, not de to fr")
 
@@ -109,7 +110,7 @@ def test_an_output_that_cannot_be_written(
 
 
 def test_a_network_that_is_not_there(unloaded: Nearmt, store: Path, text: Path, tmp_path: Path) -> None:
-    wanted = ("--datastore", store, "--adaptive", tmp_path / "none")
+    wanted = ("--datastore", store, "--set", f"adaptive={tmp_path}/none")
     assert_one_line(unloaded("translate", text, *wanted), 1, "none: cannot be read")
 
 

@@ -17,7 +17,7 @@ from nearmt.models import TranslationModel
 from nearmt.translator import Translator
 from tests.cli.conftest import Nearmt
 
-FAST = ("--beams", "2", "--max-new-tokens", "12", "--device", "cpu")
+FAST = ("--beams", "2", "--set", "max-new-tokens=12", "--device", "cpu")
 
 
 def test_help_lists_every_command(nearmt: Nearmt) -> None:
@@ -104,7 +104,7 @@ def test_a_store_brings_its_model_and_the_method(nearmt: Nearmt, text: Path, sto
 
 def test_weights_of_zero_are_the_model_alone(nearmt: Nearmt, text: Path, store: Path) -> None:
     plain = nearmt("translate", text, "--datastore", store, "--method", "plain", *FAST).out
-    zero = ("--lambda", "0", "--cache-lambda", "0")
+    zero = ("--set", "lambda=0", "--set", "cache-lambda=0")
     assert nearmt("translate", text, "--datastore", store, "--method", "chunk", *zero, *FAST).out == plain
 
 
@@ -125,11 +125,13 @@ def test_config_file_is_overruled_by_the_command_line(nearmt: Nearmt, text: Path
     )
     from_file = nearmt("translate", text, "--config", config)
     assert from_file.code == 0, from_file.err
-    same = nearmt("translate", text, "--datastore", store, "--method", "knn", "--lambda", "0.9", "--k", "3", *FAST)
+    same = nearmt(
+        "translate", text, "--datastore", store, "--method", "knn", "--set", "lambda=0.9", "--set", "k=3", *FAST
+    )
     assert same.out == from_file.out
     # A setting of another method in the file does not matter, on the command line it does.
     assert nearmt("translate", text, "--config", config, "--method", "plain").code == 0
-    assert nearmt("translate", text, "--config", config, "--method", "plain", "--k", "3").code == 2
+    assert nearmt("translate", text, "--config", config, "--method", "plain", "--set", "k=3").code == 2
 
 
 @pytest.mark.parametrize("preset", ["in-order", "single-chunk", "beam-batch", "sentence", "paper"])
@@ -141,7 +143,7 @@ def test_presets(nearmt: Nearmt, text: Path, store: Path, preset: str) -> None:
 def test_explain_shows_chunks_and_json_provenance(nearmt: Nearmt, text: Path, store: Path) -> None:
     shown = nearmt("translate", text, "--datastore", store, "--explain", *FAST)
     assert shown.code == 0
-    assert "source  die pumpe prüfen" in shown.out and "step 1" in shown.out and "stored pairs spoke" in shown.out
+    assert "source  die pumpe prüfen" in shown.out and "step 1" in shown.out and "stored pairs contributed" in shown.out
     rows = nearmt("translate", text, "--datastore", store, "--explain", "--json", *FAST).out.splitlines()
     row = json.loads(rows[0])
     assert len(row["provenance"]) == row["tokens"]

@@ -63,8 +63,8 @@ def test_add(log_only: bool, nearmt: Nearmt, memory_store: Path, more: Path, tin
     store.catch_up(tiny)
     pairs = {pair.id: pair for pair in store.pairs()}
     assert len(pairs) == 22 and pairs["a3"].target == "the motor" and pairs["b1"].source == "die pumpe"
-    again = nearmt("add", memory_store, more, *flags)
-    assert again.out.startswith(f"{memory_store}: 3 pairs added, 2 of them in place of old ones; 23 pairs")
+    assert nearmt("add", memory_store, more, *flags).code == 0
+    assert {pair.id: pair for pair in stored_pairs(memory_store, Manifest.load(memory_store))} == pairs
 
 
 def test_logging_needs_neither_the_model_nor_the_encoder(
@@ -103,7 +103,7 @@ def test_added_pairs_are_cleaned_and_counted_like_those_of_a_build(
     assert json.loads(result.out)["added"] == 1 and "no tab" in result.err
     strict = nearmt("add", memory_store, path, "--log-only", "--strict")
     assert strict.code == 1 and len(ids(memory_store)) == 21
-    assert json.loads(nearmt("add", memory_store, path, "--log-only", "--limit", 1, "--json").out)["added"] == 1
+    assert json.loads(nearmt("add", memory_store, path, "--log-only", "--limit", 1, "--json").out)["pairs"] == 21
 
 
 class TestInterrupted:
@@ -148,10 +148,9 @@ class TestInterrupted:
         count = int(result.err.split("interrupted: ")[1].split()[0])
         assert 4 <= count < 14 and count % 4 == 0
         assert len(ids(memory_store)) == 20 + count
-        assert nearmt("add", memory_store, many, "--skip", count, *flags).code == 0
-        assert [pair.source for pair in stored_pairs(memory_store, Manifest.load(memory_store))][20:] == [
-            pair.source for pair in make_pairs(14, seed=9)
-        ]
+        assert nearmt("add", memory_store, many, *flags).code == 0
+        stored = list(stored_pairs(memory_store, Manifest.load(memory_store)))[20:]
+        assert sorted(pair.source for pair in stored) == sorted(pair.source for pair in make_pairs(14, seed=9))
         assert signal.getsignal(number) is before
 
     def test_delete_finishes(self, nearmt: Nearmt, memory_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +180,7 @@ def test_update(flags: tuple[str, ...], nearmt: Nearmt, memory_store: Path, tiny
 
 def test_delete_and_compact(nearmt: Nearmt, memory_store: Path, tmp_path: Path) -> None:
     marked = next(pair for pair in Datastore.open(memory_store).pairs() if pair.id == "a5")
-    assert nearmt("delete", memory_store, "a5", "a6").out == f"{memory_store}: 2 pairs deleted, 18 are left\n"
+    assert nearmt("delete", memory_store, "a5", "a6").out == f"{memory_store}: 2 pairs deleted, 18 left\n"
     (tmp_path / "ids.txt").write_text("a7\n\n a8 \n", encoding="utf-8")
     result = nearmt("delete", memory_store, "a9", "--from", tmp_path / "ids.txt", "--json")
     assert json.loads(result.out) == {"datastore": str(memory_store), "deleted": 3, "pairs": 15}
@@ -242,7 +241,7 @@ def test_info_counts_what_is_live(nearmt: Nearmt, memory_store: Path, more: Path
         (("add", "nowhere", "missing.tsv"), "no such datastore", 1),
         (("compact", "nowhere"), "no such datastore", 1),
         (("verify", "nowhere"), "no such datastore", 1),
-        (("verify", "STORE", "--device", "cpu"), "--device goes with --repair; looking needs no model", 2),
+        (("verify", "STORE", "--device", "cpu"), "--device goes with --repair; checking needs no model", 2),
     ],
 )
 def test_errors_are_one_line_and_change_nothing(
@@ -294,7 +293,7 @@ def test_verify(nearmt: Nearmt, memory_store: Path) -> None:
 def test_repair(nearmt: Nearmt, memory_store: Path, more: Path) -> None:
     nearmt("add", memory_store, more, "--device", "cpu")
     before = ids(memory_store)
-    assert "whole" in nearmt("verify", memory_store, "--repair").out
+    assert "sound" in nearmt("verify", memory_store, "--repair").out
     altered(memory_store / "segment-000001" / "key.f16", 5)
     done = nearmt("verify", memory_store, "--repair", "--device", "cpu", "--json")
     assert done.code == 0, done.err

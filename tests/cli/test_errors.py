@@ -101,7 +101,7 @@ def test_unfinished_and_missing_datastores(nearmt: Nearmt, text: Path, tmp_path:
 
 
 def test_output_that_cannot_be_written(nearmt: Nearmt, text: Path, tiny_folder: Path, tmp_path: Path) -> None:
-    run = ("translate", text, "--model", tiny_folder, "--beams", "1", "--max-new-tokens", "5", "--device", "cpu")
+    run = ("translate", text, "--model", tiny_folder, "--beams", "1", "--set", "max-new-tokens=5", "--device", "cpu")
     assert_one_line(nearmt(*run, "--output", tmp_path / "no" / "folder.txt"), 1, "cannot be written")
     assert_one_line(nearmt(*run, "--output", tmp_path), 1, "is a folder")
     text.write_text("\n\n", encoding="utf-8")  # nothing to translate, and so nothing to warn of
@@ -122,20 +122,20 @@ def test_a_failed_run_leaves_the_old_output(nearmt: Nearmt, tmp_path: Path, tiny
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (("--lambda", "1.5"), ("lambda = 1.5", "between 0 and 1")),
-        (("--lambda", "nan"), ("lambda = nan", "between 0 and 1")),
-        (("--cache-lambda", "-0.1"), ("cache-lambda = -0.1", "between 0 and 1")),
-        (("--k", "0"), ("k = 0", "between 1 and 1024")),
-        (("--temperature", "0"), ("temperature = 0", "at least")),
-        (("--schedule", "sometimes"), ("schedule = 'sometimes'", "geometric:2:16")),
-        (("--schedule", "geometric:9:2"), ("i_min <= i_max",)),
+        (("--set", "lambda=1.5"), ("lambda = 1.5", "between 0 and 1")),
+        (("--set", "lambda=nan"), ("lambda = nan", "between 0 and 1")),
+        (("--set", "cache-lambda=-0.1"), ("cache-lambda = -0.1", "between 0 and 1")),
+        (("--set", "k=0"), ("k = 0", "between 1 and 1024")),
+        (("--set", "temperature=0"), ("temperature = 0", "at least")),
+        (("--set", "schedule=sometimes"), ("schedule = 'sometimes'", "geometric:2:16")),
+        (("--set", "schedule=geometric:9:2"), ("i_min <= i_max",)),
         (("--beams", "0"), ("beams = 0",)),
         (("--batch-size", "0"), ("batch-size = 0",)),
         (("--method", "nkk"), ("nkk", "knn")),
-        (("--temperatur", "3"), ("--temperatur", "--temperature")),
+        (("--temperatur", "3"), ("no option --temperatur", "--set temperature=VALUE")),
         (("--device", "tpu"), ("device = 'tpu'",)),
         (("--precision", "fp8"), ("fp8", "bf16")),
-        (("--k", "many"), ("many",)),
+        (("--set", "k=many"), ("many",)),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, tuple) else None,
 )

@@ -25,7 +25,7 @@ from tests.research.evaluation.outputs import (
     write_lines,
 )
 
-FAST = ("--beams", "2", "--max-new-tokens", "12", "--device", "cpu")
+FAST = ("--beams", "2", "--set", "max-new-tokens=12", "--device", "cpu")
 
 
 @pytest.fixture
@@ -105,15 +105,17 @@ def test_scores_and_p_values_are_those_of_sacrebleus_command_line(
 
 def test_settings_of_some_methods(nearmt: Nearmt, test_set: Path, store: Path) -> None:
     run = ("evaluate", "--test", test_set, "--datastore", store, "--json", *FAST)
-    result = nearmt(*run, "--method", "plain", "--method", "knn", "--method", "chunk", "--k", "3", "--chunk", "5")
+    result = nearmt(
+        *run, "--method", "plain", "--method", "knn", "--method", "chunk", "--set", "k=3", "--set", "chunk=5"
+    )
     assert result.code == 0, result.err
     signatures = {name: system["signature"] for name, system in by_name(result.out).items()}
     assert "|k:3|" in signatures["knn"] and "|k:3|" in signatures["chunk"] and "|chunk:5|" in signatures["chunk"]
     assert "|k:3|" not in signatures["plain"]
-    assert_one_line(nearmt(*run, "--method", "plain", "--method", "knn", "--chunk", "5"), 2, "no setting 'chunk'")
-    preset = nearmt(*run, "--method", "knn", "--method", "chunk", "--preset", "paper")
+    assert_one_line(nearmt(*run, "--method", "plain", "--method", "knn", "--set", "chunk=5"), 2, "no setting 'chunk'")
+    preset = nearmt(*run, "--method", "knn", "--method", "chunk", "--set", "preset=paper")
     assert preset.code == 0 and "|scope:batch|" in by_name(preset.out)["chunk"]["signature"]
-    assert_one_line(nearmt(*run, "--method", "knn", "--method", "plain", "--preset", "paper"), 2, "no presets")
+    assert_one_line(nearmt(*run, "--method", "knn", "--method", "plain", "--set", "preset=paper"), 2, "no presets")
 
 
 def test_configuration_files_are_systems(nearmt: Nearmt, test_set: Path, store: Path, tmp_path: Path) -> None:
@@ -185,7 +187,7 @@ def test_comet_scores_all_systems_in_one_run(
     program = fake_comet(tmp_path / "bin", "print('once', file=open(sys.argv[0] + '.log', 'a'))")
     perfect = write_lines(tmp_path / "perfect.txt", references.read_text(encoding="utf-8").split("\n")[:-1])
     run = ("evaluate", "--test", test_set, "--datastore", store, "--method", "plain", "--hypotheses", perfect, *FAST)
-    result = nearmt(*run, "--comet", program, "--comet-model", "a/model", "--json")
+    result = nearmt(*run, "--comet", program, "--set", "comet-model=a/model", "--json")
     assert result.code == 0, result.err
     systems = by_name(result.out)
     assert systems["perfect"]["comet"] == 1.0 and systems["plain"]["comet"] == 0.0
@@ -214,7 +216,7 @@ def test_comet_that_fails_loses_nothing(
     assert interrupted.code == 130 and "interrupted" in interrupted.err and json.loads(interrupted.out)["bleu"] >= 0
     monkeypatch.setenv("NEARMT_COMET", "/no/where/comet-score")
     missing = nearmt(*run)
-    assert missing.code == 0 and "going on without COMET" in missing.err and missing.err.count("\n") == 1
+    assert missing.code == 0 and "COMET is not run" in missing.err and missing.err.count("\n") == 1
 
 
 def test_what_is_refused_before_anything_is_loaded(
@@ -229,10 +231,10 @@ def test_what_is_refused_before_anything_is_loaded(
     assert_one_line(nearmt(*run, "--compare-config", tmp_path / "none.toml"), 1, "none.toml: cannot be read")
     assert_one_line(nearmt(*run, "--comet", "/no/where"), 1, "comet = '/no/where': no such program")
     assert_one_line(nearmt(*run, "--output", tmp_path / "no" / "out.txt"), 1, "there is no folder")
-    assert_one_line(nearmt(*run, "--output", test_set), 2, "is a file that is read")
+    assert_one_line(nearmt(*run, "--output", test_set), 2, "is an input file")
     chunk = other.rename(tmp_path / "out.chunk.txt")
     overwritten = (*run, "--hypotheses", chunk, "--output", tmp_path / "out.txt")
-    assert_one_line(nearmt(*overwritten), 2, "out.chunk.txt: is a file that is read")
+    assert_one_line(nearmt(*overwritten), 2, "out.chunk.txt: is an input file")
 
 
 def test_bad_files_of_translations(nearmt: Nearmt, test_set: Path, tmp_path: Path) -> None:

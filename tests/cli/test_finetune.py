@@ -83,7 +83,7 @@ def test_hostile_input(nearmt: Nearmt, arguments: tuple[object, ...], train: Pat
     assert_one_line(nearmt(*arguments, "--dev", tmp_path / "none.tsv"), 1, "none.tsv: no such file")
     assert_one_line(nearmt("finetune", empty, *rest), 1, "no pairs to train on")
     out = ("--out", tmp_path / "tuned", *arguments[6:])
-    assert_one_line(nearmt("finetune", train, "--dev", empty, *out), 1, "no pairs to judge by")
+    assert_one_line(nearmt("finetune", train, "--dev", empty, *out), 1, "no pairs to validate on")
     assert_one_line(nearmt("finetune", train, *out), 2, "--dev")
     assert_one_line(nearmt(*arguments, "--learning-rate", "-1"), 2, "learning-rate = -1.0: must be between")
     assert_one_line(nearmt(*arguments, "--learning-rate", "fast"), 2, "--learning-rate")

@@ -105,7 +105,9 @@ def test_limits_of_commands_that_read_memories(
     }[command]
     refused = nearmt(command, *arguments)
     assert refused.code == 0
-    assert "line 1: a line of more than 4 MiB (see --max-unit)" in " ".join((refused.err + refused.out).split())
+    assert "line 1: a line of more than 4 MiB (see the setting max-unit)" in " ".join(
+        (refused.err + refused.out).split()
+    )
     wrong = nearmt(command, *arguments, "--max-unit", 0)
     assert wrong.code == 2 and "max-unit = 0: must be between 1 and 1024" in wrong.err
 
@@ -115,9 +117,9 @@ def test_limits_of_documents(nearmt: Nearmt, tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "a.txt.xz"
     path.write_bytes(lzma.compress((b"a" * 1023 + b"\n") * 3072, preset=0))
     result = nearmt("translate", path, *FAST)
-    assert result.code == 1 and "unpacks to more than 200 times its size (see --max-unpacked)" in result.err
+    assert result.code == 1 and "unpacks to more than 200 times its size (see the setting max-unpacked)" in result.err
     long = written(tmp_path / "a.txt", "a" * (5 << 20))
-    assert "line 1: a line of more than 4 MiB (see --max-unit)" in nearmt("translate", long, *FAST).err
+    assert "line 1: a line of more than 4 MiB (see the setting max-unit)" in nearmt("translate", long, *FAST).err
 
 
 def test_limits_in_a_configuration_file(nearmt: Nearmt, tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from tests.cli.conftest import Nearmt
 from tests.conftest import make_pairs
 
 GIVEN = (
-    *("--method", "knn", "--lambda", 0.6, "--temperature", 20, "--ends", "all"),
-    *("--no-guard", "--max-new-tokens", 8, "--beams", 2),
+    *("--method", "knn", "--set", "lambda=0.6", "--set", "temperature=20", "--set", "ends=all"),
+    *("--set", "guard=false", "--set", "max-new-tokens=8", "--beams", 2),
 )
 
 
@@ -86,7 +86,7 @@ def test_tune_takes_several_stores(
 ) -> None:
     domain, customer, _ = stores
     out = tmp_path / "tuned.toml"
-    options = ("--dev", memory, "--limit", 2, "--budget", 1, "--max-new-tokens", 4, "--out", out, "--json")
+    options = ("--dev", memory, "--limit", 2, "--budget", 1, "--set", "max-new-tokens=4", "--out", out, "--json")
     tuned = nearmt("tune", domain, f"{customer}=0.5", "--filter", "n=*", *options)
     assert tuned.code == 0, tuned.err
     assert "*0.5-filter[n=*]" in json.loads(tuned.out)["signature"]
@@ -95,7 +95,7 @@ def test_tune_takes_several_stores(
 
 def test_pairs_are_held_out_of_several_stores(stores: tuple[Path, Path, Path], tmp_path: Path, nearmt: Nearmt) -> None:
     domain, customer, _ = stores
-    options = ("--limit", 2, "--budget", 1, "--max-new-tokens", 4, "--out", tmp_path / "tuned.toml", "--json")
+    options = ("--limit", 2, "--budget", 1, "--set", "max-new-tokens=4", "--out", tmp_path / "tuned.toml", "--json")
     assert nearmt("tune", domain, customer, *options).code == 0
     few = nearmt("tune", domain, customer, "--filter", "n=1*", *options)
     assert few.code == 1 and "11 pairs are too few to hold out a part of the memory" in few.err

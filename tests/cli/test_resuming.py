@@ -14,7 +14,7 @@ from nearmt.translator import Translator
 from tests.cli.conftest import Nearmt, Result
 from tests.cli.test_errors import assert_one_line
 
-FAST = ("--beams", "1", "--max-new-tokens", "6", "--device", "cpu")
+FAST = ("--beams", "1", "--set", "max-new-tokens=6", "--device", "cpu")
 
 
 @pytest.fixture(autouse=True)
@@ -106,11 +106,11 @@ def begun(interrupted: Any, tiny_folder: Path, tmp_path: Path) -> tuple[object, 
 
 def test_another_input_or_other_settings_are_refused(nearmt: Nearmt, begun: tuple[object, ...], tmp_path: Path) -> None:
     kept = (tmp_path / "out.txt.resume").read_bytes()
-    assert_one_line(nearmt(*begun, "--resume", "--length-penalty", 2), 2, "was begun with other settings")
+    assert_one_line(nearmt(*begun, "--resume", "--set", "length-penalty=2"), 2, "was begun with other settings")
     assert_one_line(nearmt(*begun, "--resume", "--json"), 2, "was begun with other options")
     text = tmp_path / "text.txt"
     text.write_text(text.read_text(encoding="utf-8") + "mehr\n", encoding="utf-8")
-    assert_one_line(nearmt(*begun, "--resume"), 2, "was begun with another input", "leave --resume out")
+    assert_one_line(nearmt(*begun, "--resume"), 2, "was begun with another input", "leave out --resume")
     assert (tmp_path / "out.txt.resume").read_bytes() == kept
     # Without --resume it begins anew, and says so.
     anew = nearmt(*begun)

@@ -142,7 +142,7 @@ def test_translate_with_threads(tiny_folder: Path, tmp_path: Path) -> None:
         until((tmp_path / "out.txt.resume").exists, process)
         process.send_signal(signal.SIGTERM)
         shown, err = process.communicate(timeout=SOON)
-    kept = f"64 finished units are kept in {out}.resume; the same command with --resume goes on there"
+    kept = f"64 finished units are kept in {out}.resume; the same command with --resume continues there"
     assert (process.returncode, shown, err) == (143, "", f"nearmt: error: interrupted; {kept}\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["long.txt", "out.txt.resume"]
 
@@ -156,7 +156,7 @@ def test_build_goes_on(nearmt: Nearmt, tmp_path: Path, tiny_folder: Path) -> Non
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=SOON)
     assert process.returncode == 130 and out == ""
-    assert err == "nearmt: error: interrupted; finished work is kept where the command can continue\n"
+    assert err == "nearmt: error: interrupted; finished work is kept if the command can continue\n"
     assert not (tmp_path / "s" / "manifest.json").exists() and (tmp_path / "s" / "building").is_dir()
     with writer_lock(tmp_path / "s"):
         pass

@@ -21,7 +21,7 @@ from nearmt.models import TranslationModel
 from tests.cli.conftest import Nearmt, Result
 from tests.cli.test_errors import assert_one_line
 
-FAST = ("--beams", "1", "--max-new-tokens", "8", "--device", "cpu")
+FAST = ("--beams", "1", "--set", "max-new-tokens=8", "--device", "cpu")
 Stream = Callable[..., Result]
 
 
@@ -99,8 +99,8 @@ def test_an_empty_edit_is_asked_again(stream: Stream, text: Path, memory_folder:
 def test_a_correction_is_used_in_the_next_unit(stream: Stream, tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_text("die pumpe\nund die pumpe\n", encoding="utf-8")
-    parrot = ("--method", "knn", "--k", "1", "--lambda", "1", "--no-guard")
-    result = stream(path, *parrot, "--min-match", "0.6", typed="e\nthe pump always\nq\n")
+    parrot = ("--method", "knn", "--set", "k=1", "--set", "lambda=1", "--set", "guard=false")
+    result = stream(path, *parrot, "--set", "min-match=0.6", typed="e\nthe pump always\nq\n")
     after = result.out.partition("2/2")[2]
     assert "output  the pump always" in after
     assert " 69%  die pumpe  ->  the pump always" in after  # the fuzzy match: 4 of 13 characters differ
@@ -116,7 +116,7 @@ def test_references_are_confirmed_without_asking(stream: Stream, memory: Path, m
     assert stored(memory_folder) == list(expected.items())
     assert Datastore.open(memory_folder).pending == 0
     nothing = stream(memory)
-    assert nothing.code == 1 and "none of its 30 units is to be done" in nothing.err
+    assert nothing.code == 1 and "none of its 30 units needs a translation" in nothing.err
 
 
 def test_documents_are_worked_through_too(stream: Stream, memory_folder: Path, tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_what_does_not_go_together(nearmt: Nearmt, stream: Stream, text: Path, t
     assert_one_line(stream("-"), 2, "give --jsonl")
     assert_one_line(stream("-", "--jsonl", "--references"), 2, "--jsonl does not go with")
     assert_one_line(stream(tmp_path / "none.txt"), 1, "none.txt: no such file")
-    assert_one_line(stream(text, "--output", text), 2, "is a file that is read")
+    assert_one_line(stream(text, "--output", text), 2, "is an input file")
     assert_one_line(stream(text, "--output", "-"), 2, "name a file")
     assert_one_line(stream(text, "--output", tmp_path), 1, "is a folder")
     assert_one_line(stream(text, "--references"), 1, "none of its")
@@ -240,7 +240,7 @@ def test_a_terminated_session_says_so(
     monkeypatch.setattr("builtins.input", typed)
     result = stream(text)
     assert result.code == 143 and "interrupted; 3 of 3 units left" in result.out
-    assert result.err == "nearmt: error: interrupted; what was confirmed is on disk\n"
+    assert result.err == "nearmt: error: interrupted; confirmed pairs are on disk\n"
 
 
 def test_at_a_real_terminal(text: Path, memory_folder: Path) -> None:

@@ -24,7 +24,7 @@ from nearmt.models import TranslationModel
 from tests.cli.conftest import Nearmt, Result
 from tests.conftest import make_pairs
 
-FAST = ("--beams", "1", "--max-new-tokens", "5", "--device", "cpu")
+FAST = ("--beams", "1", "--set", "max-new-tokens=5", "--device", "cpu")
 #: A title, a colour, DEL, C1's CSI, a bidirectional override, a bell, markup, an emoji code, a line separator.
 HOSTILE = "gut\x1b]0;title\x07 \x1b[31mred\x7f \x9b2J \u202egnp\u202c \u2066x\u2069 [red]pump[/] :smile: \u2028"
 FORMATS = "\u202a\u202b\u202d\u202e\u2066\u2069\u2028\u200e\U000e0041"

@@ -1,4 +1,4 @@
-"""nearmt train-adaptive: a file that --adaptive takes."""
+"""nearmt train-adaptive: a file for the setting adaptive."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from nearmt.research.training.adaptive import AdaptiveResult, HeadResult
 from tests.cli.conftest import Nearmt
 from tests.conftest import make_pairs
 
-QUICK = ("--updates", "20", "--batch-tokens", "64", "--k", "4", "--device", "cpu")
-USE = ("--k", "4", "--device", "cpu", "--beams", "1")
+QUICK = ("--updates", "20", "--batch-tokens", "64", "--set", "k=4", "--device", "cpu")
+USE = ("--set", "k=4", "--device", "cpu", "--beams", "1")
 
 
 def write(path: Path, count: int, seed: int) -> Path:
@@ -51,11 +51,11 @@ def test_translate_and_evaluate_take_the_file(
     assert list(found["heads"]) == (["search", "cache"] if method == "chunk" else ["search"])
     for head in found["heads"].values():
         assert set(head) == {field.name for field in dataclasses.fields(HeadResult)} and head["updates"] == 20
-    use = ("--datastore", store, "--method", method, "--adaptive", out, *USE)
+    use = ("--datastore", store, "--method", method, "--set", f"adaptive={out}", *USE)
     translated = nearmt("translate", text, *use)
     assert translated.code == 0 and translated.out.strip(), translated.err
     identity = load_adaptive(out, 4, None).identity
-    scored = nearmt("evaluate", "--test", dev, "--limit", "3", *use, "--max-new-tokens", "5", "--json")
+    scored = nearmt("evaluate", "--test", dev, "--limit", "3", *use, "--set", "max-new-tokens=5", "--json")
     assert scored.code == 0, scored.err
     signature = json.loads(scored.out)["signature"]
     assert f"|adaptive:{identity}|adaptive-boost:0|" in signature and str(tmp_path) not in signature
@@ -68,7 +68,7 @@ def test_chunk_is_the_default_and_the_table_names_both_heads(
     result = nearmt("train-adaptive", store, "--dev", dev, "--general", general, "--out", out, *QUICK)
     assert result.code == 0, result.err
     assert all(word in result.out for word in ("search", "cache", "tokens", "loss", "temperature"))
-    assert f"--method chunk --adaptive {out}" in result.err
+    assert f"--method chunk --set adaptive={out}" in result.err
 
 
 def test_limits_and_the_warning_without_general_text(
@@ -76,7 +76,7 @@ def test_limits_and_the_warning_without_general_text(
 ) -> None:
     command = ("train-adaptive", store, "--dev", dev, "--method", "knn", "--dev-limit", "50", *QUICK, "--json")
     alone = nearmt(*command, "--out", tmp_path / "one")
-    assert alone.code == 0 and "no --general text" in alone.err and "leave the model alone" in alone.err
+    assert alone.code == 0 and "no --general text" in alone.err and "ignore the memory" in alone.err
     assert json.loads(alone.out)["domain_sentences"] == 50 and json.loads(alone.out)["general_sentences"] == 0
     both = nearmt(*command, "--out", tmp_path / "two", "--general", general, "--general-limit", "7")
     assert both.code == 0 and "general" not in both.err
@@ -139,7 +139,8 @@ def test_there_is_one_way_to_say_a_thing() -> None:
     names = [name for parameter in command.params for name in parameter.opts]
     gone = ("--lambda", "--temperature", "--cache-lambda", "--adaptive", "--adaptive-boost", "--datastore", "--beams")
     assert len(names) == len(set(names)) and not set(gone) & set(names)
-    assert {"--k", "--schedule", "--search-beams", "--learning-rate", "--model", "--search"} <= set(names)
+    shown = [name for option in command.params if not getattr(option, "hidden", False) for name in option.opts]
+    assert {"--set", "--config", "--learning-rate", "--method", "--model"} <= set(shown) and "--k" not in shown
 
 
 @pytest.mark.parametrize(
@@ -148,13 +149,13 @@ def test_there_is_one_way_to_say_a_thing() -> None:
         (("--method", "plain"), 2, "plain"),
         (("--method", "efficient"), 2, "efficient"),
         (("--config", "EFFICIENT"), 2, "method = 'efficient': must be one of chunk, knn"),
-        (("--method", "knn", "--chunk", "4"), 2, "has no setting 'chunk'"),
+        (("--method", "knn", "--set", "chunk=4"), 2, "has no setting 'chunk'"),
         (("--method", "knn", "--preset", "paper"), 2, "has no presets"),
-        (("--k", "0"), 2, "k = 0"),
+        (("--set", "k=0"), 2, "k = 0"),
         (("--updates", "0"), 2, "updates = 0"),
         (("--learning-rate", "nan"), 2, "learning-rate"),
         (("--dev-limit", "0"), 2, "dev-limit"),
-        (("--schedule", "sometimes"), 2, "schedule"),
+        (("--set", "schedule=sometimes"), 2, "schedule"),
         (("--dev", "nowhere.tsv"), 1, "nowhere.tsv"),
         (("--dev", "EMPTY"), 1, "no pairs"),
         (("--dev", "SHORT"), 1, "tokens to learn from at search steps"),
@@ -162,7 +163,7 @@ def test_there_is_one_way_to_say_a_thing() -> None:
         (("--out", "nowhere/net"), 1, "there is no folder nowhere"),
         (("--out", "FOLDER"), 1, "is a folder"),
         (("--out", "SHORT"), 1, "exists"),
-        (("--dev", "SHORT", "--out", "SHORT", "--overwrite"), 2, "is a file that is read"),
+        (("--dev", "SHORT", "--out", "SHORT", "--overwrite"), 2, "is an input file"),
     ],
 )
 def test_mistakes_are_one_line(
@@ -205,13 +206,13 @@ def test_a_file_of_another_number_of_neighbours(
     out = tmp_path / "net"
     made = nearmt("train-adaptive", store, "--dev", dev, "--out", out, "--method", "knn", *QUICK)
     assert made.code == 0, made.err
-    use = ("translate", text, "--datastore", store, "--device", "cpu", "--adaptive", out)
+    use = ("translate", text, "--datastore", store, "--device", "cpu", "--set", f"adaptive={out}")
     for arguments, code, message in (
-        (("--method", "knn", "--k", "8"), 2, "give --k 4"),
-        (("--k", "4"), 2, "--method chunk"),
-        (("--method", "knn", "--k", "4", "--adaptive", tmp_path), 1, "cannot be read"),
-        (("--method", "knn", "--k", "4", "--adaptive", dev), 1, "not a network"),
-        (("--method", "knn", "--k", "4", "--adaptive", tmp_path / "nowhere"), 1, "nowhere: cannot be read"),
+        (("--method", "knn", "--set", "k=8"), 2, "set k=4"),
+        (("--set", "k=4"), 2, "--method chunk"),
+        (("--method", "knn", "--set", "k=4", "--set", f"adaptive={tmp_path}"), 1, "cannot be read"),
+        (("--method", "knn", "--set", "k=4", "--set", f"adaptive={dev}"), 1, "not a network"),
+        (("--method", "knn", "--set", "k=4", "--set", f"adaptive={tmp_path}/nowhere"), 1, "nowhere: cannot be read"),
     ):
         result = nearmt(*use, *arguments)
         assert result.code == code and message in result.err and result.err.count("\n") == 1, result.err

@@ -11,7 +11,7 @@ from nearmt.config import read_toml
 from tests.cli.conftest import Nearmt
 from tests.conftest import make_pairs
 
-FAST = ("--beams", "1", "--max-new-tokens", "8", "--device", "cpu")
+FAST = ("--beams", "1", "--set", "max-new-tokens=8", "--device", "cpu")
 SHORT = ("--budget", "1", *FAST)
 
 
@@ -56,7 +56,18 @@ def test_the_table_names_tuned_default_and_base(nearmt: Nearmt, store: Path, tmp
 def test_what_is_given_stays(nearmt: Nearmt, store: Path, dev: Path, tmp_path: Path) -> None:
     config, out = tmp_path / "run.toml", tmp_path / "tuned.toml"
     config.write_text('lambda = 0.25\ndatastore = "elsewhere"\n', encoding="utf-8")
-    given = ("--config", config, "--k", "3", "--preset", "sentence", "--tune", "cache-lambda", "--no-base")
+    given = (
+        "--config",
+        config,
+        "--set",
+        "k=3",
+        "--preset",
+        "sentence",
+        "--tune",
+        "cache-lambda",
+        "--set",
+        "base=false",
+    )
     result = nearmt("tune", store, "--dev", dev, "--out", out, *given, *SHORT)
     assert result.code == 0, result.err
     written = read_toml(out)
@@ -66,7 +77,18 @@ def test_what_is_given_stays(nearmt: Nearmt, store: Path, dev: Path, tmp_path: P
 
 def test_the_papers_grid(nearmt: Nearmt, store: Path, dev: Path, tmp_path: Path) -> None:
     out = tmp_path / "tuned.toml"
-    grid = ("--ranges", "paper", "--strategy", "grid", "--tune", "cache-lambda", "--budget", "3", "--temperature", "10")
+    grid = (
+        "--ranges",
+        "paper",
+        "--strategy",
+        "grid",
+        "--tune",
+        "cache-lambda",
+        "--budget",
+        "3",
+        "--set",
+        "temperature=10",
+    )
     result = nearmt("tune", store, "--dev", dev, "--out", out, *grid, *FAST)
     assert result.code == 0, result.err
     lines = (tmp_path / "tuned.toml.trials.jsonl").read_text(encoding="utf-8").splitlines()
@@ -78,12 +100,12 @@ def test_the_papers_grid(nearmt: Nearmt, store: Path, dev: Path, tmp_path: Path)
     ("arguments", "code", "message"),
     [
         (("--tune", "lamda"), 2, "did you mean 'lambda'"),
-        (("--tune", "lambda", "--lambda", "0.5"), 2, "given and to be tuned"),
+        (("--tune", "lambda", "--set", "lambda=0.5"), 2, "given and to be tuned"),
         (("--method", "plain"), 2, "nothing to tune"),
         (("--budget", "0"), 2, "budget"),
         (("--strategy", "grid"), 2, "the grid has"),
         (("--metric", "ter"), 2, "metric"),
-        (("--cache-lambda", "0.3", "--method", "knn"), 2, "has no setting 'cache-lambda'"),
+        (("--set", "cache-lambda=0.3", "--method", "knn"), 2, "has no setting 'cache-lambda'"),
         (("--dev", "nowhere.tsv"), 1, "nowhere.tsv"),
         (("--dev", "EMPTY"), 1, "no pairs"),
         (("--out", "nowhere/tuned.toml"), 1, "cannot be written"),
@@ -118,10 +140,10 @@ def test_trials_of_another_run_are_kept_unless_told(nearmt: Nearmt, store: Path,
     command = ("tune", store, "--dev", dev, "--method", "knn", "--out", tmp_path / "t.toml", *SHORT)
     assert nearmt(*command).code == 0
     before = (tmp_path / "t.toml").read_bytes()
-    refused = nearmt(*command, "--k", "2")
+    refused = nearmt(*command, "--set", "k=2")
     assert refused.code == 1 and "--overwrite" in refused.err
     assert (tmp_path / "t.toml").read_bytes() == before
-    assert nearmt(*command, "--k", "2", "--overwrite").code == 0
+    assert nearmt(*command, "--set", "k=2", "--overwrite").code == 0
     assert read_toml(tmp_path / "t.toml")["k"] == 2
 
 

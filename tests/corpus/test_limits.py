@@ -91,7 +91,7 @@ def test_a_unit_that_is_too_large_costs_only_itself(name: str, tmp_path: Path) -
     pairs, report = read(path)
     assert pairs == [("a", "b"), ("c", "d")]
     assert report.problem_count == 1
-    assert "more than 1 MiB (see --max-unit)" in report.problems[0]
+    assert "more than 1 MiB (see the setting max-unit)" in report.problems[0]
     assert report.problems[0].startswith(f"{path}, line ")
     assert read(path, LimitsConfig(max_unit=4)) != (pairs, report)
     assert len(read(path, LimitsConfig(max_unit=4))[0]) == 3
@@ -113,7 +113,7 @@ def test_a_unit_that_is_too_large_is_written_back_as_it_is(name: str, tmp_path: 
 def test_a_line_that_is_too_long_ends_a_text(name: str, tmp_path: Path) -> None:
     """Line n of the translation belongs to line n of the text."""
     path = written(tmp_path / name, "a\n", "b" * (MIB + 1), "\nc\n")
-    with pytest.raises(InputError, match=r"line 2: a line of more than 1 MiB \(see --max-unit\)"):
+    with pytest.raises(InputError, match=r"line 2: a line of more than 1 MiB \(see the setting max-unit\)"):
         list(open_document(path, Request(limits=SMALL), Report()).parts)
     assert len(list(open_document(path, Request(limits=LimitsConfig(max_unit=2)), Report()).parts)) == 3
 
@@ -173,7 +173,8 @@ def test_what_unpacks_to_very_much_is_not_held(
     with memory_below(12 * MIB):
         pairs, report = read(path)
     assert (
-        pairs == [] and report.problems[-1] == f"{path}: unpacks to more than 200 times its size (see --max-unpacked)"
+        pairs == []
+        and report.problems[-1] == f"{path}: unpacks to more than 200 times its size (see the setting max-unpacked)"
     )
 
 
@@ -235,7 +236,7 @@ def test_a_compiled_message_that_is_too_large(tmp_path: Path) -> None:
     path.write_bytes(compiled(2, places, b"\0".join([*texts, b""]), tables=(28, 44)))
     pairs, report = read(path)
     assert pairs == [("c", "d")]
-    assert report.problems == [f"{path}: entry 1: more than 1 MiB (see --max-unit)"]
+    assert report.problems == [f"{path}: entry 1: more than 1 MiB (see the setting max-unit)"]
 
 
 @pytest.mark.parametrize("depth", [1000, 200_000])

@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 def test_a_file_that_does_not_fit(tmp_path: Path, tiny_store: Datastore) -> None:
     path = tmp_path / "net"
     save_adaptive(path, {"search": made_head(4)}, {"model": "f00"})
-    with pytest.raises(ConfigError, match="trained for 4 neighbours, not for 8; give --k 4"):
+    with pytest.raises(ConfigError, match="trained for 4 neighbours, not for 8; set k=4"):
         make_method("knn", tiny_store, {"adaptive": str(path)})
     with pytest.raises(ConfigError, match=r"trained without a cache.*train-adaptive --method chunk"):
         make_method("chunk", tiny_store, {"adaptive": str(path), "k": 4})

@@ -84,7 +84,7 @@ def test_it_is_the_same_with_kernels_and_without(
     store = Datastore.open(tiny_store.path)
     assert isinstance(tiny_store.snapshot().entries, CpuEntryTable)
     assert not isinstance(store.snapshot().entries, CpuEntryTable)
-    model = load_model(ModelConfig(model=str(tiny_folder), device="cpu"))
+    model = load_model(ModelConfig(model=str(tiny_folder), device="cpu", precision="fp32"))
     assert_same_texts(translate(model, store, name, ends="near"), found, 1e-4)
 
 

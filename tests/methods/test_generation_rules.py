@@ -27,7 +27,7 @@ def ruled(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Transl
     folder = Path(shutil.copytree(tiny_folder, tmp_path_factory.mktemp("ruled") / "model"))
     file = folder / "generation_config.json"
     file.write_text(json.dumps({**json.loads(file.read_text(encoding="utf-8")), **RULES}), encoding="utf-8")
-    return load_model(ModelConfig(model=str(folder), device="cpu"))
+    return load_model(ModelConfig(model=str(folder), device="cpu", precision="fp32"))
 
 
 @pytest.mark.parametrize("beams", [1, 4])

@@ -140,7 +140,7 @@ def wide_model(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> T
         "marian", vocab_size=size, decoder_vocab_size=size, pad_token_id=size - 1, decoder_start_token_id=size - 1,
         bad_words_ids=[[size - 1]], d_model=COLUMNS,
     ).save_pretrained(folder)  # fmt: skip
-    return load_model(ModelConfig(model=str(folder), device="cpu"))
+    return load_model(ModelConfig(model=str(folder), device="cpu", precision="fp32"))
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from nearmt.cli.reading import count_pairs, reading_options, warn_about
 from nearmt.contracts import Pair, Progress
 from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
 from nearmt.datastore.disk import Manifest
+from nearmt.datastore.disk.ids import with_ids
 from nearmt.datastore.disk.ledger import Ledger
 from nearmt.datastore.disk.pairs import blocks_of
 from nearmt.models import ModelConfig
@@ -44,11 +45,11 @@ def command(
 ) -> None:
     """Add translation memories to a datastore.
 
-    FILES are what `nearmt build` takes. A pair whose id is in the datastore replaces the old one. A pair that is in
-    the datastore unchanged is passed over: adding the same files again adds nothing. Neither the reduction nor the
-    index is computed again.
+    FILES are what `nearmt build` takes. A pair whose id is in the datastore replaces the old one; the id of a pair
+    without one is made of its text. Adding a file again changes nothing. Reduction and index are kept.
 
-    Blocks of 2,048 pairs are on disk before they are encoded. The same command continues after an interruption.
+    Pairs are written to disk in blocks of 2,048 and then encoded. After an interruption, run the same command again:
+    pairs that are already there are skipped.
 
     \b
     nearmt add memory corpus.de corpus.en
@@ -69,13 +70,13 @@ def command(
     if log_only:
         with Ledger.changing(folder) as ledger:
             before = ledger.pairs
-            added = _add_all(folder, pairs, ledger.add, total)
+            added = _add_all(folder, with_ids(pairs), ledger.add, total)
             after, pending = ledger.pairs, ledger.pending
     else:
         store, model = open_with_model(folder, manifest, settings)
         before = store.total_pairs
         learn: Add = lambda block, progress: store.add(block, model, progress)  # noqa: E731
-        added = _add_all(folder, pairs, learn, total)
+        added = _add_all(folder, with_ids(pairs), learn, total)
         after, pending = store.total_pairs, store.pending
     warn_about(pairs.report)
     replaced = max(0, added - (after - before))
@@ -102,6 +103,7 @@ def _add_all(folder: Path, pairs: Iterable[Pair], add: Add, total: int) -> int:
                 add(block, progress)
                 done = begun
         except KeyboardInterrupt as error:
-            error.args = (f"interrupted: {begun:,} pairs are in {folder}; the same command adds the others",)
+            told = f"interrupted: {begun:,} pairs are safe in {folder}; the same command adds the rest"
+            error.args = (told,)
             raise
     return done

@@ -89,9 +89,9 @@ def command(
     memory here: everything is translated. Tokens per second count the tokens of the best translations, end of
     sentence included, over the time of translating without loading.
 
-    Several systems are compared if --method is given several times, or with --compare-config and --hypotheses:
-    each with the first, by paired bootstrap resampling. Then --output out.txt writes out.NAME.txt for each
-    system, or NAME.txt if the output is a folder.
+    With several --method, --compare-config or --hypotheses, each system is compared with the first by paired
+    bootstrap resampling. Then --output out.txt writes out.NAME.txt for each system, or NAME.txt in there if it
+    is a folder.
 
     \b
     nearmt evaluate --test test.tsv --datastore memory --method chunk --json

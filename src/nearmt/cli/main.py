@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import sys
@@ -156,18 +157,22 @@ def _answer(error: BaseException) -> int:
 
 def _about_option(error: click.NoSuchOption) -> str | None:
     """What to write instead of an option that was removed or is a setting; None for others."""
-    name, command = error.option_name.lstrip("-"), error.ctx.info_name if error.ctx else None
+    name, context = error.option_name.lstrip("-"), error.ctx
     if name in REMOVED:
         return unknown_setting(name, ())
-    if removed := REMOVED_OPTIONS.get((command or "", name)):
+    if context is None:
+        return None
+    if removed := REMOVED_OPTIONS.get((context.info_name or "", name)):
         return f"--{name} was removed: {removed}"
-    takes_settings = error.ctx is not None and any(option.name == "assigned" for option in error.ctx.command.params)
-    if takes_settings:
-        from nearmt.cli.given import SETTINGS
+    options = [option for option in context.command.params if isinstance(option, click.Option)]
+    if not any(option.name == "assigned" for option in options):
+        return None
+    from nearmt.cli.given import SETTINGS
 
-        if any(name in config.public_fields() for config in SETTINGS):
-            return f"no option --{name}; it is a setting: write --set {name}=VALUE"
-    return None
+    shown = {spelling.lstrip("-") for option in options if not option.hidden for spelling in option.opts}
+    settings = {setting for config in SETTINGS for setting in config.public_fields()} - shown
+    close = difflib.get_close_matches(name, [*shown, *settings], n=1)
+    return f"no option --{name}; write --set {close[0]}=VALUE" if close and close[0] in settings else None
 
 
 @contextmanager

@@ -157,14 +157,14 @@ def model_of(folder: Path | str, manifest: Manifest, given: Mapping[str, Any]) -
 
 def _methods_with(setting: str) -> str:
     names = [name for name, config in METHOD_CONFIGS.items() if setting in config.public_fields()]
-    return f"; give --datastore DIR and one of the methods {', '.join(names)}" if names else ""
+    return f"{', '.join(names)} (they need --datastore DIR)"
 
 
 def _method_settings(name: str, settings: Mapping[str, Any], typed: frozenset[str]) -> dict[str, Any]:
     known = METHOD_CONFIGS[name].public_fields()
     of_any = {setting for config in METHOD_CONFIGS.values() for setting in config.public_fields()}
     for setting in sorted(typed & of_any - set(known)):
-        raise ConfigError(f"method '{name}' has no setting '{setting}'{_methods_with(setting)}")
+        raise ConfigError(f"method '{name}' has no setting '{setting}'; methods with it: {_methods_with(setting)}")
     if "preset" in typed and name != "chunk":
         raise ConfigError(f"method '{name}' has no presets; they are strategies of method 'chunk'")
     if name != "plain" and not settings.get("datastore"):

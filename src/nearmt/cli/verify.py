@@ -21,9 +21,7 @@ from nearmt.models import ModelConfig, TranslationModel
 
 @click.command(cls=ManualCommand)
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option(
-    "--repair", "repairs", is_flag=True, help="rebuild damaged files from the pairs; the damaged store is kept"
-)
+@click.option("--repair", "repairs", is_flag=True, help="rebuild damaged files from the pairs; keep the damaged store")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 @config_options(ModelConfig)
 def command(folder: Path, repairs: bool, as_json: bool, **options: Any) -> None:

@@ -27,7 +27,7 @@ class LimitsConfig(Config):
     @property
     def too_large(self) -> str:
         """Why a line or a unit is not read, and what to do."""
-        return f"more than {self.max_unit} MiB (see --max-unit)"
+        return f"more than {self.max_unit} MiB (see the setting max-unit)"
 
 
 #: What holds where nothing else is asked for.

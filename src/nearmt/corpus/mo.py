@@ -25,7 +25,7 @@ def read_mo(path: Path, request: Request, report: Report) -> Iterator[Pair]:
     with reading(path), open_bytes(path, request.limits) as file:
         data = read_up_to(file, most + 1)
     if len(data) > most:
-        report.problem(path, None, f"a compiled catalogue of more than {most >> 20} MiB (see --max-unit)")
+        report.problem(path, None, f"a compiled catalogue of more than {most >> 20} MiB (see the setting max-unit)")
         return
     try:
         catalogue = _Catalogue.of(data)

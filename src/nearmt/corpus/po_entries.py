@@ -288,7 +288,7 @@ def _parsed(block: Block, encoding: Encoding, has_header: bool) -> Entry:
         if not line.is_message:
             continue
         if line.kind == _PIECE:
-            raise _BrokenEntry(number, "a line that is too long (see --max-unit)")
+            raise _BrokenEntry(number, "a line that is too long (see the setting max-unit)")
         if line.kind == "?":
             raise _BrokenEntry(number, "neither a comment nor a string nor a keyword of gettext")
         if line.kind != '"' or not keyword:

@@ -202,7 +202,7 @@ def check_model(store: Path, mine: Manifest, model: TranslationModel) -> None:
     if model.key_layer != mine.key_layer:
         raise DatastoreError(
             f"{store}: has keys of layer '{mine.key_layer}', the model gives '{model.key_layer}'; "
-            f"use --key-layer {mine.key_layer}"
+            f"set key-layer={mine.key_layer}"
         )
 
 

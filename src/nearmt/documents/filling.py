@@ -126,7 +126,9 @@ class Filler:
             positions = self.translator.model.seq2seq.positions
             warnings.append(f"longer than the model's {positions} tokens; translated in {cut + 1} pieces")
         if any(part.truncated for part in parts):
-            warnings.append("the translation reached its length bound and was cut there (see --max-new-tokens)")
+            warnings.append(
+                "the translation reached its length bound and was cut there (see the setting max-new-tokens)"
+            )
         return tuple(warnings)
 
     def _spans(self, text: str) -> list[tuple[int, int]]:

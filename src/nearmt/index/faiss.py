@@ -38,9 +38,7 @@ def import_faiss() -> Any:
     try:
         import faiss
     except ImportError as error:
-        raise MissingPackageError(
-            "faiss is not installed: `pip install faiss-cpu`, or search with --set nominate=torch"
-        ) from error
+        raise MissingPackageError("faiss is not installed: `pip install faiss-cpu`, or set nominate=torch") from error
     # The default (128,000) keeps small batches of queries away from matrix products: twice as slow.
     faiss.cvar.distance_compute_blas_threshold = 20
     return faiss

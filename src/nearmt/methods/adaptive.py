@@ -227,15 +227,14 @@ def load_adaptive(path: Path, k: int, cache_k: int | None, boost: float = 0.0) -
         raise InputError(f"{path}: not a network made by `nearmt train-adaptive`") from error
     trained_k = heads["search"].shape.k
     if trained_k != k:
-        raise ConfigError(f"{path}: was trained for {trained_k} neighbours, not for {k}; give --k {trained_k}")
+        raise ConfigError(f"{path}: was trained for {trained_k} neighbours, not for {k}; set k={trained_k}")
     if cache_k is None:
         heads = {"search": heads["search"]}
     elif "cache" not in heads:
         raise ConfigError(f"{path}: was trained without a cache; train one with `nearmt train-adaptive --method chunk`")
     elif (trained_k := heads["cache"].shape.k) != cache_k:
         raise ConfigError(
-            f"{path}: was trained for {trained_k} neighbours from the cache, not for {cache_k}; "
-            f"give --cache-k {trained_k}"
+            f"{path}: was trained for {trained_k} neighbours from the cache, not for {cache_k}; set cache-k={trained_k}"
         )
     identity = hashlib.sha256(content).hexdigest()[:12]
     return AdaptiveMixer(heads, NetworkOrigin(str(path), identity, model), boost)

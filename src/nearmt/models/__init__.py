@@ -22,7 +22,7 @@ from nearmt.models.fingerprint import PlainWeights, Weights, checksum, fingerpri
 from nearmt.models.fitting import split_to_fit
 from nearmt.models.huggingface import Seq2SeqModel
 from nearmt.models.loading import load_pretrained
-from nearmt.models.precision import resolve_precision
+from nearmt.models.auto_precision import resolve_precision
 from nearmt.timing import timed
 
 if TYPE_CHECKING:

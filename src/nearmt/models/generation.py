@@ -40,12 +40,12 @@ HONOURED = frozenset(
     }
 )
 
-#: Options of nearmt that take the place of fields, whatever a model says.
+#: Settings of nearmt that replace fields of a model.
 REPLACED = {
-    "length_penalty": "--length-penalty",
-    "max_length": "--max-new-tokens",
-    "max_new_tokens": "--max-new-tokens",
-    "num_beams": "--beams",
+    "length_penalty": "length-penalty",
+    "max_length": "max-new-tokens",
+    "max_new_tokens": "max-new-tokens",
+    "num_beams": "beams",
 }
 
 _SAMPLING = "only sampling reads it, and do_sample is refused"

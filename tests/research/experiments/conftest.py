@@ -67,7 +67,8 @@ class Laboratory:
 
     def workshop(self, **changes: Any) -> Workshop:
         config = ExperimentConfig(**{**SMALL, **changes})
-        model, search = ModelConfig(model=self.model, device="cpu"), BeamConfig(beams=2, max_new_tokens=8)
+        model = ModelConfig(model=self.model, device="cpu", precision="fp32")
+        search = BeamConfig(beams=2, max_new_tokens=8)
         return Workshop(Setup(self.data, self.out, config, model, StoreConfig(), search))
 
     def measure(self, name: str, **changes: Any) -> int:

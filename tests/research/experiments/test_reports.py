@@ -161,7 +161,7 @@ def test_several_languages_in_one_run(laboratory: Laboratory, tmp_path: Path) ->
         tmp_path / "data",
         tmp_path / "out",
         known.config,
-        ModelConfig(model=str(model), device="cpu"),
+        ModelConfig(model=str(model), device="cpu", precision="fp32"),
         known.store,
         known.search,
     )

@@ -25,7 +25,8 @@ def toy_pairs(count: int, seed: int = 0) -> list[Pair]:
 
 def on_cpu(folder: Path, languages: bool = False) -> ModelConfig:
     pair = ("de", "en") if languages else (None, None)
-    return ModelConfig(model=str(folder), source_lang=pair[0], target_lang=pair[1], device="cpu")
+    source_lang, target_lang = pair
+    return ModelConfig(str(folder), source_lang, target_lang, precision="fp32", device="cpu")
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

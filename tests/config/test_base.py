@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from nearmt.cli.given import SETTINGS
 from nearmt.config import Config, option, read_toml
-from nearmt.config.old_names import REMOVED
+from nearmt.config.old_names import OPTIONS, REMOVED, RENAMED
+from nearmt.config.store import StoreConfig
 from nearmt.errors import ConfigError, InputError
 from nearmt.methods import ChunkConfig, KnnConfig
 
@@ -19,6 +21,7 @@ class Sample(Config):
     count: int | None = option(None, "how many", low=1)
     kind: str = option("a", "which", choices=("a", "bee"))
     deep_water: bool = option(False, "a switch")
+    names: tuple[str, ...] | None = option(None, "several")
 
 
 @pytest.mark.parametrize(
@@ -43,8 +46,8 @@ def test_bad_values(values: dict[str, object], message: str) -> None:
 def test_public_names_and_signature() -> None:
     sample = Sample.from_mapping({"lambda": 1, "deep-water": True})
     assert sample == Sample(weight=1, deep_water=True)
-    assert sample.public_values() == {"lambda": 1, "count": None, "kind": "a", "deep-water": True}
-    assert sample.signature() == "lambda:1|count:None|kind:a|deep-water:True"
+    assert sample.public_values() == {"lambda": 1, "count": None, "kind": "a", "deep-water": True, "names": None}
+    assert sample.signature() == "lambda:1|count:None|kind:a|deep-water:True|names:None"
     with pytest.raises(ConfigError, match="unknown setting 'lamda'; did you mean 'lambda'"):
         Sample.from_mapping({"lamda": 1})
 
@@ -54,6 +57,51 @@ def test_removed_settings(name: str) -> None:
     assert name not in ChunkConfig.public_fields()
     with pytest.raises(ConfigError, match=rf"setting '{name}' was removed \(.*\); leave it out"):
         ChunkConfig.from_mapping({name: 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("lambda", "0.5", 0.5),
+        ("lambda", "1", 1.0),
+        ("count", "3", 3),
+        ("kind", "bee", "bee"),
+        ("deep-water", "true", True),
+        ("deep-water", "Off", False),
+        ("names", "a=b", ("a=b",)),
+    ],
+)
+def test_values_from_text(name: str, text: str, value: object) -> None:
+    found = Sample.parse(name, text)
+    assert found == value and type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("lambda", "much", "lambda = 'much': must be a number"),
+        ("count", "1.5", "count = '1.5': must be a whole number"),
+        ("count", "", "count = '': must be a whole number"),
+        ("deep-water", "maybe", "deep-water = 'maybe': must be true or false"),
+    ],
+)
+def test_bad_texts(name: str, text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        Sample.parse(name, text)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED.items())
+def test_renamed_settings(old: str, new: str) -> None:
+    with pytest.raises(ConfigError, match=f"unknown setting '{old}'; it is called '{new}'"):
+        StoreConfig.from_mapping({old: "cpu"})
+
+
+def test_old_names_lead_to_settings() -> None:
+    """Every old option names a setting that exists, and no setting has the name of another one that is gone."""
+    known = {name for config in SETTINGS for name in config.public_fields()}
+    assert set(OPTIONS.values()) <= known
+    assert not (RENAMED.keys() | REMOVED.keys()) & known
 
 
 def test_chunk_settings_extend_those_of_knn() -> None:
