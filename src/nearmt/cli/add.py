@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,19 @@ from nearmt.cli.reading import count_pairs, reading_options, warn_about
 from nearmt.contracts import Pair, Progress
 from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
 from nearmt.datastore.disk import Manifest
+from nearmt.datastore.disk.ids import with_ids
 from nearmt.datastore.disk.ledger import Ledger
 from nearmt.datastore.disk.pairs import blocks_of
 from nearmt.models import ModelConfig
 
-#: Adds a block of pairs and tells how far it is.
-Add = Callable[[list[Pair], Progress], object]
+#: Adds a block of pairs, reports progress, and returns how many pairs were new or changed.
+Add = Callable[[list[Pair], Progress], int]
 
 
 @click.command(cls=ManualCommand)
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--log-only", is_flag=True, help="write them down without the model; the next one who has it learns them")
-@click.option("--skip", type=click.IntRange(min=0), default=0, help="pass over so many pairs at the beginning")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 @reading_options
 @config_options(ModelConfig)
@@ -37,7 +36,6 @@ def command(
     folder: Path,
     files: tuple[Path, ...],
     log_only: bool,
-    skip: int,
     limit: int | None,
     strict: bool,
     unconfirmed: bool,
@@ -46,10 +44,11 @@ def command(
 ) -> None:
     """Add translation memories to a datastore.
 
-    FILES are what `nearmt build` takes. A pair whose id is in the datastore takes the place of the old one; pairs
-    without ids get one, and are new. Neither the reduction nor the index is made anew.
+    FILES are what `nearmt build` takes. A pair whose id is in the datastore replaces the old one; the id of a pair
+    without one is made of its text. Adding a file again changes nothing. Reduction and index are kept.
 
-    Blocks of 2,048 pairs are on disk before they are learnt. An interrupted command says how many pairs are there.
+    Pairs are written to disk in blocks of 2,048 and then encoded. After an interruption, run the same command again:
+    pairs that are already there are skipped.
 
     \b
     nearmt add memory corpus.de corpus.en
@@ -67,17 +66,18 @@ def command(
 
     total = count_pairs(stream(), "add") if all(path.is_dir() or path.is_file() for path in files) else 0
     pairs = stream()
-    wanted = islice(pairs, skip, None)
+    wanted = with_ids(pairs)
     if log_only:
         with Ledger.changing(folder) as ledger:
             before = ledger.pairs
-            added = _add_all(folder, wanted, ledger.add, skip, max(0, total - skip))
+            log: Add = lambda block, progress: ledger.add(block, progress, skip_unchanged=True)  # noqa: E731
+            added = _add_all(folder, wanted, log, total)
             after, pending = ledger.pairs, ledger.pending
     else:
         store, model = open_with_model(folder, manifest, settings)
         before = store.total_pairs
-        learn: Add = lambda block, progress: store.add(block, model, progress)  # noqa: E731
-        added = _add_all(folder, wanted, learn, skip, max(0, total - skip))
+        learn: Add = lambda block, progress: store.add(block, model, progress, skip_unchanged=True)  # noqa: E731
+        added = _add_all(folder, wanted, learn, total)
         after, pending = store.total_pairs, store.pending
     warn_about(pairs.report)
     replaced = max(0, added - (after - before))
@@ -87,9 +87,9 @@ def command(
     say(as_json, line, {**counts, "reading": pairs.report.summary()})
 
 
-def _add_all(folder: Path, pairs: Iterator[Pair], add: Add, skip: int, total: int) -> int:
-    """Add block after block; when interrupted, say how many pairs are safe."""
-    done = begun = 0
+def _add_all(folder: Path, pairs: Iterator[Pair], add: Add, total: int) -> int:
+    """Add block after block and return how many pairs were new or changed."""
+    added = done = begun = 0
     with progress_bar("pairs", total) as bar, finishing() as interruption:
 
         def progress(count: int, of: int) -> None:
@@ -101,10 +101,10 @@ def _add_all(folder: Path, pairs: Iterator[Pair], add: Add, skip: int, total: in
             for block in blocks_of(pairs):
                 interruption.check()
                 begun += len(block)
-                add(block, progress)
+                added += add(block, progress)
                 done = begun
         except KeyboardInterrupt as error:
-            goes_on = f"; --skip {skip + begun} goes on behind them" if begun else ""
-            error.args = (f"interrupted: {begun:,} pairs were added to {folder} and are safe{goes_on}",)
+            told = f"interrupted: {begun:,} pairs are safe in {folder}; the same command adds the rest"
+            error.args = (told,)
             raise
-    return done
+    return added
