@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -254,3 +255,23 @@ def test_recall_is_shown_without_noise(nearmt: Nearmt, store: Path, monkeypatch:
     monkeypatch.setattr(Manifest, "load", load)
     assert json.loads(nearmt("info", store, "--json").out)["recall"] == 0.9775
     assert "0.9775 " in nearmt("info", store).out
+
+
+@pytest.mark.parametrize("block", [4, 2048])
+def test_build_reads_its_input_once(
+    block: int, nearmt: Nearmt, memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_folder: Path
+) -> None:
+    from nearmt.corpus.formats import READERS
+
+    opened: list[Path] = []
+
+    def counting(path: Path, *args: Any) -> Any:
+        opened.append(path)
+        return read(path, *args)
+
+    read = READERS[".tsv"]
+    monkeypatch.setitem(READERS, ".tsv", counting)
+    monkeypatch.setattr("nearmt.datastore.disk.pairs.BLOCK", block)
+    out = tmp_path / "store"
+    assert nearmt("build", memory, "--out", out, "--model", tiny_folder, "--device", "cpu").code == 0
+    assert opened == [memory] and Manifest.load(out).pairs == 30

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,8 @@ from nearmt.datastore.disk.ledger import Ledger
 from nearmt.datastore.disk.pairs import blocks_of
 from nearmt.models import ModelConfig
 
-#: Adds a block of pairs and reports progress.
-Add = Callable[[list[Pair], Progress], object]
+#: Adds a block of pairs, reports progress, and returns how many pairs were new or changed.
+Add = Callable[[list[Pair], Progress], int]
 
 
 @click.command(cls=ManualCommand)
@@ -67,16 +67,18 @@ def command(
 
     total = count_pairs(stream(), "add") if all(path.is_dir() or path.is_file() for path in files) else 0
     pairs = stream()
+    wanted = with_ids(pairs)
     if log_only:
         with Ledger.changing(folder) as ledger:
             before = ledger.pairs
-            added = _add_all(folder, with_ids(pairs), ledger.add, total)
+            log: Add = lambda block, progress: ledger.add(block, progress, skip_unchanged=True)  # noqa: E731
+            added = _add_all(folder, wanted, log, total)
             after, pending = ledger.pairs, ledger.pending
     else:
         store, model = open_with_model(folder, manifest, settings)
         before = store.total_pairs
-        learn: Add = lambda block, progress: store.add(block, model, progress)  # noqa: E731
-        added = _add_all(folder, with_ids(pairs), learn, total)
+        learn: Add = lambda block, progress: store.add(block, model, progress, skip_unchanged=True)  # noqa: E731
+        added = _add_all(folder, wanted, learn, total)
         after, pending = store.total_pairs, store.pending
     warn_about(pairs.report)
     replaced = max(0, added - (after - before))
@@ -86,9 +88,9 @@ def command(
     say(as_json, line, {**counts, "reading": pairs.report.summary()})
 
 
-def _add_all(folder: Path, pairs: Iterable[Pair], add: Add, total: int) -> int:
-    """Add block after block; when interrupted, say how many pairs are on disk."""
-    done = begun = 0
+def _add_all(folder: Path, pairs: Iterator[Pair], add: Add, total: int) -> int:
+    """Add block after block and return how many pairs were new or changed."""
+    added = done = begun = 0
     with progress_bar("pairs", total) as bar, finishing() as interruption:
 
         def progress(count: int, of: int) -> None:
@@ -100,10 +102,10 @@ def _add_all(folder: Path, pairs: Iterable[Pair], add: Add, total: int) -> int:
             for block in blocks_of(pairs):
                 interruption.check()
                 begun += len(block)
-                add(block, progress)
+                added += add(block, progress)
                 done = begun
         except KeyboardInterrupt as error:
             told = f"interrupted: {begun:,} pairs are safe in {folder}; the same command adds the rest"
             error.args = (told,)
             raise
-    return done
+    return added

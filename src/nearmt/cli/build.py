@@ -14,7 +14,7 @@ from nearmt.cli.given import given_settings, pick
 from nearmt.cli.info import describe, print_info
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options
-from nearmt.cli.reading import count_pairs, reading_options, warn_about
+from nearmt.cli.reading import read_ahead, reading_options, warn_about
 from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
 from nearmt.datastore import BuildConfig
 from nearmt.datastore.disk import Manifest
@@ -65,24 +65,25 @@ def command(
         request = Request(source_lang, target_lang, unconfirmed, limits)
         return PairStream(list(files), request, cleaning, limit=limit, strict=strict)
 
-    # Files that cannot be read are reported before the model is loaded, if its languages are known by then.
-    found, total = stream(*languages), 0
-    can_be_read_twice = all(path.is_dir() or path.is_file() for path in files)
-    if can_be_read_twice and all(languages):
-        total = count_pairs(found, "build from")
+    # Missing files, and unreadable ones if the languages are known, are refused before the model is loaded.
+    found = stream(*languages)
+    ahead = read_ahead(found, "build from") if all(languages) else None
     with waiting("loading the model"):
         model = load_model(model_config)
-    if can_be_read_twice and not all(languages):
-        total = count_pairs(stream(*model.language_pair), "build from")
-    pairs = stream(*model.language_pair)
+    if ahead is None:
+        found = stream(*model.language_pair)
+        ahead = read_ahead(found, "build from")
+    pairs, total = ahead
     with progress_bar("pairs", total) as progress:
-        manifest = build(out, pairs, model, build_config, overwrite=overwrite, progress=progress)
-    warn_about(pairs.report)
+        manifest = build(
+            out, pairs, model, build_config, overwrite=overwrite, cleaning=cleaning.signature(), progress=progress
+        )
+    warn_about(found.report)
     explain_run(f"cleaning {cleaning.signature()}")
     too_long = sum(segment.too_long for segment in manifest.segments)
     if too_long:
         warn(f"{too_long} pairs are longer than the model's {model.seq2seq.positions} positions: kept as text only")
     if as_json:
-        echo(json.dumps({**describe(out, manifest), "reading": pairs.report.summary()}))
+        echo(json.dumps({**describe(out, manifest), "reading": found.report.summary()}))
     else:
         print_info(out, manifest)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, TypeVar
 
 import click
 
 from nearmt.cli.console import counted, explain_run, progress_bar, warn
 from nearmt.cli.options import config_options
+from nearmt.contracts import Pair
 from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Report
+from nearmt.datastore.disk.pairs import blocks_of
 from nearmt.errors import InputError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -51,6 +54,19 @@ def check_not_empty(report: Report, purpose: str) -> None:
     if not report.pairs:
         reasons = ", ".join(f"{count} {reason}" for reason, count in (report.skipped + report.dropped).items())
         raise InputError(f"no pairs to {purpose}{': ' + reasons if reasons else ''} (see `nearmt inspect`)")
+
+
+def read_ahead(pairs: PairStream, purpose: str) -> tuple[Iterator[Pair], int]:
+    """Read the first block of pairs, so that input that cannot be read is refused before a model is loaded.
+
+    Returns all pairs, and their number where the block holds all of them (0: unknown).
+    """
+    first = next(blocks_of(pairs), [])
+    check_not_empty(pairs.report, purpose)
+    following = next(pairs, None)
+    if following is None:
+        return iter(first), len(first)
+    return chain(first, [following], pairs), 0
 
 
 def count_pairs(pairs: PairStream, purpose: str) -> int:

@@ -16,13 +16,13 @@ from nearmt.engines.cpu.packed_cache import PackedCache, cache_folder
 from nearmt.engines.decoders import kernels_serve
 from nearmt.engines.reference.decoder_state import DecoderState
 from nearmt.errors import ConfigError
+from nearmt.models.auto_precision import resolve_precision
 from nearmt.models.codec import TextCodec
 from nearmt.models.embedded import EMBEDDED, embedded_config, export_embedded, load_embedded, open_embedded
 from nearmt.models.fingerprint import PlainWeights, Weights, checksum, fingerprint
 from nearmt.models.fitting import split_to_fit
 from nearmt.models.huggingface import Seq2SeqModel
 from nearmt.models.loading import load_pretrained
-from nearmt.models.auto_precision import resolve_precision
 from nearmt.timing import timed
 
 if TYPE_CHECKING:
