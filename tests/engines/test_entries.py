@@ -112,9 +112,7 @@ def chunk_by_loop(entry: int, size: int, ends: list[int]) -> list[int]:
 
 @every_engine
 @settings(max_examples=40)
-@given(
-    lengths=st.lists(st.integers(0, 7), min_size=1, max_size=12).filter(any), size=st.integers(1, 9), data=st.data()
-)
+@given(lengths=st.lists(st.integers(0, 7), min_size=1, max_size=12).filter(any), size=st.integers(1, 9), data=st.data())
 def test_chunks_end_with_their_sentence(engine: Engine, lengths: list[int], size: int, data: st.DataObject) -> None:
     """Also beside pairs without entries."""
     ends, count = ends_of(lengths), sum(lengths)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
@@ -98,7 +97,7 @@ class Replayed:
 
 
 @pytest.fixture
-def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[GraphRunner]:
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> GraphRunner:
     """A runner that captures; its tensors are on the CPU."""
     monkeypatch.setattr(graphs, "CapturedGraph", Replayed)
     monkeypatch.setattr(Replayed, "made", 0)
@@ -107,7 +106,7 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[GraphRunner]:
     runner, real_zeros = GraphRunner(CPU), torch.zeros
     runner._device = torch.device("cuda")
     monkeypatch.setattr("torch.zeros", lambda shape, dtype, device: real_zeros(shape, dtype=dtype))
-    yield runner
+    return runner
 
 
 def double(part: Tensor) -> tuple[Tensor, ...]:
@@ -151,9 +150,7 @@ def test_invalid_graphs_are_captured_anew(as_on_a_gpu: GraphRunner) -> None:
     assert Replayed.made == 2 and not as_on_a_gpu._retired
 
 
-def test_where_a_capture_fails_functions_are_called(
-    as_on_a_gpu: GraphRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_a_capture_fails_functions_are_called(as_on_a_gpu: GraphRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where another thread or the garbage collector freed something during the capture."""
 
     class Broken:

@@ -19,7 +19,10 @@ def test_segments_have_one_numbering(sizes: list[int]) -> None:
     assert torch.equal(torch.cat(keys), whole_ND) and keys.more == (len(sizes) > 1)
     assert keys.key_ND.data_ptr() == parts[0].data_ptr()  # the first segment is not copied
     query_BD, every_BX = torch.zeros(1, 5), torch.arange(len(whole_ND))[None]
-    found, expected = nearest_of(query_BD.to(GPU), keys, every_BX.to(GPU), 4), by_loop(whole_ND.cpu(), query_BD, every_BX, 4)
+    found, expected = (
+        nearest_of(query_BD.to(GPU), keys, every_BX.to(GPU), 4),
+        by_loop(whole_ND.cpu(), query_BD, every_BX, 4),
+    )
     assert torch.equal(found.entry_BK.cpu(), expected.entry_BK)
 
 
