@@ -1,9 +1,10 @@
-"""Which tests need kernels in C: machines without AVX-512 have none."""
+"""Which tests need C kernels: processors without AVX-512 have none."""
 
 from __future__ import annotations
 
 import pytest
+import torch
 
-from nearmt.engines.cpu import kernels
+from nearmt.engines.choose import has_kernels
 
-needs_kernels = pytest.mark.skipif(kernels() is None, reason="this processor has no kernels")
+needs_kernels = pytest.mark.skipif(not has_kernels(torch.device("cpu")), reason="this processor has no kernels")

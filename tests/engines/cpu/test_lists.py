@@ -1,4 +1,4 @@
-"""Neighbours in cells by kernels: what brute force finds on whole numbers, and what an index finds without kernels."""
+"""Inverted lists by kernels: what brute force finds on whole numbers, and what an index finds without kernels."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from hypothesis import strategies as st
 from nearmt.engines.cpu.cells import CellCodes, Centres
 from torch import Tensor
 
+from nearmt.contracts import Neighbours
+from nearmt.engines.cpu.lists import InvertedLists, ListSearch, RoundedCentres
 from nearmt.engines.cpu.nearest import KeyRows
+from nearmt.engines.reference.clusters import rounded
 from nearmt.index import Quantiser, SharedIndex
+from nearmt.index.faiss import flat_centres
 from nearmt.index.shared import Assignment
 from tests.index.test_contract import brute_force, made_keys, made_queries, some_mask
 from tests.index.test_shared import ENTRIES, quantiser_of
@@ -30,7 +34,7 @@ def whole_numbers(*shape: int, seed: int, least: int = -128, most: int = 127) ->
 
 
 def squared(number_BD: Tensor, other_XD: Tensor) -> Tensor:
-    """Squared distances [B, X], of which an odd squared length of the other takes 1: halves are cut off."""
+    """Squared distances [B, X], less 1 where the other squared length is odd: half of it is rounded down."""
     exact_BX = (number_BD[:, None].double() - other_XD[None].double()).square().sum(dim=2)
     return (exact_BX - other_XD.double().square().sum(dim=1) % 2).float()
 
@@ -46,34 +50,34 @@ def squared(number_BD: Tensor, other_XD: Tensor) -> Tensor:
 def test_centres_are_those_of_brute_force(count: int, columns: int, rows: int, wanted: int, seed: int) -> None:
     """The nearest first; no more than there are."""
     number_CD, number_BD = whole_numbers(count, columns, seed=seed), whole_numbers(rows, columns, seed=seed + 1)
-    distance_BK, cell_BK = Centres(number_CD).nearest(number_BD, wanted)
+    distance_BK, cluster_BK = RoundedCentres(number_CD).nearest(number_BD, wanted)
     expected_BC = squared(number_BD, number_CD).clamp(min=0)
-    assert distance_BK.shape == cell_BK.shape == (rows, min(wanted, count))
+    assert distance_BK.shape == cluster_BK.shape == (rows, min(wanted, count))
     assert torch.equal(distance_BK, expected_BC.sort(dim=1).values[:, :wanted])
-    # Of equally far ones any may come; each cell once.
-    assert torch.equal(expected_BC.gather(1, cell_BK), distance_BK)
-    assert all(len(set(row)) == len(row) for row in cell_BK.tolist())
+    # Of equally far ones any may come; each cluster once.
+    assert torch.equal(expected_BC.gather(1, cluster_BK), distance_BK)
+    assert all(len(set(row)) == len(row) for row in cluster_BK.tolist())
 
 
-def test_a_query_at_a_centre_is_not_less_than_nowhere_away() -> None:
+def test_a_query_at_a_centre_has_distance_0() -> None:
     number_CD = torch.tensor([[1.0, 0.0, 0.0, 0.0], [2.0, 2.0, 0.0, 0.0], [-128.0] * 4, [127.0] * 4])
-    distance_BK, cell_BK = Centres(number_CD).nearest(number_CD, 1)
-    assert cell_BK[:, 0].tolist() == [0, 1, 2, 3]
+    distance_BK, cluster_BK = RoundedCentres(number_CD).nearest(number_CD, 1)
+    assert cluster_BK[:, 0].tolist() == [0, 1, 2, 3]
     assert not distance_BK.any()
 
 
 # Codes.
 
 
-def cells_of(
+def lists_of(
     sizes: list[int], columns: int, seed: int, most: int = 127
-) -> tuple[CellCodes, list[Tensor], list[Tensor]]:
-    """Cells of these sizes: as kernels have them, their codes as numbers, and their entries in no order."""
+) -> tuple[InvertedLists, list[Tensor], list[Tensor]]:
+    """Lists of these sizes: as kernels have them, their codes as numbers, and their entries in no order."""
     numbers = [whole_numbers(size, columns, seed=seed + n, least=-most, most=most) for n, size in enumerate(sizes)]
     generator = torch.Generator().manual_seed(seed)
     entries = list(torch.randperm(sum(sizes), generator=generator).split(sizes))
     codes = [(number_XD + 128).to(torch.uint8).flatten().numpy() for number_XD in numbers]
-    return CellCodes(codes, [entry_X.numpy() for entry_X in entries], columns), numbers, entries
+    return InvertedLists(codes, [entry_X.numpy() for entry_X in entries], columns), numbers, entries
 
 
 @settings(max_examples=150)
@@ -82,23 +86,23 @@ def cells_of(
     rows=st.integers(0, 6), probes=st.integers(1, 6), wanted=st.integers(1, 30), most=st.sampled_from([1, 127]),
     seed=st.integers(0, 1000),
 )  # fmt: skip
-def test_neighbours_in_cells_are_those_of_brute_force(
+def test_neighbours_in_clusters_are_those_of_brute_force(
     sizes: list[int], columns: int, rows: int, probes: int, wanted: int, most: int, seed: int
 ) -> None:
-    """Some cells are empty, some rows look into fewer; of equally far ones those that are read first come first."""
-    codes, numbers, entries = cells_of(sizes, columns, seed, most)
+    """Some lists are empty, some rows probe fewer; of equally far ones those that are read first come first."""
+    lists, numbers, entries = lists_of(sizes, columns, seed, most)
     number_BD = whole_numbers(rows, columns, seed=seed + 99, least=-most, most=most)
     draw = np.random.default_rng(seed)
-    cell_BP = torch.full((rows, probes), -1)
+    cluster_BP = torch.full((rows, probes), -1)
     for row in range(rows):
         some = draw.permutation(len(sizes))[: draw.integers(0, probes + 1)]
-        cell_BP[row, torch.from_numpy(draw.permutation(probes)[: len(some)])] = torch.from_numpy(some)
-    entry_BK, distance_BK = codes.nearest(number_BD, cell_BP, wanted)
+        cluster_BP[row, torch.from_numpy(draw.permutation(probes)[: len(some)])] = torch.from_numpy(some)
+    entry_BK, distance_BK = lists.nearest(number_BD, cluster_BP, wanted)
     assert entry_BK.shape == distance_BK.shape == (rows, wanted)
     for row in range(rows):
-        seen = sorted(cell for cell in cell_BP[row].tolist() if cell >= 0)
-        number_XD = torch.cat([torch.zeros(0, columns), *(numbers[cell] for cell in seen)])
-        entry_X = torch.cat([torch.zeros(0, dtype=torch.long), *(entries[cell] for cell in seen)])
+        probed = sorted(cluster for cluster in cluster_BP[row].tolist() if cluster >= 0)
+        number_XD = torch.cat([torch.zeros(0, columns), *(numbers[cluster] for cluster in probed)])
+        entry_X = torch.cat([torch.zeros(0, dtype=torch.long), *(entries[cluster] for cluster in probed)])
         near = squared(number_BD[row, None], number_XD)[0].sort(stable=True)  # below 0 by rounding is 0
         missing = max(0, wanted - len(entry_X))
         assert entry_BK[row].tolist() == entry_X[near.indices].tolist()[:wanted] + [-1] * missing
@@ -107,43 +111,41 @@ def test_neighbours_in_cells_are_those_of_brute_force(
 
 def test_the_farthest_numbers_are_compared_exactly() -> None:
     """Sums of 16 bits would be too small."""
-    codes = CellCodes([np.array([0, 255], np.uint8).repeat(512)], [np.array([7, 4])], 512)
+    lists = InvertedLists([np.array([0, 255], np.uint8).repeat(512)], [np.array([7, 4])], 512)
     number_BD = torch.tensor([[-128.0], [127.0]]).expand(2, 512)
-    entry_BK, distance_BK = codes.nearest(number_BD, torch.zeros(2, 1, dtype=torch.long), 2)
+    entry_BK, distance_BK = lists.nearest(number_BD, torch.zeros(2, 1, dtype=torch.long), 2)
     assert entry_BK.tolist() == [[7, 4], [4, 7]]
     assert distance_BK.tolist() == [[0.0, 512.0 * 255**2]] * 2
 
 
-def test_a_row_does_not_depend_on_those_beside_it() -> None:
-    codes, _, _ = cells_of([30, 5, 0, 41], 24, seed=3)
+def test_a_row_does_not_depend_on_others() -> None:
+    lists, _, _ = lists_of([30, 5, 0, 41], 24, seed=3)
     number_BD = whole_numbers(9, 24, seed=4)
-    cell_BP = torch.tensor([[0, 3], [1, -1], [3, 1]]).repeat(3, 1)
-    entry_BK, distance_BK = codes.nearest(number_BD, cell_BP, 8)
+    cluster_BP = torch.tensor([[0, 3], [1, -1], [3, 1]]).repeat(3, 1)
+    entry_BK, distance_BK = lists.nearest(number_BD, cluster_BP, 8)
     for row in range(9):
-        alone = codes.nearest(number_BD[row : row + 1], cell_BP[row : row + 1], 8)
+        alone = lists.nearest(number_BD[row : row + 1], cluster_BP[row : row + 1], 8)
         assert torch.equal(alone[0][0], entry_BK[row]) and torch.equal(alone[1][0], distance_BK[row])
 
 
-# Cells, codes and keys at once.
+# Centres, codes and keys at once.
 
 
 def keys_of(key_ND: Tensor) -> KeyRows:
-    found = KeyRows.of([key_ND.half()], [0, len(key_ND)])
-    assert found is not None
-    return found
+    return KeyRows([key_ND.half()], [0, len(key_ND)])
 
 
 def searched_by_hand(
     number_D: Tensor, number_CD: Tensor, numbers: list[Tensor], entries: list[Tensor], probes: int, reach: float,
     wanted: int, k: int,
 ) -> tuple[list[int], list[float]]:  # fmt: skip
-    """Of one query: those in the nearest cells, as many as are wanted by their codes, and then by true distance."""
+    """Of one query: entries in the nearest clusters, as many as are wanted by their codes, then by true distance."""
     near_C = squared(number_D[None], number_CD)[0]
-    seen = near_C.sort(stable=True).indices[:probes].tolist()
+    probed = near_C.sort(stable=True).indices[:probes].tolist()
     bound = float(near_C.clamp(min=0).min()) * reach if reach else INF
-    enough = float(near_C[seen[:4][-1]])  # so many are looked into anyhow
-    seen = sorted(cell for cell in seen if max(0.0, float(near_C[cell])) <= bound or float(near_C[cell]) <= enough)
-    number_XD, entry_X = torch.cat([numbers[cell] for cell in seen]), torch.cat([entries[cell] for cell in seen])
+    enough = float(near_C[probed[:4][-1]])  # the nearest four are always probed
+    probed = sorted(c for c in probed if max(0.0, float(near_C[c])) <= bound or float(near_C[c]) <= enough)
+    number_XD, entry_X = torch.cat([numbers[c] for c in probed]), torch.cat([entries[c] for c in probed])
     order_X = squared(number_D[None], number_XD)[0].sort(stable=True).indices[:wanted]
     exact_X = (number_XD[order_X] - number_D).square().sum(dim=1)
     best = sorted(zip(exact_X.tolist(), entry_X[order_X].tolist(), strict=True))[:k]
@@ -152,12 +154,12 @@ def searched_by_hand(
 
 
 def searched(
-    codes: CellCodes, *how: *tuple[Centres, KeyRows, float, int, float, int, int, Tensor]
+    lists: InvertedLists, *how: *tuple[RoundedCentres, KeyRows, float, int, float, int, int, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """What is found for all rows; of what says how, k and queries are the last."""
+    """Entries and distances of all rows; the last arguments are k and the queries."""
     k, query_BD = how[6:]
     entry_BK, distance_BK = torch.empty(len(query_BD), k, dtype=torch.long), torch.empty(len(query_BD), k)
-    fewer = codes.search(*how, None, entry_BK, distance_BK)
+    fewer = lists.search(*how, None, entry_BK, distance_BK)
     assert fewer == int((entry_BK[:, -1] < 0).sum())
     return entry_BK, distance_BK
 
@@ -171,18 +173,18 @@ def searched(
 def test_searches_find_what_is_found_by_hand(
     sizes: list[int], columns: int, rows: int, reach: float, k: int, most: int, data: st.DataObject
 ) -> None:
-    """Some cells are empty, some queries are centres; with numbers up to 1 many centres and keys are equally far."""
+    """Some lists are empty, some queries are centres; with numbers up to 1 many centres and keys are equally far."""
     seed, probes = data.draw(st.integers(0, 1000)), data.draw(st.integers(1, len(sizes)))
     wanted = k + data.draw(st.integers(0, 20))
-    codes, numbers, entries = cells_of(sizes, columns, seed, most)
+    lists, numbers, entries = lists_of(sizes, columns, seed, most)
     number_CD = whole_numbers(len(sizes), columns, seed=seed + 77, least=-most, most=most)
     number_BD = whole_numbers(rows, columns, seed=seed + 99, least=-most, most=most)
     number_BD[::3] = number_CD[torch.arange(len(number_BD[::3])) % len(sizes)]
     key_ND = torch.zeros(max(1, sum(sizes)), columns)
     key_ND[torch.cat(entries)] = torch.cat(numbers)
     # Keys and queries are quarters of these numbers, which codes count.
-    centres, keys, query_BD = Centres(number_CD), keys_of(key_ND / 4), number_BD / 4
-    entry_BK, distance_BK = searched(codes, centres, keys, 0.25, probes, reach, wanted, k, query_BD)
+    centres, keys, query_BD = RoundedCentres(number_CD), keys_of(key_ND / 4), number_BD / 4
+    entry_BK, distance_BK = searched(lists, centres, keys, 0.25, probes, reach, wanted, k, query_BD)
     assert entry_BK.shape == distance_BK.shape == (rows, k)
     for row, number_D in enumerate(number_BD):
         expected, distances = searched_by_hand(number_D, number_CD, numbers, entries, probes, reach, wanted, k)
@@ -190,30 +192,29 @@ def test_searches_find_what_is_found_by_hand(
         assert (distance_BK[row] * 16).tolist() == distances
 
 
-def test_searches_read_rows_and_keys_wherever_they_lie() -> None:
-    codes, numbers, entries = cells_of([30, 5, 0, 41], 24, seed=3)
-    centres, number_BD = Centres(whole_numbers(4, 24, seed=5)), whole_numbers(9, 24, seed=4)
+def test_keys_may_be_in_several_segments() -> None:
+    lists, numbers, entries = lists_of([30, 5, 0, 41], 24, seed=3)
+    centres, number_BD = RoundedCentres(whole_numbers(4, 24, seed=5)), whole_numbers(9, 24, seed=4)
     key_ND = torch.zeros(76, 24)
     key_ND[torch.cat(entries)] = torch.cat(numbers)
-    cut = KeyRows.of(list(key_ND.half().split([20, 0, 56])), [0, 20, 20, 76])
-    assert cut is not None
-    expected = searched(codes, centres, keys_of(key_ND), 1.0, 3, 1.5, 16, 8, number_BD)
+    cut = KeyRows(list(key_ND.half().split([20, 0, 56])), [0, 20, 20, 76])
+    expected = searched(lists, centres, keys_of(key_ND), 1.0, 3, 1.5, 16, 8, number_BD)
     for keys in (keys_of(key_ND), cut):
-        found = searched(codes, centres, keys, 1.0, 3, 1.5, 16, 8, number_BD)
+        found = searched(lists, centres, keys, 1.0, 3, 1.5, 16, 8, number_BD)
         assert torch.equal(found[0], expected[0]) and torch.equal(found[1], expected[1])
 
 
 @pytest.mark.parametrize("rows", [[], [0], [8, 2], [1, 4, 5, 6, 7, 8]])
 @pytest.mark.parametrize("width", [8, 11])
-def test_some_rows_find_theirs_where_they_stand(rows: list[int], width: int) -> None:
-    codes, numbers, entries = cells_of([30, 5, 0, 41], 24, seed=3)
-    centres, number_BD = Centres(whole_numbers(4, 24, seed=5)), whole_numbers(9, 24, seed=4)
+def test_results_are_written_to_the_rows_that_search(rows: list[int], width: int) -> None:
+    lists, numbers, entries = lists_of([30, 5, 0, 41], 24, seed=3)
+    centres, number_BD = RoundedCentres(whole_numbers(4, 24, seed=5)), whole_numbers(9, 24, seed=4)
     key_ND = torch.zeros(76, 24)
     key_ND[torch.cat(entries)] = torch.cat(numbers)
     how = centres, keys_of(key_ND), 1.0, 2, 0.0, 16, 8
-    expected_BK, distances_BK = searched(codes, *how, number_BD)
+    expected_BK, distances_BK = searched(lists, *how, number_BD)
     entry_BX, distance_BX = torch.full((9, width), -7), torch.full((9, width), -7.0)
-    fewer = codes.search(*how, number_BD, np.array(rows, dtype=np.int64), entry_BX, distance_BX)
+    fewer = lists.search(*how, number_BD, np.array(rows, dtype=np.int64), entry_BX, distance_BX)
     assert fewer == int((expected_BK[rows, -1] < 0).sum())
     assert torch.equal(entry_BX[rows, :8], expected_BK[rows]) and torch.equal(distance_BX[rows, :8], distances_BK[rows])
     assert (entry_BX[rows, 8:] == -1).all() and distance_BX[rows, 8:].isinf().all()
@@ -222,13 +223,13 @@ def test_some_rows_find_theirs_where_they_stand(rows: list[int], width: int) -> 
 
 
 def test_rows_that_find_too_few_are_counted() -> None:
-    codes, numbers, entries = cells_of([3, 9], 8, seed=1)
+    lists, numbers, entries = lists_of([3, 9], 8, seed=1)
     key_ND = torch.zeros(12, 8)
     key_ND[torch.cat(entries)] = torch.cat(numbers)
     number_CD = torch.tensor([[-100.0] * 8, [100.0] * 8])
-    how = Centres(number_CD), keys_of(key_ND), 1.0, 1, 0.0, 5, 5
+    how = RoundedCentres(number_CD), keys_of(key_ND), 1.0, 1, 0.0, 5, 5
     entry_BX, distance_BX = torch.empty(4, 5, dtype=torch.long), torch.empty(4, 5)
-    assert codes.search(*how, number_CD[[0, 1, 0, 1]].contiguous(), None, entry_BX, distance_BX) == 2
+    assert lists.search(*how, number_CD[[0, 1, 0, 1]].contiguous(), None, entry_BX, distance_BX) == 2
     assert (entry_BX[:, -1] < 0).tolist() == [True, False, True, False]
 
 
@@ -241,22 +242,21 @@ def index_of(effort: int) -> SharedIndex:
     return index
 
 
-def test_an_index_takes_its_cells_from_kernels(request: pytest.FixtureRequest) -> None:
-    index = index_of(4)
-    assert index._codes is not None and index.quantiser.rounded_centres is not None
-    for other in ("IVF16,SQ8", "IVF16,Flat"):  # codes that are no whole numbers
-        coded = quantiser_of(other).index(made_keys(ENTRIES))
-        assert coded._codes is None and coded.quantiser.rounded_centres is None
+def test_kernels_read_the_lists_of_an_index(request: pytest.FixtureRequest) -> None:
+    assert isinstance(index_of(4).lists, ListSearch)
+    for other in ("IVF16,SQ8", "IVF16,Flat"):  # codes that are not whole numbers
+        assert quantiser_of(other).index(made_keys(ENTRIES)).lists is None
+    narrow = made_keys(ENTRIES)[:, :14]  # columns that do not come in fours
+    assert Quantiser.train(narrow, WHOLE).index(narrow).lists is None
     request.getfixturevalue("no_kernels")
-    plain = index_of(4)
-    assert plain._codes is None and plain.quantiser.rounded_centres is None
+    assert index_of(4).lists is None
 
 
 @pytest.mark.parametrize("effort", [1, 4, 16])
 @pytest.mark.parametrize("rows", [1, 30])
 def test_an_index_finds_what_it_finds_without_kernels(effort: int, rows: int, request: pytest.FixtureRequest) -> None:
     query, wanted, last = made_queries(rows).numpy(), 16, 8
-    # A query beyond all keys: its numbers are cut off.
+    # A query beyond all keys: its numbers are clamped.
     query[0] = -100.0
     index = index_of(effort)
     assigned = index.quantiser.assign(query, effort)
@@ -266,11 +266,11 @@ def test_an_index_finds_what_it_finds_without_kernels(effort: int, rows: int, re
     expected = plain.quantiser.assign(query, effort)
     np.testing.assert_array_equal(assigned.query_BD, expected.query_BD)
     np.testing.assert_array_equal(assigned.distance_BP, expected.distance_BP)
-    # Cells whose rounded centres are equally far may change places.
-    same = Assignment(assigned.query_BD, assigned.cell_BP, assigned.distance_BP)
+    # Clusters whose rounded centres are equally far may be exchanged.
+    same = Assignment(assigned.query_BD, assigned.cluster_BP, assigned.distance_BP)
     exact_BX, exact_distance_BX = plain.nominate_in(same, wanted, None)
     assert torch.equal(entry_BX < 0, exact_BX < 0)
-    # Halves of odd lengths are cut off: that takes 1 of a squared distance, so those on the rank may change places.
+    # Half of an odd squared length is rounded down: that takes 1 of a squared distance, so the last may be exchanged.
     there_BX = entry_BX >= 0
     assert (distance_BX[there_BX] - exact_distance_BX[there_BX]).abs().max() <= 1
     for mine, exact, distance_X in zip(entry_BX.tolist(), exact_BX.tolist(), exact_distance_BX, strict=True):
@@ -278,7 +278,7 @@ def test_an_index_finds_what_it_finds_without_kernels(effort: int, rows: int, re
         assert set(surely) <= set(mine)
 
 
-def test_the_nearest_of_all_are_among_those_nominated() -> None:
+def test_the_nearest_of_all_are_nominated() -> None:
     query, key = made_queries(30), made_keys(ENTRIES)
     for mask in (None, some_mask(0.3, ENTRIES)):
         found = index_of(16).nominate(query, 8, mask)
@@ -286,20 +286,29 @@ def test_the_nearest_of_all_are_among_those_nominated() -> None:
         assert (expected[:, :, None] == found[:, None, :]).any(dim=2).float().mean() > 0.995
 
 
-def test_cells_that_are_left_out_are_not_read() -> None:
+def test_clusters_that_are_not_probed_are_not_read() -> None:
     index, query = index_of(16), made_queries(10).numpy()
     assigned = index.quantiser.assign(query, 16)
-    none = replace(assigned, cell_BP=np.full_like(assigned.cell_BP, -1))
+    none = replace(assigned, cluster_BP=np.full_like(assigned.cluster_BP, -1))
     entry_BX, distance_BX = index.nominate_in(none, 5, None)
     assert (entry_BX == -1).all() and (distance_BX == INF).all()
-    first = replace(assigned, cell_BP=np.where(np.arange(16) == 0, assigned.cell_BP, -1))
+    first = replace(assigned, cluster_BP=np.where(np.arange(16) == 0, assigned.cluster_BP, -1))
     assert torch.equal(
         index.nominate_in(first, 5, None)[0], index.nominate_in(index.quantiser.assign(query, 1), 5, None)[0]
     )
 
 
+def at_once(index: SharedIndex, query_BD: Tensor, k: int, keys: KeyRows) -> Neighbours:
+    """Nominated and measured by one kernel."""
+    assert index.lists is not None
+    entry_BK, distance_BK = torch.empty(len(query_BD), k, dtype=torch.long), torch.empty(len(query_BD), k)
+    fewer = index.lists.row_search(keys, k)(query_BD.contiguous(), None, entry_BK, distance_BK)
+    assert fewer == int((entry_BK[:, -1] < 0).sum())
+    return Neighbours(entry_BK, distance_BK)
+
+
 def in_two_steps(index: SharedIndex, query_BD: Tensor, k: int, keys: KeyRows) -> tuple[Tensor, Tensor]:
-    """Nominated in the assigned cells, then measured."""
+    """Nominated in the assigned clusters, then measured."""
     assigned = index.quantiser.assign(query_BD.numpy(), index.effort)
     return keys.nearest(query_BD, index.nominate_in(assigned, index.width(k), None)[0], k)
 
@@ -307,8 +316,7 @@ def in_two_steps(index: SharedIndex, query_BD: Tensor, k: int, keys: KeyRows) ->
 def assert_as_in_two_steps(index: SharedIndex, query_BD: Tensor, k: int) -> Tensor:
     """The entries that are found."""
     keys = keys_of(torch.from_numpy(made_keys(ENTRIES)))
-    found, expected = index.nearest(query_BD, k, keys), in_two_steps(index, query_BD, k, keys)
-    assert found is not None
+    found, expected = at_once(index, query_BD, k, keys), in_two_steps(index, query_BD, k, keys)
     assert torch.equal(found.entry_BK, expected[0]) and torch.equal(found.distance_BK, expected[1])
     return found.entry_BK
 
@@ -317,13 +325,13 @@ def assert_as_in_two_steps(index: SharedIndex, query_BD: Tensor, k: int) -> Tens
 @pytest.mark.parametrize("rows", [0, 1, 3, 5, 6, 40])
 def test_an_index_finds_at_once_what_it_finds_in_two_steps(effort: int, rows: int) -> None:
     index, query_BD = index_of(effort), made_queries(max(1, rows))[:rows]
-    query_BD[:1] = -100.0  # beyond all keys: its numbers are cut off
+    query_BD[:1] = -100.0  # beyond all keys: its numbers are clamped
     for k in (1, 8, 50):
         assert_as_in_two_steps(index, query_BD, k)
 
 
 @pytest.mark.parametrize("effort", [1, 2, 16])
-def test_fewer_entries_in_the_cells_than_are_wanted(effort: int) -> None:
+def test_fewer_entries_in_the_clusters_than_are_wanted(effort: int) -> None:
     entry_BK = assert_as_in_two_steps(index_of(effort), made_queries(7), ENTRIES)
     missing_B = (entry_BK < 0).sum(dim=1)
     assert not missing_B.any() if effort == 16 else missing_B.all()
@@ -332,12 +340,12 @@ def test_fewer_entries_in_the_cells_than_are_wanted(effort: int) -> None:
 
 
 @pytest.mark.parametrize("effort", [1, 4, 15, 16])
-def test_a_query_at_a_centre_looks_into_the_nearest_four(effort: int) -> None:
-    """No other centre is within any number of times no distance, but all are if all cells are looked into."""
+def test_a_query_at_a_centre_probes_the_nearest_four(effort: int) -> None:
+    """No other centre is within any multiple of distance 0, but all are probed where all clusters are."""
     index = index_of(effort)
-    centres, unit = index.quantiser._centres, index.quantiser.unit
-    assert centres is not None and unit is not None
-    query_BD = centres[0].float() * unit
+    centre_CD, unit = flat_centres(index.quantiser._template), index.quantiser.unit
+    assert centre_CD is not None and unit is not None
+    query_BD = rounded(centre_CD) * unit
     found = assert_as_in_two_steps(index, query_BD, ENTRIES)
     four = assert_as_in_two_steps(index_of(4), query_BD, ENTRIES)
     assert torch.equal(found, four) == (4 <= effort < 16)
@@ -345,25 +353,12 @@ def test_a_query_at_a_centre_looks_into_the_nearest_four(effort: int) -> None:
 
 @pytest.mark.parametrize("value", [torch.nan, INF, -INF])
 @pytest.mark.parametrize("effort", [1, 4, 16])
-def test_queries_that_are_no_numbers_leave_others_alone(value: float, effort: int) -> None:
+def test_queries_that_are_not_finite_do_not_change_others(value: float, effort: int) -> None:
     index, keys, query_BD = index_of(effort), keys_of(torch.from_numpy(made_keys(ENTRIES))), made_queries(12)
-    expected, bad_BD = index.nearest(query_BD, 8, keys), query_BD.clone()
+    expected, bad_BD = at_once(index, query_BD, 8, keys), query_BD.clone()
     bad_BD[3], bad_BD[7, 5] = value, value
-    found, good = index.nearest(bad_BD, 8, keys), [row for row in range(12) if row not in (3, 7)]
-    assert found is not None and expected is not None
+    found, good = at_once(index, bad_BD, 8, keys), [row for row in range(12) if row not in (3, 7)]
     assert torch.equal(found.entry_BK[good], expected.entry_BK[good])
     assert torch.equal(found.distance_BK[good], expected.distance_BK[good])
     bad_BK = found.entry_BK[[3, 7]]
     assert (bad_BK >= -1).all() and (bad_BK < ENTRIES).all() and (found.distance_BK[[3, 7]] == INF).all()
-
-
-def test_what_no_kernel_can_search(request: pytest.FixtureRequest) -> None:
-    keys, query_BD = keys_of(torch.from_numpy(made_keys(ENTRIES))), made_queries(3)
-    assert index_of(4).nearest(query_BD, 8, keys) is not None
-    assert index_of(4).nearest(query_BD.double(), 8, keys) is None
-    for other in ("IVF16,SQ8", "IVF16,Flat"):
-        assert quantiser_of(other).index(made_keys(ENTRIES)).nearest(query_BD, 8, keys) is None
-    narrow = made_keys(ENTRIES)[:, :14]  # columns that do not come in fours
-    assert Quantiser.train(narrow, WHOLE).index(narrow).nearest(query_BD[:, :14], 8, keys) is None
-    request.getfixturevalue("no_kernels")
-    assert index_of(4).nearest(query_BD, 8, keys) is None

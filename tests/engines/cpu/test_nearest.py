@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nearmt.engines.cpu import nearest
 from nearmt.engines.cpu.library import address, loaded
-from nearmt.engines.cpu.nearest import HeldRows, KeyRows
+from nearmt.engines.cpu.nearest import CachedRows, KeyRows
 from nearmt.engines.reference.distances import first_of, squared_l2
 from tests.kernels import needs_kernels
 
@@ -30,12 +30,10 @@ def whole_numbers(*shape: int, seed: int = 0, most: int = 127) -> Tensor:
 def rows_of(key_ND: Tensor, sizes: list[int]) -> KeyRows:
     """The keys in segments of these sizes."""
     assert sum(sizes) == len(key_ND)
-    found = KeyRows.of(list(key_ND.half().split(sizes)), [0, *torch.tensor(sizes).cumsum(0).tolist()])
-    assert found is not None
-    return found
+    return KeyRows(list(key_ND.half().split(sizes)), [0, *torch.tensor(sizes).cumsum(0).tolist()])
 
 
-# Measured.
+# Measured; for what tables find see tests/engines/test_entries.py.
 
 
 def brute_force(key_ND: Tensor, query_BE: Tensor, candidate_BX: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -48,43 +46,12 @@ def brute_force(key_ND: Tensor, query_BE: Tensor, candidate_BX: Tensor, k: int) 
 sizes = st.lists(st.integers(0, 20), min_size=1, max_size=5).filter(any)
 
 
-@settings(max_examples=150)
-@given(
-    sizes=sizes, columns=st.integers(1, 40), unused=st.integers(0, 3), rows=st.integers(0, 4),
-    width=st.integers(1, 30), k=st.integers(1, 12), most=st.sampled_from([1, 20]), seed=st.integers(0, 1000),
-)  # fmt: skip
-def test_the_nearest_are_those_of_brute_force(
-    sizes: list[int], columns: int, unused: int, rows: int, width: int, k: int, most: int, seed: int
-) -> None:
-    """Segments, some of them empty; candidates that are none, and some twice; with numbers up to 1 most are ties."""
-    key_ND = whole_numbers(sum(sizes), columns + unused, seed=seed, most=most)
-    query_BE = whole_numbers(rows, columns, seed=seed + 1, most=most)
-    candidate_BX = torch.randint(-1, len(key_ND), (rows, width), generator=seeded(seed))
-    found = rows_of(key_ND, sizes).nearest(query_BE, candidate_BX, k)
-    for mine, expected in zip(found, brute_force(key_ND, query_BE, candidate_BX, k), strict=True):
-        assert torch.equal(mine, expected)
+def test_no_queries() -> None:
+    found = rows_of(whole_numbers(4, 5), [4]).nearest(torch.zeros(0, 5), torch.zeros(0, 3, dtype=torch.long), 2)
+    assert found[0].shape == found[1].shape == (0, 2)
 
 
-def test_distances_of_real_keys() -> None:
-    key_ND = torch.randn(300, 70, generator=seeded(0)).half()
-    query_BE = torch.randn(4, 70, generator=seeded(1))
-    candidate_BX = torch.stack([torch.randperm(300, generator=seeded(row)) for row in range(4)])
-    found = rows_of(key_ND, [100, 0, 200]).nearest(query_BE, candidate_BX, 20)
-    expected = brute_force(key_ND.double(), query_BE.double(), candidate_BX, 20)
-    assert torch.equal(found[0], expected[0])
-    torch.testing.assert_close(found[1].double(), expected[1], rtol=1e-5, atol=0.0)
-
-
-def test_a_small_distance_between_large_keys_is_exact() -> None:
-    key_ND = torch.tensor([[2048.0, 65504.0], [2050.0, 65504.0], [6e-8, 0.0]])
-    query_BE = torch.tensor([[2049.5, 65504.0], [0.0, 0.0]])
-    entry_BK, distance_BK = rows_of(key_ND, [3]).nearest(query_BE, torch.tensor([[0, 1, -1], [2, -1, -1]]), 2)
-    assert entry_BK.tolist() == [[1, 0], [2, -1]]
-    assert distance_BK[0].tolist() == [0.25, 2.25]
-    assert distance_BK[1].tolist() == [key_ND.half()[2, 0].float().square().item(), INF]
-
-
-def test_queries_and_candidates_may_lie_anywhere() -> None:
+def test_queries_and_candidates_may_have_any_strides() -> None:
     key_ND, query_BD = whole_numbers(40, 19), whole_numbers(6, 19, seed=1)
     candidate_BX = torch.randint(-1, 40, (6, 15), generator=seeded(2))
     rows, expected = rows_of(key_ND, [40]), brute_force(key_ND, query_BD, candidate_BX, 5)
@@ -94,27 +61,13 @@ def test_queries_and_candidates_may_lie_anywhere() -> None:
                 assert torch.equal(mine, true)
 
 
-@pytest.mark.parametrize("value", [torch.nan, INF])
-def test_keys_that_are_no_numbers_stop_nothing(value: float) -> None:
-    key_ND = whole_numbers(6, 5)
-    key_ND[[0, 3], 2] = value
-    candidate_BX, query_BE = torch.arange(6)[None], torch.zeros(1, 5)
-    there = [1, 2, 4, 5]
-    expected = sorted(there, key=lambda entry: (float(key_ND[entry].square().sum()), entry))
-    for k in (1, 3, 4):
-        assert rows_of(key_ND, [6]).nearest(query_BE, candidate_BX, k)[0][0].tolist() == expected[:k]
-    assert rows_of(key_ND, [6]).nearest(query_BE, candidate_BX, 6)[1][0, 4:].tolist() == [INF, INF]
-
-
-def test_what_kernels_read(request: pytest.FixtureRequest) -> None:
+def test_keys_that_kernels_read() -> None:
     key_ND = torch.zeros(4, 6, dtype=torch.float16)
-    assert KeyRows.of([key_ND, key_ND], [0, 4, 8]) is not None
-    assert KeyRows.of([], [0]) is None
-    assert KeyRows.of([key_ND.float()], [0, 4]) is None
-    assert KeyRows.of([key_ND, key_ND[:, ::2]], [0, 4, 8]) is None
-    assert KeyRows.of([key_ND.to("meta")], [0, 4]) is None
-    request.getfixturevalue("no_kernels")
-    assert KeyRows.of([key_ND], [0, 4]) is None
+    assert KeyRows.fits([key_ND]) and KeyRows.fits([key_ND, key_ND])
+    assert not KeyRows.fits([])
+    assert not KeyRows.fits([key_ND.float()])
+    assert not KeyRows.fits([key_ND, key_ND[:, ::2]])
+    assert not KeyRows.fits([key_ND.to("meta")])
 
 
 @given(
@@ -131,43 +84,45 @@ def test_the_largest_number(sizes: list[int], columns: int, unused: int, count: 
 # Nominated.
 
 
-def empty(places: int, columns: int) -> tuple[Tensor, Tensor]:
-    """Room for the keys of a holder, in whole blocks of 16 places and 4 columns, and for halves of their lengths."""
-    room = places + -places % 16
-    return torch.zeros(room, columns + -columns % 4, dtype=torch.uint8), torch.zeros(room, dtype=torch.int32)
+def empty(positions: int, columns: int) -> tuple[Tensor, Tensor]:
+    """The rounded keys of a cache, in whole blocks of 16 positions and 4 columns, and half their squared lengths."""
+    capacity = positions + -positions % 16
+    return torch.zeros(capacity, columns + -columns % 4, dtype=torch.uint8), torch.zeros(capacity, dtype=torch.int32)
 
 
-def held(key_XN: Tensor, unit: float = 1.0, start: int = 0) -> tuple[Tensor, Tensor]:
+def rounded(key_XN: Tensor, unit: float = 1.0, start: int = 0) -> tuple[Tensor, Tensor]:
     key_MN, half_M = empty(start + len(key_XN), key_XN.shape[1])
     nearest.hold(key_MN, half_M, start, key_XN, unit)
     return key_MN, half_M
 
 
 def read(key_MN: Tensor) -> Tensor:
-    """What is held as numbers, [M, N]."""
-    room, columns = key_MN.shape
-    return key_MN.view(room // 16, columns // 4, 16, 4).permute(0, 2, 1, 3).reshape(room, columns).float() - 128
+    """Rounded keys as numbers, [M, N]."""
+    capacity, columns = key_MN.shape
+    return key_MN.view(capacity // 16, columns // 4, 16, 4).permute(0, 2, 1, 3).reshape(capacity, columns).float() - 128
 
 
 @pytest.mark.parametrize("columns", [4, 16, 20, 64, 68])
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 33])
 @pytest.mark.parametrize("start", [0, 3, 16])
-def test_keys_are_held_in_multiples_of_a_unit(columns: int, count: int, start: int) -> None:
+def test_keys_are_rounded_to_multiples_of_a_unit(columns: int, count: int, start: int) -> None:
     key_XN = (torch.rand(count, columns, generator=seeded(0)) - 0.5) * 63
-    key_MN, half_M = held(key_XN, unit=0.25, start=start)
+    key_MN, half_M = rounded(key_XN, unit=0.25, start=start)
     number_XN = (key_XN * 4).round()
-    places = slice(start, start + count)
-    assert torch.equal(read(key_MN)[places], number_XN)
-    assert torch.equal(half_M[places], (number_XN.square().sum(dim=1) / 2).int())
+    span = slice(start, start + count)
+    assert torch.equal(read(key_MN)[span], number_XN)
+    assert torch.equal(half_M[span], (number_XN.square().sum(dim=1) / 2).int())
     assert not half_M[:start].any() and not half_M[start + count :].any()
     assert (read(key_MN)[:start] == -128).all() and (read(key_MN)[start + count :] == -128).all()
 
 
-def test_given_keys_may_lie_anywhere() -> None:
-    """What a kernel reads has to live until it is done: also copies that are made for it."""
+def test_given_keys_may_have_any_strides() -> None:
+    """Copies that are made for a kernel live until it has finished."""
     key_XD = whole_numbers(50, 200)
     for key_XN in (key_XD[:, :64], key_XD[:, ::2], key_XD.T.contiguous().T):
-        for mine, expected in zip(held(key_XN), held(key_XN.clone(memory_format=torch.contiguous_format)), strict=True):
+        for mine, expected in zip(
+            rounded(key_XN), rounded(key_XN.clone(memory_format=torch.contiguous_format)), strict=True
+        ):
             assert torch.equal(mine, expected)
 
 
@@ -175,17 +130,17 @@ def test_given_keys_may_lie_anywhere() -> None:
     sizes=sizes, columns=st.integers(1, 40), unused=st.integers(0, 70), count=st.integers(0, 20),
     start=st.integers(0, 20), seed=st.integers(0, 99),
 )  # fmt: skip
-def test_entries_are_held_as_their_keys_are(
+def test_entries_are_rounded_as_their_keys_are(
     sizes: list[int], columns: int, unused: int, count: int, start: int, seed: int
 ) -> None:
-    """Their first columns, filled up with zeros: neither the other columns nor the entry that follows play a part."""
+    """Their first columns, padded with zeros: neither other columns nor the next entry have a part."""
     key_ND = torch.randn(sum(sizes), columns + unused, generator=seeded(seed)).half()
     entry_X = torch.randint(0, len(key_ND), (count,), generator=seeded(seed))
     unit = float(key_ND.abs().max()) / 127
     key_MN, half_M = empty(start + count, columns)
     rows_of(key_ND, sizes).hold(key_MN, half_M, start, entry_X, unit, columns)
-    filled_XN = torch.nn.functional.pad(key_ND[entry_X, :columns].float(), (0, -columns % 4))
-    expected_MN, expected_M = held(filled_XN, unit, start)
+    padded_XN = torch.nn.functional.pad(key_ND[entry_X, :columns].float(), (0, -columns % 4))
+    expected_MN, expected_M = rounded(padded_XN, unit, start)
     assert torch.equal(key_MN, expected_MN) and torch.equal(half_M, expected_M)
 
 
@@ -200,25 +155,23 @@ def exact_scores(query_RN: Tensor, key_MN: Tensor) -> Tensor:
     columns=st.sampled_from([4, 8, 16, 20, 64, 128]), ends=st.lists(st.integers(1, 400), min_size=1, max_size=3),
     rows=st.integers(1, 12), most=st.sampled_from([1, 127]), data=st.data(),
 )  # fmt: skip
-def test_those_nominated_are_the_nearest(
-    columns: int, ends: list[int], rows: int, most: int, data: st.DataObject
-) -> None:
-    """Exact in whole numbers; with numbers up to 1 many are equal, of which the first are named."""
+def test_the_nearest_are_nominated(columns: int, ends: list[int], rows: int, most: int, data: st.DataObject) -> None:
+    """Exact in whole numbers; with numbers up to 1 many are equal, of which the first are nominated."""
     count, seed = data.draw(st.integers(1, min(ends))), data.draw(st.integers(0, 1000))
     order = data.draw(st.permutations(range(len(ends))))
-    room = max(ends) + -max(ends) % 16
-    key_UMN = torch.stack([whole_numbers(room, columns, seed=seed + u, most=most) for u in range(len(ends))])
-    parts = [held(key_MN) for key_MN in key_UMN]
+    capacity = max(ends) + -max(ends) % 16
+    key_UMN = torch.stack([whole_numbers(capacity, columns, seed=seed + u, most=most) for u in range(len(ends))])
+    parts = [rounded(key_MN) for key_MN in key_UMN]
     key, half = torch.stack([part[0] for part in parts]), torch.stack([part[1] for part in parts])
-    name_UM = torch.randperm(len(ends) * room, generator=seeded(seed)).view(len(ends), room)
+    name_UM = torch.randperm(len(ends) * capacity, generator=seeded(seed)).view(len(ends), capacity)
     query_GRN = whole_numbers(len(ends), rows, columns, seed=seed + 9, most=most)
     units, some = [1.0] * len(ends), [ends[u] for u in order]
     name_GRX, score_GRX = nearest.nominate(key, half, name_UM, order, units, some, query_GRN, count)
     assert name_GRX.shape == score_GRX.shape == (len(ends), rows, count)
-    for group, holder in enumerate(order):
-        score_RM = exact_scores(query_GRN[group], key_UMN[holder, : ends[holder]])
+    for group, cache in enumerate(order):
+        score_RM = exact_scores(query_GRN[group], key_UMN[cache, : ends[cache]])
         best = score_RM.sort(dim=1, descending=True, stable=True)
-        expected_RX = name_UM[holder][best.indices[:, :count]]
+        expected_RX = name_UM[cache][best.indices[:, :count]]
         for row in range(rows):
             found = zip(name_GRX[group, row].tolist(), score_GRX[group, row].tolist(), strict=True)
             expected = zip(expected_RX[row].tolist(), best.values[row, :count].int().tolist(), strict=True)
@@ -227,12 +180,12 @@ def test_those_nominated_are_the_nearest(
 
 @pytest.mark.parametrize("count", [1, 7, 40])
 @pytest.mark.parametrize("falling", [False, True])
-def test_places_that_get_better_and_better(count: int, falling: bool) -> None:
+def test_positions_that_get_better_and_better(count: int, falling: bool) -> None:
     """The shortlist is thinned out again and again, or never after the first time."""
     end = 1000
     key_MN = torch.zeros(end, 4)
     key_MN[:, 0] = torch.arange(end).flip(0) // 8 if falling else torch.arange(end) // 8
-    key, half = held(key_MN)
+    key, half = rounded(key_MN)
     query = torch.tensor([[[127.0, 0.0, 0.0, 0.0]]])
     names = torch.arange(len(half))[None]
     name_GRX, _ = nearest.nominate(key[None], half[None], names, [0], [1.0], [end], query, count)
@@ -240,8 +193,8 @@ def test_places_that_get_better_and_better(count: int, falling: bool) -> None:
     assert sorted(name_GRX[0, 0].tolist()) == sorted(best.tolist())
 
 
-def test_queries_are_rounded_to_the_unit_of_a_holder_and_cut_off() -> None:
-    key, half = held(whole_numbers(16, 8))
+def test_queries_are_rounded_to_the_unit_of_a_cache_and_clamped() -> None:
+    key, half = rounded(whole_numbers(16, 8))
     both_key, both_half, names = key.expand(2, -1, -1).contiguous(), half.expand(2, -1).contiguous(), torch.arange(32)
     query_GRN = torch.tensor([[[0.5, -1.0, 300.0, -300.0, 1e30, -1e30, 0.12, 0.0]]]).expand(2, 1, 8)
     number_N = torch.tensor([2.0, -4.0, 127.0, -128.0, 127.0, -128.0, 0.0, 0.0])
@@ -256,49 +209,55 @@ def test_queries_are_rounded_to_the_unit_of_a_holder_and_cut_off() -> None:
 # Recalled: nominated, and then measured.
 
 
-def held_by_all(keys: list[Tensor], entries: list[Tensor], units: list[float]) -> tuple[Tensor, Tensor, Tensor]:
-    """What holders have, side by side: keys, halves of their squared lengths, and entries (-1: none)."""
-    room = max(len(entry_X) for entry_X in entries)
-    room += 16 + -room % 16
+def all_caches(keys: list[Tensor], entries: list[Tensor], units: list[float]) -> tuple[Tensor, Tensor, Tensor]:
+    """Rounded keys of some caches, half their squared lengths, and their entries (-1: none)."""
+    capacity = max(len(entry_X) for entry_X in entries)
+    capacity += 16 + -capacity % 16
     columns = keys[0].shape[1]
-    key_UMN = torch.zeros(len(keys), room, columns, dtype=torch.uint8)
-    half_UM, name_UM = torch.zeros(len(keys), room, dtype=torch.int32), torch.full((len(keys), room), -1)
-    for holder, (key_XN, entry_X) in enumerate(zip(keys, entries, strict=True)):
-        nearest.hold(key_UMN[holder], half_UM[holder], 0, key_XN, units[holder])
-        name_UM[holder, : len(entry_X)] = entry_X
-    return key_UMN, half_UM, name_UM
+    key_UMN = torch.zeros(len(keys), capacity, columns, dtype=torch.uint8)
+    half_UM, entry_UM = torch.zeros(len(keys), capacity, dtype=torch.int32), torch.full((len(keys), capacity), -1)
+    for cache, (key_XN, entry_X) in enumerate(zip(keys, entries, strict=True)):
+        nearest.hold(key_UMN[cache], half_UM[cache], 0, key_XN, units[cache])
+        entry_UM[cache, : len(entry_X)] = entry_X
+    return key_UMN, half_UM, entry_UM
 
 
-def made_holders(counts: list[int], held_columns: int, columns: int, seed: int) -> tuple[KeyRows, HeldRows]:
-    """Keys of 120 entries in three segments, and holders that have so many of them; the last one has large keys."""
+def made_caches(counts: list[int], rounded_columns: int, columns: int, seed: int) -> tuple[KeyRows, CachedRows]:
+    """Keys of 120 entries in three segments, and caches with so many of them; the last one has large keys."""
     key_ND = torch.randn(120, columns + 3, generator=seeded(seed)).half()
     key_ND[60:] *= 4
     entries = [torch.randperm(60, generator=seeded(seed + u))[:count] for u, count in enumerate(counts)]
     entries[-1] = entries[-1] + 60
-    keys = [key_ND[entry_X, :held_columns].float() for entry_X in entries]
+    keys = [key_ND[entry_X, :rounded_columns].float() for entry_X in entries]
     units = [float(key_XN.abs().max()) / 127 if len(key_XN) else 1e-30 for key_XN in keys]
-    ends, everybody = list(counts), list(range(len(counts)))
-    held = HeldRows(*held_by_all(keys, entries, units), everybody, units, ends, everybody)
-    return rows_of(key_ND, [50, 0, 70]), held
+    every = list(range(len(counts)))
+    cached = CachedRows(*all_caches(keys, entries, units), every, units, list(counts), every)
+    return rows_of(key_ND, [50, 0, 70]), cached
 
 
-def some_of(held: HeldRows, holders: list[int], places: list[int]) -> HeldRows:
-    units, ends = [held.units[u] for u in holders], [held.ends[u] for u in holders]
-    return HeldRows(held.key_UMN, held.half_UM, held.name_UM, holders, units, ends, places)
+def some_of(cached: CachedRows, caches: list[int], slots: list[int]) -> CachedRows:
+    units, ends = [cached.units[u] for u in caches], [cached.ends[u] for u in caches]
+    return CachedRows(cached.key_UMN, cached.half_UM, cached.entry_UM, caches, units, ends, slots)
 
 
 def nominated_and_measured(
-    keys: KeyRows, held: HeldRows, query_BD: Tensor, rows: int, columns: int, count: int, found: tuple[Tensor, Tensor]
+    keys: KeyRows,
+    cached: CachedRows,
+    query_BD: Tensor,
+    rows: int,
+    columns: int,
+    count: int,
+    found: tuple[Tensor, Tensor],
 ) -> None:
     """What `recall` does, one sentence after the other."""
     entry_BK, distance_BK = found
-    tables, width, k = (held.key_UMN, held.half_UM, held.name_UM), held.key_UMN.shape[2], entry_BK.shape[1]
-    for holder, unit, end, place in zip(held.holders, held.units, held.ends, held.places, strict=True):
-        its = slice(place * rows, (place + 1) * rows)
+    tables, width, k = (cached.key_UMN, cached.half_UM, cached.entry_UM), cached.key_UMN.shape[2], entry_BK.shape[1]
+    for cache, unit, end, slot in zip(cached.caches, cached.units, cached.ends, cached.slots, strict=True):
+        its = slice(slot * rows, (slot + 1) * rows)
         candidate_RX = torch.zeros(rows, 0, dtype=torch.long)
         if end:
             query_1RN = query_BD[None, its, :width]
-            candidate_RX = nearest.nominate(*tables, [holder], [unit], [end], query_1RN, min(count, end))[0][0]
+            candidate_RX = nearest.nominate(*tables, [cache], [unit], [end], query_1RN, min(count, end))[0][0]
         entry_BK[its], distance_BK[its] = keys.nearest(query_BD[its, :columns], candidate_RX, k)
         distance_BK[its] = distance_BK[its].sqrt()
 
@@ -310,60 +269,60 @@ def nothing_yet(rows: int, k: int) -> tuple[Tensor, Tensor]:
 @settings(max_examples=100)
 @given(
     counts=st.lists(st.integers(0, 60), min_size=1, max_size=4), rows=st.sampled_from([1, 4, 5, 7]),
-    held_columns=st.sampled_from([4, 36, 64]), unheld=st.sampled_from([0, 5]), k=st.integers(1, 20),
+    rounded_columns=st.sampled_from([4, 36, 64]), unrounded=st.sampled_from([0, 5]), k=st.integers(1, 20),
     more=st.integers(0, 30), data=st.data(),
 )  # fmt: skip
 def test_recalled_are_the_nearest_of_those_nominated(
-    counts: list[int], rows: int, held_columns: int, unheld: int, k: int, more: int, data: st.DataObject
+    counts: list[int], rows: int, rounded_columns: int, unrounded: int, k: int, more: int, data: st.DataObject
 ) -> None:
-    """Holders with fewer than are asked for, and with none; sentences in any places, some of which do not recall."""
-    seed, columns = data.draw(st.integers(0, 1000)), held_columns + unheld
-    keys, everything = made_holders(counts, held_columns, columns, seed)
-    holders = data.draw(st.permutations(range(len(counts))))[: data.draw(st.integers(0, len(counts)))]
+    """Caches with fewer than are asked for, and with none; sentences in any slots, some of which do not recall."""
+    seed, columns = data.draw(st.integers(0, 1000)), rounded_columns + unrounded
+    keys, everything = made_caches(counts, rounded_columns, columns, seed)
+    caches = data.draw(st.permutations(range(len(counts))))[: data.draw(st.integers(0, len(counts)))]
     sentences = len(counts) + data.draw(st.integers(0, 2))
-    places = data.draw(st.permutations(range(sentences)))[: len(holders)]
-    held = some_of(everything, holders, places)
+    slots = data.draw(st.permutations(range(sentences)))[: len(caches)]
+    cached = some_of(everything, caches, slots)
     query_BD = torch.randn(sentences * rows, columns + 3, generator=seeded(seed + 1))
     found, expected = nothing_yet(len(query_BD), k), nothing_yet(len(query_BD), k)
-    keys.recall(held, query_BD, rows, columns, k + more, *found)
-    nominated_and_measured(keys, held, query_BD, rows, columns, k + more, expected)
+    keys.recall(cached, query_BD, rows, columns, k + more, *found)
+    nominated_and_measured(keys, cached, query_BD, rows, columns, k + more, expected)
     assert torch.equal(found[0], expected[0])
     torch.testing.assert_close(found[1], expected[1], rtol=1e-6, atol=0.0)
 
 
 def test_recalled_distances_are_not_squared() -> None:
     """Where all are nominated, brute force decides."""
-    keys, held = made_holders([40, 30], 36, 36, seed=5)
+    keys, cached = made_caches([40, 30], 36, 36, seed=5)
     query_BD = torch.randn(6, 39, generator=seeded(6))
     entry_BK, distance_BK = nothing_yet(6, 8)
-    keys.recall(held, query_BD, 3, 36, 40, entry_BK, distance_BK)
+    keys.recall(cached, query_BD, 3, 36, 40, entry_BK, distance_BK)
     key_ND = torch.cat(list(keys._keys)).float()
-    name_BX = held.name_UM.repeat_interleave(3, dim=0)
-    expected = brute_force(key_ND, query_BD[:, :36], name_BX, 8)
+    entry_BX = cached.entry_UM.repeat_interleave(3, dim=0)
+    expected = brute_force(key_ND, query_BD[:, :36], entry_BX, 8)
     assert torch.equal(entry_BK, expected[0])
     torch.testing.assert_close(distance_BK, expected[1].sqrt(), rtol=1e-6, atol=0.0)
 
 
 @pytest.mark.parametrize("value", [torch.nan, INF, -INF])
-def test_rows_that_are_no_numbers_leave_others_alone(value: float) -> None:
-    keys, held = made_holders([40, 0, 30], 36, 36, seed=7)
+def test_rows_that_are_not_finite_do_not_change_others(value: float) -> None:
+    keys, cached = made_caches([40, 0, 30], 36, 36, seed=7)
     query_BD = torch.randn(12, 39, generator=seeded(8))
     bad_BD = query_BD.clone()
     bad_BD[1::4] = value
     found, expected = nothing_yet(12, 8), nothing_yet(12, 8)
-    keys.recall(held, bad_BD, 4, 36, 24, *found)
-    keys.recall(held, query_BD, 4, 36, 24, *expected)
+    keys.recall(cached, bad_BD, 4, 36, 24, *found)
+    keys.recall(cached, query_BD, 4, 36, 24, *expected)
     good = torch.arange(12) % 4 != 1
     assert torch.equal(found[0][good], expected[0][good]) and torch.equal(found[1][good], expected[1][good])
     assert (found[1][~good] == INF).all() and (found[0][5] == -1).all()
-    assert all(set(found[0][row].tolist()) <= set(held.name_UM[row // 4].tolist()) for row in (1, 9))
+    assert all(set(found[0][row].tolist()) <= set(cached.entry_UM[row // 4].tolist()) for row in (1, 9))
 
 
-# Marked.
+# Hash tables.
 
 
 @given(parts=st.lists(st.lists(st.one_of(st.integers(-1, 40), st.integers(-1, 2**31 - 2)), max_size=20), max_size=6))
-def test_marks_are_a_set_in_order(parts: list[list[int]]) -> None:
+def test_a_hash_table_is_a_set_in_order(parts: list[list[int]]) -> None:
     table_T, known = torch.zeros(128, dtype=torch.int32), set[int]()
     for part in parts:
         expected = [entry for entry in dict.fromkeys(part) if entry >= 0 and entry not in known]
@@ -374,7 +333,7 @@ def test_marks_are_a_set_in_order(parts: list[list[int]]) -> None:
 
 
 @pytest.mark.parametrize("step", [1, 1024, 65_536, 1_000_003])
-def test_a_table_takes_nearly_as_many_as_it_has_places(step: int) -> None:
+def test_a_hash_table_takes_nearly_as_many_as_its_size(step: int) -> None:
     """However they collide, and also round the end of the table."""
     table_T, entry_X = torch.zeros(64, dtype=torch.int32), step * torch.arange(63)
     assert torch.equal(nearest.mark(table_T, entry_X[:50]), entry_X[:50])
@@ -383,7 +342,7 @@ def test_a_table_takes_nearly_as_many_as_it_has_places(step: int) -> None:
 
 
 def chunks_by_hand(entries: list[int], chunk: int, ends: list[int], known: set[int]) -> list[int]:
-    """What chunks bring that is not known yet, in order; from now on it is."""
+    """New entries of the chunks, in order; `known` has them from now on."""
     found = []
     for entry in entries:
         last = min([entry + chunk, *(end for end in ends if end > entry)]) if entry >= 0 else entry
@@ -395,7 +354,7 @@ def chunks_by_hand(entries: list[int], chunk: int, ends: list[int], known: set[i
 
 
 def mark_chunks(table_T: Tensor, entry_X: Tensor, chunk: int, end_P: Tensor, fresh_M: Tensor) -> int:
-    """What is new of the chunks that begin with these entries: `fresh_M` takes it. A part of `keep_chunks`."""
+    """Write the new entries of the chunks that begin with these entries to `fresh_M`. A part of `keep_chunks`."""
     count: int = loaded().mark_chunks(
         address(table_T), len(table_T), address(entry_X), len(entry_X), chunk, address(end_P), len(end_P),
         address(fresh_M),
@@ -409,9 +368,9 @@ def mark_chunks(table_T: Tensor, entry_X: Tensor, chunk: int, end_P: Tensor, fre
     first=st.sampled_from([0, 1000, 2**31 - 300]), data=st.data(),
 )  # fmt: skip
 def test_chunks_are_marked_as_far_as_pairs_go(lengths: list[int], chunk: int, first: int, data: st.DataObject) -> None:
-    """Pairs without entries among them; entries from some number on; chunks that overlap, and some that are none.
+    """Pairs without entries among them; entries from some number on; chunks that overlap, and missing ones.
 
-    All that there is fills no more than half of the table, and at times nearly half of it.
+    All entries together fill up to half of the table.
     """
     end_P = first + torch.tensor(lengths).cumsum(0)
     ends, count = end_P.tolist(), sum(lengths)
@@ -426,7 +385,7 @@ def test_chunks_are_marked_as_far_as_pairs_go(lengths: list[int], chunk: int, fi
     assert sorted(number - 1 for number in table_T.tolist() if number) == sorted(known)
 
 
-def test_chunks_and_entries_are_marked_in_one_table() -> None:
+def test_chunks_and_entries_share_a_table() -> None:
     table_T, fresh_M = torch.zeros(64, dtype=torch.int32), torch.full((9,), -7)
     nearest.mark(table_T, torch.tensor([3, 5]))
     assert mark_chunks(table_T, torch.tensor([2, -1, 4, 9]), 3, torch.tensor([4, 4, 8, 10]), fresh_M) == 4

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
+from nearmt.engines.base import padded
 
 
 def squared_l2(query_BD: Tensor, key_BKD: Tensor) -> Tensor:
@@ -17,14 +18,4 @@ def first_of(entry_BX: Tensor, distance_BX: Tensor, k: int) -> Neighbours:
     """The k nearest of entries in ascending order (-1: none), so that equal distances are always ordered alike."""
     distance_BX = distance_BX.masked_fill(entry_BX < 0, torch.inf)
     order_BK = distance_BX.argsort(dim=1, stable=True)[:, :k]
-    return filled_up(Neighbours(entry_BX.gather(1, order_BK), distance_BX.gather(1, order_BK)), k)
-
-
-def filled_up(found: Neighbours, k: int) -> Neighbours:
-    """The same in k places, with -1 and infinity where there are fewer."""
-    missing, pad = k - found.entry_BK.shape[1], torch.nn.functional.pad
-    if not missing:
-        return found
-    return Neighbours(
-        pad(found.entry_BK, (0, missing), value=-1), pad(found.distance_BK, (0, missing), value=torch.inf)
-    )
+    return padded(Neighbours(entry_BX.gather(1, order_BK), distance_BX.gather(1, order_BK)), k)
