@@ -18,6 +18,7 @@ import nearmt.models
 from nearmt import errors
 from nearmt.cli.main import COMMANDS, cli
 from nearmt.config import Config
+from nearmt.config.tuning import ScoringConfig, TuneConfig
 from nearmt.corpus import CleaningConfig, LimitsConfig, read_pairs
 from nearmt.corpus.formats import READERS
 from nearmt.datastore import BuildConfig, PruneConfig, StoreConfig
@@ -30,19 +31,18 @@ from nearmt.research.experiments import ExperimentConfig
 from nearmt.research.training.adaptive import AdaptiveConfig
 from nearmt.research.training.grid import GridConfig
 from nearmt.research.training.loop import FinetuneConfig
-from nearmt.research.tuning import TuneConfig
 from tests.docs_runner import DOCS, ROOT, SAMPLES, Block, blocks, run_line
 from tools.command_pages import pages
 
 HAND_WRITTEN = [path for path in sorted(DOCS.rglob("*.md")) if path.parent.name != "commands" and path.name != "log.md"]
 COMMAND_PAGES = sorted((DOCS / "commands").glob("*.md"))
-#: Not the overview: its lines have explanations beside them, and the other pages have the same commands.
+#: Not the overview: its lines end in comments, and the other pages have the same commands.
 WITH_EXAMPLES = [path for path in COMMAND_PAGES if path.name != "index.md"]
 CONFIGS: list[type[Config]] = [
     *(ChunkConfig, EfficientConfig, BeamConfig, ModelConfig, StoreConfig),
     *(FillConfig, BuildConfig, CleaningConfig, LimitsConfig, PruneConfig),
     *(FinetuneConfig, GridConfig, AdaptiveConfig),
-    *(ExperimentConfig, TuneConfig, BenchConfig),
+    *(ExperimentConfig, TuneConfig, ScoringConfig, BenchConfig),
 ]
 #: Settings that share names with others (`--schedule`): the section of a page that has their table.
 SECTIONS: dict[type[Config], str] = {FinetuneConfig: "Fine-tuned", GridConfig: "Fine-tuned"}
@@ -101,7 +101,7 @@ def test_every_option_is_described(name: str) -> None:
     assert command is not None
     page = (DOCS / "commands" / f"{name}.md").read_text(encoding="utf-8")
     for option in command.get_params(click.Context(command, info_name=name, parent=context)):
-        if isinstance(option, click.Option):
+        if isinstance(option, click.Option) and not option.hidden:
             assert option.help, option.name
             for spelling in [*option.opts, *option.secondary_opts]:
                 assert re.search(rf"^\| `[^`]*{re.escape(spelling)}\b", page, re.MULTILINE), spelling
@@ -109,11 +109,12 @@ def test_every_option_is_described(name: str) -> None:
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)
 def test_every_setting_is_explained_with_its_default(config: type[Config]) -> None:
-    """In a row of a table: option first, default last."""
-    lines = _lines_about(config)
+    """In a row of a table: setting or option first, default last."""
+    lines = list(_rows_with_defaults(_lines_about(config)))
     for name, field in config.public_fields().items():
-        rows = [line.strip("| ").split(" | ") for line in lines if line.startswith(f"| `--{name}` |")]
-        assert rows, f"--{name} is in no table of a hand-written page"
+        found = [line for line in lines if re.match(rf"\| `(?:--)?{name}` \|", line)]
+        rows = [line.strip("| ").split(" | ") for line in found]
+        assert rows, f"{name} is in no table of a hand-written page"
         for row in rows:
             if field.default is None:
                 assert not row[-1].startswith("`"), row
@@ -121,6 +122,17 @@ def test_every_setting_is_explained_with_its_default(config: type[Config]) -> No
                 assert row[-1] == ("on" if field.default else "off"), row
             else:
                 assert row[-1] == f"`{field.default}`", row
+
+
+def _rows_with_defaults(lines: list[str]) -> Iterator[str]:
+    """The rows of tables whose last column is the default."""
+    inside = False
+    for line in lines:
+        inside = (line.startswith("| ") and (inside or line.endswith("| default |"))) or (
+            line.startswith("|--") and inside
+        )
+        if inside:
+            yield line
 
 
 def _lines_about(config: type[Config]) -> list[str]:

@@ -15,6 +15,7 @@ import click
 
 from nearmt.cli.main import COMMANDS, cli
 from nearmt.cli.manual import sections
+from nearmt.cli.settings import by_group, for_methods, settings
 
 FOLDER = Path(__file__).parent.parent / "docs" / "commands"
 
@@ -42,7 +43,23 @@ def _page(context: click.Context) -> str:
     lines = [title, "", *usage, *text]
     for section, options in sections(context.command, context).items():
         lines += [f"## {section}", "", "| option | |", "|---|---|", *(_row(option, context) for option in options), ""]
+    if context.info_name == "settings":
+        lines += _setting_tables()
     return "\n".join(lines)
+
+
+def _setting_tables() -> list[str]:
+    """A table for each group of settings, as the command prints them."""
+    lines = []
+    for group, found in by_group(settings()).items():
+        lines += [f"## {group}", "", "| setting | meaning | values | default |", "|---|---|---|---|"]
+        for setting in found:
+            default = f"`{setting.default_text}`" if setting.default_text else ""
+            lines.append(
+                f"| `{setting.name}` | {setting.meaning}{for_methods(setting)} | {setting.values} | {default} |"
+            )
+        lines.append("")
+    return lines
 
 
 def _description(title: str, context: click.Context) -> list[str]:

@@ -322,7 +322,7 @@ def test_a_boost_out_of_range(boost: Any) -> None:
 
 @pytest.mark.parametrize("method", ["knn", "efficient", "chunk"])
 def test_a_boost_without_a_network(tiny_store: Datastore, method: str) -> None:
-    with pytest.raises(ConfigError, match="adaptive-boost = 1: there is no network to boost; give --adaptive"):
+    with pytest.raises(ConfigError, match="adaptive-boost = 1: there is no network to boost; set adaptive"):
         make_method(method, tiny_store, {"adaptive-boost": 1.0})
 
 

@@ -46,7 +46,7 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def model_of(folder_of: Any) -> Any:
     @cache
     def loaded(family: str, source: str = "de", target: str = "en") -> TranslationModel:
-        config = ModelConfig(model=str(folder_of(family)), source_lang=source, target_lang=target, device="cpu")
+        config = ModelConfig(str(folder_of(family)), source, target, precision="fp32", device="cpu")
         return load_model(config)
 
     return loaded
@@ -224,7 +224,7 @@ def many_targets(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.mark.parametrize(("language", "tag"), [("fr", ">>fra<<"), ("en", ">>eng<<")])
 def test_marian_with_many_targets_is_told_which(language: str, tag: str, many_targets: Path) -> None:
-    model = load_model(ModelConfig(model=str(many_targets), target_lang=language, device="cpu"))
+    model = load_model(ModelConfig(model=str(many_targets), target_lang=language, device="cpu", precision="fp32"))
     tokenizer = AutoTokenizer.from_pretrained(many_targets)
     ids = model.codec.source_ids("die pumpe")
     assert ids[0] == tokenizer.convert_tokens_to_ids(tag)
@@ -244,7 +244,7 @@ def test_marian_with_many_targets_names_them(many_targets: Path) -> None:
 
 def test_fsmt_translates_like_transformers(tmp_path: Path) -> None:
     folder = fsmt_folder(tmp_path, same_vocabulary=True)
-    model = load_model(ModelConfig(model=str(folder), device="cpu"))
+    model = load_model(ModelConfig(model=str(folder), device="cpu", precision="fp32"))
     assert model.language_pair == ("de", "en")
     found = Translator(model, search=BeamConfig(beams=4, max_new_tokens=20)).translate(TEXTS)
     assert [translation.text for translation in found] == generated("fsmt", folder, 4)

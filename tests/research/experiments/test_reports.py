@@ -31,7 +31,7 @@ for place, file in enumerate(files):
 
 def arguments(laboratory: Laboratory, name: str, *more: str) -> list[str]:
     places = ["--data", str(laboratory.data), "--out", str(laboratory.out), "--model", laboratory.model]
-    small = ["--device", "cpu", "--limit", "2", "--tune", "none", "--max-new-tokens", "8"]
+    small = ["--device", "cpu", "--limit", "2", "--tune", "none", "--set", "max-new-tokens=8"]
     return ["experiment", name, *places, *small, *more]
 
 
