@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from nearmt.retrieval.chunk_order import ChunkReader
+from nearmt.research.methods.chunk_order import ChunkReader
 
 INF = math.inf
 CPU = torch.device("cpu")
