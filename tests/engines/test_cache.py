@@ -14,7 +14,7 @@ from nearmt.contracts import Neighbours, Origin
 from nearmt.engines.base import CachePlan, Retrieved, SentenceCache
 from nearmt.engines.cuda import cache as cuda_cache
 from nearmt.retrieval.retriever import RetrievalPlan, ScheduledRetriever
-from nearmt.retrieval.schedule import EverySchedule, GeometricSchedule, Schedule
+from nearmt.config.schedule import EverySchedule, GeometricSchedule, Schedule
 from tests.engines.every_engine import Engine, every_engine
 from tests.engines.plain_cache import PlainStore
 from tests.engines.table_store import TableStore, table_store
@@ -349,7 +349,8 @@ def test_fewer_entries_than_asked_for_are_padded(engine: Engine) -> None:
 def test_only_the_columns_of_the_cache_are_compared(engine: Engine, columns: int, distance: float) -> None:
     cache = new_cache(engine, replace(LINE, columns=columns))
     seed(engine, cache, [0], [3])
-    assert recalled(engine, cache, 0) == [(3, pytest.approx(distance))]
+    ((entry, found),) = recalled(engine, cache, 0)
+    assert entry == 3 and found == pytest.approx(distance)
 
 
 @every_engine

@@ -1,81 +1,131 @@
-"""What is retrieved at a step: rows of one kind, of several, or of none."""
+"""The policy of retrieval: which sentences search when, and what a cache is told; the cache itself is a fake."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 
 import pytest
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Neighbours, Origin
-from nearmt.engines.cuda.graphs import Pool, Recorder
-from nearmt.engines.reference.distances import filled_up
-from nearmt.retrieval.retriever import EveryStep, Retrieved
-from tests.toy_store import gathered_from, random_store
+from nearmt.engines.base import CachePlan, Retrieved, SentenceCache
+from nearmt.retrieval.retriever import RetrievalPlan, ScheduledRetriever
+from nearmt.config.schedule import EverySchedule, GeometricSchedule, Schedule, search_steps
+from tests.toy_store import ToyStore, random_store
 
 CPU = torch.device("cpu")
-SEARCH, CACHE, MODEL = int(Origin.SEARCH), int(Origin.CACHE), int(Origin.MODEL)
-INF = math.inf
+CACHE = CachePlan(k=3, cache_k=4, chunk=2, columns=5)
 
 
-def neighbours(*rows: list[int]) -> Neighbours:
-    """At distances that are their numbers."""
-    entry_BK = torch.tensor(rows)
-    return Neighbours(entry_BK, torch.where(entry_BK < 0, INF, entry_BK.float()))
+class RecordingCache:
+    """Notes what it is told, and finds nothing."""
+
+    def __init__(self) -> None:
+        self.seeded: list[tuple[list[int], list[list[int]]]] = []
+        #: Sentences in the slots, slots that search, and their rows that do.
+        self.steps: list[tuple[list[int], list[int], int]] = []
+        self.released: list[list[int]] = []
+        self.reordered: list[list[int]] = []
+
+    def seed(self, sentences: Sequence[int], entry_SX: Tensor) -> None:
+        self.seeded.append((list(sentences), entry_SX.tolist()))
+
+    def step(self, query_BD: Tensor, sentences: Sequence[int], due: Sequence[int], rows: int) -> Retrieved:
+        self.steps.append((list(sentences), list(due), rows))
+        return Retrieved.nothing(len(query_BD), CACHE.width, query_BD.device)
+
+    def release(self, sentences: Sequence[int]) -> None:
+        self.released.append(list(sentences))
+
+    def reorder(self, row_B: Tensor) -> None:
+        self.reordered.append(row_B.tolist())
 
 
-def test_nothing_is_the_model_alone() -> None:
-    found = Retrieved.nothing(2, 3, CPU)
-    assert found.origin_B.tolist() == [MODEL] * 2
-    assert found.entry_BK.tolist() == [[-1] * 3] * 2 and found.distance_BK.tolist() == [[INF] * 3] * 2
+class RecordingStore(ToyStore):
+    """Gives every request a recording cache."""
+
+    def __init__(self) -> None:
+        known = random_store(0, sentences=8, columns=5, vocabulary=9)
+        super().__init__(known.key_ND, known.token_N, known.ends)
+        self.made: list[tuple[CachePlan, torch.device, RecordingCache]] = []
+
+    def new_cache(self, plan: CachePlan, device: torch.device) -> SentenceCache:
+        self.made.append((plan, device, RecordingCache()))
+        return self.made[-1][2]
 
 
-def test_all_of_a_kind() -> None:
-    found = Retrieved.all_of(Origin.CACHE, neighbours([4, 7], [2, -1], [-1, -1]), 3)
-    assert found.entry_BK.tolist() == [[4, 7, -1], [2, -1, -1], [-1] * 3]
-    assert found.distance_BK.tolist() == [[4, 7, INF], [2, INF, INF], [INF] * 3]
-    # Who has no neighbours has the model, whoever was asked.
-    assert found.asked_B.tolist() == [CACHE] * 3 and found.origin_B.tolist() == [CACHE, CACHE, MODEL]
+def retriever_of(
+    schedule: Schedule, lengths: Sequence[int], beams: int = 3, max_steps: int = 20
+) -> tuple[ScheduledRetriever, RecordingCache]:
+    store, plan = RecordingStore(), RetrievalPlan(schedule, beams, CACHE)
+    retriever = ScheduledRetriever(store, plan, lengths, max_steps, CPU)
+    ((cache_plan, device, cache),) = store.made
+    assert cache_plan is CACHE and device == CPU
+    return retriever, cache
 
 
-@pytest.mark.parametrize("row_R", [torch.tensor([2, 0]), torch.tensor([0, 1, 2])[[2, 0]]])
-def test_some_rows_are_put(row_R: Tensor) -> None:
-    found = Retrieved.all_of(Origin.CACHE, neighbours([4, 7, 8], [2, 5, 6], [1, 2, 3]), 3)
-    found.put(row_R, Origin.SEARCH, neighbours([9, 11], [-1, -1]))
-    # A row is filled anew: nothing stays of what it had.
-    assert found.entry_BK.tolist() == [[-1] * 3, [2, 5, 6], [9, 11, -1]]
-    assert found.distance_BK.tolist() == [[INF] * 3, [2, 5, 6], [9, 11, INF]]
-    assert found.origin_B.tolist() == [MODEL, CACHE, SEARCH]
+def retrieve(retriever: ScheduledRetriever, now: dict[int, int], rows: int = 2) -> Retrieved:
+    """A step of some sentences, which are at these steps."""
+    query_BD = torch.zeros(rows * len(now), 5)
+    return retriever.retrieve(query_BD, list(now.values()), list(now))
 
 
-def test_all_rows_are_put() -> None:
-    found = Retrieved.nothing(2, 3, CPU)
-    found.put(slice(None), Origin.SEARCH, neighbours([9, 11], [3, -1]))
-    assert found.entry_BK.tolist() == [[9, 11, -1], [3, -1, -1]]
-    assert found.origin_B.tolist() == [SEARCH] * 2
+def test_sentences_search_when_their_own_schedule_says() -> None:
+    """|x| decides, and sentences need not be at the same step."""
+    schedule, lengths = GeometricSchedule(2, 8), [4, 100, 9]
+    retriever, cache = retriever_of(schedule, lengths)
+    behind = {0: 0, 2: 3, 1: 1}
+    for turn in range(4, 20):
+        retrieve(retriever, {sentence: turn - late for sentence, late in behind.items()})
+    for turn, (sentences, due, rows) in enumerate(cache.steps, 4):
+        assert sentences == [0, 2, 1] and rows == 3
+        expected = [
+            slot
+            for slot, sentence in enumerate(sentences)
+            if turn - behind[sentence] in search_steps(schedule, lengths[sentence], 20)
+        ]
+        assert due == expected
+    assert {len(due) for _, due, _ in cache.steps} >= {0, 1, 2}
 
 
-def test_what_is_put_does_not_change_what_it_came_from() -> None:
-    given = neighbours([4, 7])
-    assert filled_up(given, 2) is given
-    found = Retrieved.nothing(1, 2, CPU)
-    found.put(torch.tensor([0]), Origin.SEARCH, given)
-    found.entry_BK.fill_(0)
-    assert given.entry_BK.tolist() == [[4, 7]]
+def test_searches_are_counted_once_for_a_sentence() -> None:
+    """However many of its hypotheses search."""
+    retriever, cache = retriever_of(EverySchedule(2), [5, 5, 5], beams=100)
+    for now in ({0: 1}, {0: 2, 2: 1}, {0: 3, 2: 2}, {0: 4, 2: 3}):
+        retrieve(retriever, now, rows=4)
+    assert retriever.searches == [2, 0, 2]
+    assert [due for _, due, _ in cache.steps] == [[0], [1], [0], [1]]
+    assert {rows for _, _, rows in cache.steps} == {100}
 
 
-@pytest.mark.parametrize("steady", [None, False, True])
-def test_searching_at_every_step_counts_sentences(steady: bool | None) -> None:
-    """Recorded, where searches are always alike, or not: the same is found."""
-    store, recorders = random_store(0, sentences=8, columns=4, vocabulary=9), Pool[Recorder]()
-    store.gathered = None if steady is None else gathered_from(store, steady=steady)
-    retriever = EveryStep(store, 3, 3, recorders)
-    assert (retriever._record is not None) == bool(steady)
-    query_BD = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
-    expected = store.search(query_BD, 3)
-    for time, sources in ((1, [0, 0, 2, 2]), (2, [0, 0, 1, 1])):
-        found = retriever.retrieve(query_BD, [time] * 4, sources)
-        assert torch.equal(found.entry_BK, expected.entry_BK) and torch.equal(found.distance_BK, expected.distance_BK)
-        assert found.origin_B.tolist() == [SEARCH] * 4
-    assert retriever.searches == [2, 1, 1]
+def test_knn_mt_searches_at_every_step() -> None:
+    retriever, cache = retriever_of(EverySchedule(1), [3, 30], max_steps=6)
+    for time in range(1, 7):
+        retrieve(retriever, {0: time, 1: time})
+    assert [due for _, due, _ in cache.steps] == [[0, 1]] * 6 and retriever.searches == [6, 6]
+
+
+def test_a_step_returns_what_the_cache_found() -> None:
+    retriever, _ = retriever_of(EverySchedule(1), [3])
+    found = retrieve(retriever, {0: 1}, rows=5)
+    assert found.entry_BK.shape == (5, CACHE.width)
+
+
+@pytest.mark.parametrize("seeds", [[[4, 7, -1], [2, -1, -1]], [[-1], [-1]]])
+def test_sentences_that_begin_seed_their_caches(seeds: list[list[int]]) -> None:
+    retriever, cache = retriever_of(EverySchedule(2), [5, 5, 5])
+    retriever.begin([2, 0], torch.tensor(seeds))
+    assert cache.seeded == [([2, 0], seeds)]
+
+
+def test_where_nothing_is_similar_no_cache_is_seeded() -> None:
+    retriever, cache = retriever_of(EverySchedule(2), [5, 5, 5])
+    retriever.begin([0, 1], torch.zeros(2, 0, dtype=torch.long))
+    assert cache.seeded == []
+
+
+def test_finished_sentences_and_moved_rows_are_passed_on() -> None:
+    retriever, cache = retriever_of(EverySchedule(2), [5, 5, 5])
+    retriever.release([2, 0])
+    retriever.reorder(torch.tensor([1, 1, 0]))
+    assert cache.released == [[2, 0]] and cache.reordered == [[1, 1, 0]]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 import torch
-from nearmt.retrieval.chunk_order import ChunkReader
+
+from nearmt.research.methods.chunk_order import ChunkReader
 
 INF = math.inf
 CPU = torch.device("cpu")
