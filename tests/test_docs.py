@@ -68,7 +68,7 @@ SKIPPED = {
     "nearmt completion fish > ~/.config/fish/completions/nearmt.fish": "writes to the home folder",
 }
 #: Modules that load models.
-LOADERS = ["models", "translator", "research.experiments.workshop", "research.bench.workbench"]
+LOADERS = ["models", "translator", "research.experiments.artefacts", "research.bench.loading"]
 LOADERS += ["cli.build", "cli.demo", "cli.reindex", "cli.setup"]
 
 

@@ -13,7 +13,7 @@ LEXICON = {"die": "the", "pumpe": "pump", "ventil": "valve", "motor": "shaft", "
 
 
 def toy_pairs(count: int, seed: int = 0) -> list[Pair]:
-    """Different sentences: one of four words (BLEU wants four), the others of one to three."""
+    """Make different sentences: one of four words, which BLEU needs, the others of one to three."""
     generator = torch.Generator().manual_seed(seed)
     sources = {"die pumpe und motor": None}
     while len(sources) < count:

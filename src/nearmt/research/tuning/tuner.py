@@ -1,4 +1,4 @@
-"""Finding the settings of a method on a dev set."""
+"""Tuning: choose the settings of a method by trials on a dev set."""
 
 from __future__ import annotations
 
@@ -15,28 +15,31 @@ from nearmt.decoding import BeamConfig
 from nearmt.errors import ConfigError, InputError
 from nearmt.methods import make_method
 from nearmt.models import TranslationModel
+from nearmt.research.evaluation.metrics import make_metric
 from nearmt.research.tuning.holdout import hold_out
 from nearmt.research.tuning.memo import with_memo
-from nearmt.research.tuning.objective import METRICS, DevObjective, make_metric
+from nearmt.research.tuning.objective import METRICS, DevObjective
 from nearmt.research.tuning.record import Record, Settings
 from nearmt.research.tuning.result import Tuned
-from nearmt.research.tuning.search import STRATEGIES, Study, run_search
 from nearmt.research.tuning.slices import SMALLEST, Slices, make_slices
 from nearmt.research.tuning.space import RANGES, Point, Value, make_axes, names_to_tune, significant
+from nearmt.research.tuning.trials import STRATEGIES, Study, run_trials
 from nearmt.translator import Translator
 
 
 @dataclass(frozen=True)
 class TuneConfig(Config):
-    """How settings are searched for."""
+    """How settings are tuned."""
 
     tune: str | None = option(None, "settings to tune, joined by commas, or all (default: weights and temperatures)")
-    strategy: str = option("smart", "one setting after the other with early stops, or all points", choices=STRATEGIES)
-    ranges: str = option("store", "values to try: from the store's own distances, or the paper's", choices=RANGES)
+    strategy: str = option("smart", "tune one setting after the other, or try the full grid", choices=STRATEGIES)
+    ranges: str = option(
+        "store", "values to try: relative to the datastore's distances, or the paper's", choices=RANGES
+    )
     budget: int = option(36, "translations of the dev set to spend", low=1)
     metric: str = option("bleu", "what is maximised", choices=METRICS)
-    margin: float = option(0.3, "scores this close count as equal; the settings nearest to the defaults win", low=0)
-    held_out: int = option(500, "without a dev set: pairs of the memory held out, at most a fifth of it", low=1)
+    margin: float = option(0.3, "scores within this margin count as equal; settings nearest to the defaults win", low=0)
+    held_out: int = option(500, "without a dev set: pairs held out of the memory, at most a fifth", low=1)
     base: bool = option(True, "also score the model alone")
 
 
@@ -50,14 +53,14 @@ def tune(
     record: Path | None = None,
     progress: Progress | None = None,
     batch_size: int = 8,
-    search: BeamConfig | None = None,
+    beam: BeamConfig | None = None,
     *,
     overwrite: bool = False,
     smallest_slice: int = SMALLEST,
 ) -> Tuned:
-    """The best settings for a method on a dev set, or without one on pairs held out of the memory.
+    """Find the best settings of a method on a dev set, or on pairs held out of the datastore.
 
-    `settings` are fixed. With `record` every trial is kept on disk, and a run that was interrupted goes on there.
+    `settings` are fixed. With `record`, every trial is kept on disk, and an interrupted run resumes from there.
     """
     config = config or TuneConfig()
     held_out = dev is None
@@ -65,31 +68,33 @@ def tune(
         datastore, dev = hold_out(datastore, config.held_out)
     if not dev:
         raise InputError("the dev set has no pairs: nothing to tune on")
-    tuner = _Tuner(model, datastore, method, dict(settings or {}), search or BeamConfig(), batch_size)
+    tuner = _Tuner(model, datastore, method, dict(settings or {}), beam or BeamConfig(), batch_size)
     axes = make_axes(tuner.names(config), config.ranges, datastore, tuner.defaults())
     slices = make_slices(len(dev), batch_size if tuner.shares_batch else 1, smallest_slice)
     metric = make_metric(config.metric)
     total = (config.budget + 1 + config.base) * len(dev)
-    with Record(tuner.signature(dev, slices), record, overwrite=overwrite) as kept:
-        report = _reporting(progress, total)
-        objective = DevObjective(dev, slices, tuner.translate, metric, kept, report)
+    with Record(tuner.signature(dev, slices), record, overwrite=overwrite) as trials:
+        objective = DevObjective(dev, slices, tuner.translate, metric, trials, _reporting(progress, total))
         names = [axis.name for axis in axes]
         study = Study(objective, axes, config.budget, slices.shares, lambda point: tuner.complete(point, names))
-        best = run_search(config.strategy, study, config.ranges == "store", config.margin)
+        best = run_trials(config.strategy, study, config.ranges == "store", config.margin)
         base_score = _base_score(objective, study.last) if config.base else None
+    facts = {"base_score": base_score, "sentences": len(dev), "held_out": held_out}
+    return _result(tuner, config.metric, str(metric.get_signature()), study, best, **facts)
+
+
+def _result(tuner: _Tuner, metric: str, metric_signature: str, study: Study, best: Point, **facts: Any) -> Tuned:
     return Tuned(
-        method=method,
+        method=tuner.method,
         settings={**tuner.fixed, **best},
-        metric=config.metric,
+        metric=metric,
         score=study.score(best, study.last),
         default_score=study.score({}, study.last),
-        base_score=base_score,
-        sentences=len(dev),
-        held_out=held_out,
         spent=study.spent,
         signature=tuner.translator(best).signature(),
-        metric_signature=str(metric.get_signature()),
+        metric_signature=metric_signature,
         trials=tuple(study.trials),
+        **facts,
     )
 
 
@@ -110,7 +115,7 @@ def _rounded(value: Value) -> Value:
 
 
 class _Tuner:
-    """A method whose settings change while the model, the store and the search stay."""
+    """Makes translators of one method with different settings; model, datastore and beam are fixed."""
 
     def __init__(
         self,
@@ -118,32 +123,32 @@ class _Tuner:
         datastore: Memory,
         method: str,
         fixed: dict[str, Any],
-        search: BeamConfig,
+        beam: BeamConfig,
         batch_size: int,
     ) -> None:
-        self._model, self._datastore, self._method = with_memo(model), datastore, method
-        self.fixed, self._search, self._batch_size = fixed, search, batch_size
+        self._model, self._datastore, self.method = with_memo(model), datastore, method
+        self.fixed, self._beam, self._batch_size = fixed, beam, batch_size
         self._complete: dict[tuple[object, ...], Point] = {}
         self.shares_batch = self.translator({}).method.shares_batch
 
     def translator(self, settings: Settings) -> Translator:
         if settings is None:
-            return Translator(self._model, None, "plain", None, self._search, self._batch_size)
+            return Translator(self._model, None, "plain", None, self._beam, self._batch_size)
         chosen = {**self.fixed, **settings}
-        return Translator(self._model, self._datastore, self._method, chosen, self._search, self._batch_size)
+        return Translator(self._model, self._datastore, self.method, chosen, self._beam, self._batch_size)
 
     def translate(self, settings: Settings, sources: Sequence[str], progress: Progress | None) -> list[str]:
         return [found.text for found in self.translator(settings).translate(sources, progress=progress)]
 
     def defaults(self, point: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """All settings of the method, those that are not given derived from the store."""
-        config = getattr(make_method(self._method, self._datastore, {**self.fixed, **(point or {})}), "config", None)
+        """Return all settings of the method; those that are not given are calibrated from the datastore."""
+        config = getattr(make_method(self.method, self._datastore, {**self.fixed, **(point or {})}), "config", None)
         if not isinstance(config, Config):
-            raise ConfigError(f"method '{self._method}' has nothing to tune; use knn, efficient or chunk")
+            raise ConfigError(f"method '{self.method}' has nothing to tune; use knn, efficient or chunk")
         return config.public_values()
 
     def complete(self, point: Point, names: Sequence[str]) -> Point:
-        """The tuned settings with those filled in that follow from the others."""
+        """Fill in the tuned settings that a point lacks, some of which depend on others."""
         key = (*sorted(point.items()), *names)
         if key not in self._complete:
             values = point if all(name in point for name in names) else self.defaults(point)
@@ -154,7 +159,7 @@ class _Tuner:
         return names_to_tune(config.tune, self.defaults(), self.fixed, config.ranges)
 
     def signature(self, dev: Sequence[Pair], slices: Slices) -> str:
-        """Everything that a translation of a slice depends on, beside the settings that are tuned."""
+        """Identify everything but the tuned settings that a translation of a slice depends on."""
         digest = hashlib.sha256()
         for pair in dev:
             digest.update(f"{pair.source}\0{pair.target}\0".encode())
