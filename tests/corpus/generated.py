@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from nearmt.corpus.document import Filling, FillingOrigin, Match, Segment, Tag
 
-#: Letters of several scripts, white space, and whatever means something to XML.
+#: Letters of several scripts, white space, and characters with a meaning in XML.
 CHARACTERS = "aZ09 äß中עربא😀\u00a0\u2028\u200f'\"&<>]-%;\t\n"
-#: Beyond them what XML cannot carry, or only escaped.
+#: In addition, characters that XML cannot contain, or only escaped.
 WILD = CHARACTERS + "\r\x00\x0b\x1f\x7f\x85\ud800\udcff\ufffe\uffff"
 LANGUAGES = ("de", "en", "de-AT", "en-US", "fr", "DE_ch", "de-DE")
 
@@ -27,7 +27,7 @@ _SPACES = st.sampled_from([" ", "  ", "\n\t", "\t"])
 _BETWEEN = st.sampled_from(
     ["", "", "\n", "\n    ", "<!-- a comment -->", "\n<!-- <tu><unit> & </tu> -->\n", "<?pi a > b?>", "<?pi <tu> ?>\n"]
 )
-#: Encodings and how files in them begin: a codec, a byte-order mark, and the name for the declaration.
+#: Encodings: codec, byte-order mark, and name for the declaration.
 ENCODINGS = [
     ("utf-8", b"", "UTF-8"),
     ("utf-8", codecs.BOM_UTF8, "utf-8"),
@@ -44,7 +44,7 @@ ENCODINGS = [
 
 @dataclass(frozen=True)
 class Content:
-    """What stands within an element, and the words of it."""
+    """The content of an element and its text."""
 
     xml: str
     text: str
@@ -52,7 +52,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Entry:
-    """A source, its target if there is one, and the state of both."""
+    """A source, its target, if any, and their state."""
 
     source: str
     target: str | None
@@ -62,12 +62,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Made:
-    """A document as a string, and what is in it."""
+    """A document as a string, and its expected content."""
 
     text: str
     #: TMX: language and text of every variant, by unit.
     units: tuple[tuple[tuple[str, str], ...], ...] = ()
-    #: XLIFF: what can be translated, in order.
+    #: XLIFF: the translatable entries, in order.
     entries: tuple[Entry, ...] = ()
 
 
@@ -76,19 +76,19 @@ def chunks(text: str, size: int) -> Iterator[str]:
 
 
 def as_bytes(text: str, codec: str, bom: bytes) -> bytes:
-    """What a codec lacks becomes a character reference."""
+    """Replace characters outside a codec by character references."""
     return bom + text.encode(codec, "xmlcharrefreplace")
 
 
 def carried(text: str) -> str:
-    """What XML can carry of a text."""
+    """Remove the characters that XML cannot contain."""
     return "".join(
         c for c in text if c in "\t\n\r" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff"
     )
 
 
 def markup(segment: Segment) -> list[str]:
-    """The parts of a segment as they stand in the document, wherever that is."""
+    """Return the parts of a segment without the keys of its tags."""
     return [part if isinstance(part, str) else part.markup for part in segment]
 
 
@@ -96,7 +96,7 @@ Outline = tuple[str, dict[str, str], str, tuple["Outline", ...], str]
 
 
 def outline(element: Element, exact: frozenset[str] = frozenset(), *, within: bool = False) -> Outline:
-    """An element as a value that can be compared; white space counts only within those of the given names."""
+    """Convert an element to a comparable value; white space counts only in elements of the given names."""
     tail = (element.tail or "") if within else (element.tail or "").strip()
     within = within or element.tag.rpartition("}")[2] in exact
     text = (element.text or "") if within else (element.text or "").strip()
@@ -113,7 +113,7 @@ def texts(characters: str = CHARACTERS, max_size: int = 12) -> st.SearchStrategy
 
 @st.composite
 def escaped_texts(draw: st.DrawFn) -> Content:
-    """Text as it may be written: escaped, as references, as CDATA, or with something in between."""
+    """Write text in one of several ways: escaped, as references, as CDATA, or with comments inside."""
     text = draw(texts())
     forms: list[Callable[[str], str]] = [
         escape,
@@ -131,7 +131,7 @@ def attribute_value(draw: st.DrawFn, value: str) -> str:
 
 
 def element(draw: st.DrawFn, name: str, attributes: dict[str, str], content: str = "") -> str:
-    """An element with quotes and white space as they come; an empty one may have an end tag or not."""
+    """Write an element with any quotes and white space; an empty one with or without an end tag."""
     start = "<" + name
     for key, value in attributes.items():
         space = draw(st.sampled_from(["", "", " ", "\n"]))
@@ -143,7 +143,7 @@ def element(draw: st.DrawFn, name: str, attributes: dict[str, str], content: str
 
 
 def between(draw: st.DrawFn, pieces: Iterable[str]) -> str:
-    """Pieces with white space, comments and processing instructions between them."""
+    """Join strings with white space, comments and processing instructions."""
     return draw(_BETWEEN) + "".join(piece + draw(_BETWEEN) for piece in pieces)
 
 
@@ -232,7 +232,7 @@ XLIFF_2_CONTENTS = _contents(_xliff_2_inline)
 
 
 def document(draw: st.DrawFn, root: str, doctype: str, declared: str) -> str:
-    """The root element with all that may stand around it."""
+    """Wrap the root element with a declaration, comments and white space."""
     declaration = draw(
         st.sampled_from(
             [f'<?xml version="1.0" encoding="{declared}"?>', f"<?xml version='1.0' encoding='{declared}' ?>\n"]
@@ -373,7 +373,7 @@ _XLIFF_NAMES = (
 
 
 def _prefixed(text: str, prefix: str) -> str:
-    """The document with all elements of XLIFF in a namespace that has a prefix."""
+    """Give all elements of XLIFF a namespace prefix."""
     if prefix:
         for name in _XLIFF_NAMES:
             for end in " \t\r\n/>":
@@ -393,7 +393,7 @@ def matches(draw: st.DrawFn) -> Match:
 
 @st.composite
 def fillings(draw: st.DrawFn, source: Segment, origins: Iterable[FillingOrigin] = FillingOrigin) -> Filling:
-    """A translation of any text, with the tags of its source."""
+    """Generate a translation with the tags of its source."""
     target: list[str | Tag] = [draw(texts(WILD))]
     for part in source:
         if isinstance(part, Tag):

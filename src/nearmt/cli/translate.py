@@ -275,7 +275,7 @@ class _Writer:
 
     def summarise(self, report: Report, document: bool) -> None:
         """What people should know after the run, on stderr."""
-        shown = [*self._summary.doubts.notes(), *report.problems, *dict.fromkeys(self._summary.warnings)]
+        shown = [*self._summary.issues.notes(), *report.problems, *dict.fromkeys(self._summary.warnings)]
         for message in shown[:_WARNINGS_SHOWN]:
             warn(message)
         for message in shown[_WARNINGS_SHOWN:]:
