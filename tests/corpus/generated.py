@@ -142,9 +142,9 @@ def element(draw: st.DrawFn, name: str, attributes: dict[str, str], content: str
     return f"{start}>{content}</{name}{draw(st.sampled_from(['', ' ']))}>"
 
 
-def between(draw: st.DrawFn, pieces: Iterable[str]) -> str:
+def between(draw: st.DrawFn, parts: Iterable[str]) -> str:
     """Join strings with white space, comments and processing instructions."""
-    return draw(_BETWEEN) + "".join(piece + draw(_BETWEEN) for piece in pieces)
+    return draw(_BETWEEN) + "".join(part + draw(_BETWEEN) for part in parts)
 
 
 def code(draw: st.DrawFn, name: str, attributes: dict[str, str], inside: str = "", text: str = "") -> Content:
@@ -215,10 +215,10 @@ def _contents(inline: Inline) -> st.SearchStrategy[Content]:
     @st.composite
     def nested(draw: st.DrawFn, inner: st.SearchStrategy[Content]) -> Content:
         numbers = count(draw(st.integers(1, 10**6)))
-        pieces = []
+        parts = []
         for is_text in draw(st.lists(st.booleans(), max_size=3)):
-            pieces.append(draw(escaped_texts()) if is_text else inline(draw, numbers, inner))
-        return Content("".join(piece.xml for piece in pieces), "".join(piece.text for piece in pieces))
+            parts.append(draw(escaped_texts()) if is_text else inline(draw, numbers, inner))
+        return Content("".join(part.xml for part in parts), "".join(part.text for part in parts))
 
     return st.recursive(escaped_texts(), nested, max_leaves=4)
 
@@ -249,7 +249,7 @@ def tmx_documents(draw: st.DrawFn, declared: str = "UTF-8") -> Made:
     units: list[str] = []
     found = []
     for _ in range(draw(_COUNTS)):
-        pieces = [
+        parts = [
             element(draw, name, {"type": "x-kind"}, draw(escaped_texts()).xml)
             for name in draw(st.lists(st.sampled_from(["prop", "note"]), max_size=2))
         ]
@@ -258,9 +258,9 @@ def tmx_documents(draw: st.DrawFn, declared: str = "UTF-8") -> Made:
             content = draw(TMX_CONTENTS)
             seg = element(draw, "seg", {}, content.xml)
             key = draw(st.sampled_from(["xml:lang", "xml:lang", "lang"]))
-            pieces.append(element(draw, "tuv", {key: language, "creationid": "A > B"}, between(draw, [seg])))
+            parts.append(element(draw, "tuv", {key: language, "creationid": "A > B"}, between(draw, [seg])))
             variants.append((language, content.text))
-        units.append(element(draw, "tu", {"tuid": str(len(units))}, between(draw, pieces) if pieces else ""))
+        units.append(element(draw, "tu", {"tuid": str(len(units))}, between(draw, parts) if parts else ""))
         found.append(tuple(variants))
     header = element(draw, "header", {"srclang": draw(st.sampled_from([*LANGUAGES, "*all*"])), "note": "1 > 0"})
     body = element(draw, "body", {}, between(draw, units) if units else "")
@@ -300,7 +300,7 @@ def _trans_unit(draw: st.DrawFn, name: str) -> tuple[str, list[Entry]]:
         marked = [(str(mid), draw(XLIFF_1_CONTENTS), draw(XLIFF_1_CONTENTS)) for mid in range(1, 3)]
         sources = [element(draw, "mrk", {"mtype": "seg", "mid": mid}, content.xml) for mid, content, _ in marked]
         targets = [element(draw, "mrk", {"mtype": "seg", "mid": mid}, content.xml) for mid, _, content in marked]
-        pieces = [
+        parts = [
             element(draw, "source", {}, "".join(content.xml for _, content, _ in marked)),
             element(draw, "seg-source", {}, element(draw, "g", {"id": "all"}, " ".join(sources))),
         ]
@@ -308,16 +308,16 @@ def _trans_unit(draw: st.DrawFn, name: str) -> tuple[str, list[Entry]]:
         found = [Entry(c.text, t.text if has_target else None, state, translate) for _, c, t in marked]
     else:
         source, wanted = draw(XLIFF_1_CONTENTS), draw(XLIFF_1_CONTENTS)
-        pieces, target = [element(draw, "source", {}, source.xml)], wanted.xml
+        parts, target = [element(draw, "source", {}, source.xml)], wanted.xml
         found = [Entry(source.text, wanted.text if has_target else None, state, translate)]
     if has_target:
-        pieces.append(element(draw, "target", target_attributes, target))
+        parts.append(element(draw, "target", target_attributes, target))
     if draw(st.booleans()):
-        pieces.append(element(draw, "note", {"from": "a > b"}, draw(escaped_texts()).xml))
+        parts.append(element(draw, "note", {"from": "a > b"}, draw(escaped_texts()).xml))
     if draw(st.booleans()):
         inner = [element(draw, "source", {}, "Alt."), element(draw, "target", {"state": "final"}, "Old.")]
-        pieces.append(element(draw, "alt-trans", {"origin": "somebody"}, between(draw, inner)))
-    return element(draw, "trans-unit", attributes, between(draw, pieces)), found
+        parts.append(element(draw, "alt-trans", {"origin": "somebody"}, between(draw, inner)))
+    return element(draw, "trans-unit", attributes, between(draw, parts)), found
 
 
 @st.composite
@@ -341,29 +341,29 @@ def xliff_2_documents(draw: st.DrawFn, declared: str = "UTF-8", prefix: str = ""
 
 def _unit_2(draw: st.DrawFn, name: str) -> tuple[str, list[Entry]]:
     translate = draw(st.booleans())
-    pieces, found = [], []
+    parts, found = [], []
     if draw(st.booleans()):
-        pieces.append(element(draw, "my:notes", {}, element(draw, "my:note", {"category": "nearmt"}, "mine")))
+        parts.append(element(draw, "my:notes", {}, element(draw, "my:note", {"category": "nearmt"}, "mine")))
     if draw(st.booleans()):
         notes = [element(draw, "note", {"id": "n1"}, draw(escaped_texts()).xml)] * draw(st.integers(0, 1))
-        pieces.append(element(draw, "notes", {}, between(draw, notes) if notes else ""))
+        parts.append(element(draw, "notes", {}, between(draw, notes) if notes else ""))
     if draw(st.booleans()):
-        pieces.append(element(draw, "originalData", {}, element(draw, "data", {"id": "d1"}, "&lt;b&gt;")))
+        parts.append(element(draw, "originalData", {}, element(draw, "data", {"id": "d1"}, "&lt;b&gt;")))
     for number in range(draw(st.integers(1, 3))):
         source, target = draw(XLIFF_2_CONTENTS), draw(st.one_of(st.none(), XLIFF_2_CONTENTS))
         inner = [element(draw, "source", {"xml:space": "preserve"}, source.xml)]
         if target is not None:
             inner.append(element(draw, "target", {"order": "1"}, target.xml))
         if number and draw(st.booleans()):
-            pieces.append(element(draw, "ignorable", {}, between(draw, inner)))
+            parts.append(element(draw, "ignorable", {}, between(draw, inner)))
             continue
         state = draw(st.sampled_from(["", "initial", "translated", "reviewed", "final"]))
         attributes = {"id": f"s{number}", "canResegment": "no"}
         attributes |= {"state": state, "subState": "my:x"} if state else {}
-        pieces.append(element(draw, "segment", attributes, between(draw, inner)))
+        parts.append(element(draw, "segment", attributes, between(draw, inner)))
         found.append(Entry(source.text, target.text if target else None, state, translate))
     unit = {"id": name} | ({} if translate else {"translate": "no"})
-    return element(draw, "unit", unit, between(draw, pieces)), found
+    return element(draw, "unit", unit, between(draw, parts)), found
 
 
 _XLIFF_NAMES = (

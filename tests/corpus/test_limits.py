@@ -52,14 +52,14 @@ FORMATS: dict[str, tuple[str, Callable[[str, str], str], str]] = {
 PACKED = {".gz": gzip.open, ".xz": lzma.open}
 
 
-def written(path: Path, *pieces: str) -> Path:
-    path.write_bytes("".join(pieces).encode())
+def written(path: Path, *parts: str) -> Path:
+    path.write_bytes("".join(parts).encode())
     return path
 
 
-def repeated(path: Path, piece: bytes, megabytes: int, head: bytes = b"") -> Path:
+def repeated(path: Path, part: bytes, megabytes: int, head: bytes = b"") -> Path:
     """Write a compressed file with a high compression ratio."""
-    block = piece * (MIB // len(piece))
+    block = part * (MIB // len(part))
     settings = {"preset": 0} if path.suffix == ".xz" else {"compresslevel": 6}
     with PACKED[path.suffix](path, "wb", **settings) as file:  # type: ignore[operator]
         file.write(head)
@@ -158,7 +158,7 @@ def test_compression_bomb_is_refused_in_little_memory(
     name: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unpacking, "FREE_BYTES", 4 * MIB)
-    piece = {
+    part = {
         "strings.po": b'"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"\n',
         "blank.po": b" " * 99 + b"\n",
     }
@@ -168,7 +168,7 @@ def test_compression_bomb_is_refused_in_little_memory(
         "seg.tmx": b'<tmx><body><tu><tuv xml:lang="de"><seg>',
         "x.mo": struct.pack("<7I", 0x950412DE, 0, 0, 28, 28, 0, 0),
     }
-    path = repeated(tmp_path / (name + suffix), piece.get(name, b"a"), 24, head.get(name, b""))
+    path = repeated(tmp_path / (name + suffix), part.get(name, b"a"), 24, head.get(name, b""))
     assert path.stat().st_size < MIB / 2
     with memory_below(12 * MIB):
         pairs, report = read(path)
@@ -200,9 +200,9 @@ def test_ratio_is_not_limited_for_the_first_megabytes(tmp_path: Path) -> None:
 
 
 def compiled(
-    count: int, places: list[tuple[int, int]], texts: bytes = b"", tables: tuple[int, int] = (28, 28)
+    count: int, offsets: list[tuple[int, int]], texts: bytes = b"", tables: tuple[int, int] = (28, 28)
 ) -> bytes:
-    numbers = [0x950412DE, 0, count, *tables, 0, 0, *(number for place in places for number in place)]
+    numbers = [0x950412DE, 0, count, *tables, 0, 0, *(number for offset in offsets for number in offset)]
     return struct.pack(f"<{len(numbers)}I", *numbers) + texts
 
 
@@ -227,12 +227,12 @@ def test_compiled_catalogue_with_wrong_offsets(name: str, tmp_path: Path) -> Non
 
 def test_oversized_compiled_message(tmp_path: Path) -> None:
     texts = [b"a", b"c", b"b" * (2 * MIB), b"d"]
-    start, places = 28 + 32, []
+    start, offsets = 28 + 32, []
     for text in texts:
-        places.append((len(text), start))
+        offsets.append((len(text), start))
         start += len(text) + 1
     path = tmp_path / "a.mo"
-    path.write_bytes(compiled(2, places, b"\0".join([*texts, b""]), tables=(28, 44)))
+    path.write_bytes(compiled(2, offsets, b"\0".join([*texts, b""]), tables=(28, 44)))
     pairs, report = read(path)
     assert pairs == [("c", "d")]
     assert report.problems == [f"{path}: entry 1: more than 1 MiB (see --max-unit)"]
@@ -260,9 +260,9 @@ def test_default_attributes_of_a_document_type_are_ignored(tmp_path: Path) -> No
         assert read(path)[0] == [("a", "b")]
 
 
-@pytest.mark.parametrize("piece", ["<!ELEMENT a ANY>\n", "<!-- a comment -->\n"])
-def test_unclosed_document_type(piece: str, tmp_path: Path) -> None:
-    path = written(tmp_path / "a.tmx", "<!DOCTYPE tmx [", piece * (3 * MIB // len(piece)), unit("a", "b"))
+@pytest.mark.parametrize("part", ["<!ELEMENT a ANY>\n", "<!-- a comment -->\n"])
+def test_unclosed_document_type(part: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "a.tmx", "<!DOCTYPE tmx [", part * (3 * MIB // len(part)), unit("a", "b"))
     pairs, report = read(path)
     assert pairs == [("a", "b")] and "a document type of more than 1 MiB" in report.problems[0]
 
@@ -292,21 +292,21 @@ class Counting:
 
 
 @pytest.mark.parametrize(
-    "piece",
+    "part",
     ["<tu>", "<tu></x>", "<tu>&", "<tu/></b>", "<header>", "<tu><a ", "<tu><!--", "<tu><![CDATA[", "<tu><?a ", "<a>"],
 )
-def test_broken_xml_is_parsed_in_linear_time(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_xml_is_parsed_in_linear_time(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     create = expat.ParserCreate
     monkeypatch.setattr(expat, "ParserCreate", lambda encoding: Counting(create(encoding)))
     amounts = []
     for size in (50_000, 100_000):
         Counting.parsed = Counting.made = 0
-        text = "<tmx><body>" + piece * (size // len(piece))
+        text = "<tmx><body>" + part * (size // len(part))
         scanner = UnitScanner(Path("a.tmx"), Report(), frozenset({"tu"}), frozenset({"header"}))
-        assert "".join(stretch.text for stretch in scanner.scan([text])) == text
+        assert "".join(fragment.text for fragment in scanner.scan([text])) == text
         # A new parser gets the enclosing elements and the first bytes of the rest.
         amounts.append(max(0, Counting.parsed - 300 * Counting.made))
-        assert Counting.made <= size // len(piece) + 2
+        assert Counting.made <= size // len(part) + 2
     assert amounts[1] < 8 * 100_000 + 2 * MIB and amounts[1] < 2.5 * max(amounts[0], 100_000)
 
 

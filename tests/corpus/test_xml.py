@@ -119,23 +119,23 @@ WITHOUT_END = ("nothing", "white space", "no xml", "the end is missing")
 
 
 def scanned(
-    pieces: Iterable[str], report: Report | None = None, limits: LimitsConfig = DEFAULT_LIMITS
+    texts: Iterable[str], report: Report | None = None, limits: LimitsConfig = DEFAULT_LIMITS
 ) -> list[Fragment]:
     """Return the fragments, with adjacent text joined, and check that they form the document."""
-    pieces = list(pieces)
-    found = list(UnitScanner(Path("a.tmx"), report or Report(), UNITS, WATCHED, limits).scan(pieces))
-    assert "".join(stretch.text for stretch in found) == "".join(pieces)
+    texts = list(texts)
+    found = list(UnitScanner(Path("a.tmx"), report or Report(), UNITS, WATCHED, limits).scan(texts))
+    assert "".join(fragment.text for fragment in found) == "".join(texts)
     merged: list[Fragment] = []
-    for stretch in found:
-        if stretch.node is None and merged and merged[-1].node is None:
-            merged[-1] = Fragment(merged[-1].raw + stretch.raw)
+    for fragment in found:
+        if fragment.node is None and merged and merged[-1].node is None:
+            merged[-1] = Fragment(merged[-1].raw + fragment.raw)
         else:
-            merged.append(stretch)
+            merged.append(fragment)
     return merged
 
 
-def unit_texts(stretches: list[Fragment]) -> list[str]:
-    return [stretch.node.text() for stretch in stretches if stretch.is_unit and stretch.node is not None]
+def unit_texts(fragments: list[Fragment]) -> list[str]:
+    return [fragment.node.text() for fragment in fragments if fragment.is_unit and fragment.node is not None]
 
 
 def whole(document: Document) -> bytes:
@@ -165,7 +165,7 @@ def memory_below(limit: int) -> Iterator[None]:
         tracemalloc.stop()
 
 
-def places(report: Report, path: Path) -> list[str]:
+def problem_lines(report: Report, path: Path) -> list[str]:
     """Return the line numbers of the problems."""
     prefix = f"{path}, line "
     assert all(problem.startswith(prefix) for problem in report.problems)
@@ -177,7 +177,7 @@ def places(report: Report, path: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", NASTY)
 def test_fragments_form_the_document(name: str) -> None:
-    assert b"".join(stretch.raw for stretch in scanned([NASTY[name]])).decode("utf-8", "surrogatepass") == NASTY[name]
+    assert b"".join(fragment.raw for fragment in scanned([NASTY[name]])).decode("utf-8", "surrogatepass") == NASTY[name]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -202,8 +202,8 @@ def test_long_documents_in_chunks(name: str, size: int) -> None:
 def test_result_does_not_depend_on_the_cuts_between_chunks(name: str, cuts: list[int]) -> None:
     text = NASTY[name]
     ends = sorted({cut % (len(text) + 1) for cut in cuts})
-    pieces = [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
-    assert scanned(pieces) == scanned([text])
+    texts = [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
+    assert scanned(texts) == scanned([text])
 
 
 @pytest.mark.parametrize(("codec", "bom", "declared"), ENCODINGS)
@@ -237,7 +237,7 @@ def test_wrong_declaration_gives_no_wrong_text(tmp_path: Path) -> None:
     path = written(tmp_path, tmx(tu("a"), tu("grün"), tu("b")).replace("UTF-8", "us-ascii"))
     pairs, report = read(path)
     assert pairs == [("a", "a"), ("b", "b")]
-    assert places(report, path) == ["4"]
+    assert problem_lines(report, path) == ["4"]
 
 
 def test_compressed_document(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_nodes_equal_those_of_a_tree_parser(made: Made) -> None:
     root = ElementTree.fromstring(made.text)
     names = [f"{{{root.tag[1:].split('}')[0]}}}{name}" if root.tag[0] == "{" else name for name in sorted(UNITS)]
     trees = [element for element in root.iter() if element.tag in names]
-    units = [stretch for stretch in scanned([made.text]) if stretch.is_unit]
+    units = [fragment for fragment in scanned([made.text]) if fragment.is_unit]
     assert len(units) == len(trees)
     for unit, tree in zip(units, trees, strict=True):
         assert unit.node is not None
@@ -311,7 +311,7 @@ def test_units_have_their_enclosing_elements() -> None:
 
 BROKEN = {
     "an ampersand": "a & b",
-    "an entity that nobody declared": "a&nbsp;b",
+    "an undeclared entity": "a&nbsp;b",
     "a less-than sign": "a < b",
     "an end tag that fits nothing": "a</b>",
     "a start tag without its end": "a<hi>b",
@@ -340,7 +340,7 @@ def test_units_around_a_broken_one_are_read(name: str, doctype: str, tmp_path: P
     path = written(tmp_path, text)
     pairs, report = read(path)
     assert pairs == [("a", "a"), ("b", "b"), ("c", "c")]
-    assert places(report, path) == ["5"]
+    assert problem_lines(report, path) == ["5"]
     with pytest.raises(InputError, match=r"a\.tmx, line 5: broken XML: ") as caught:
         read(path, strict=True)
     assert "\n" not in str(caught.value)
@@ -353,7 +353,7 @@ def test_line_of_an_error_in_a_long_unit(name: str, tmp_path: Path) -> None:
     path = written(tmp_path, tmx(tu("a"), *lines, *lines, tu("b")))
     pairs, report = read(path)
     assert pairs == [("a", "a"), ("b", "b")]
-    first, second = map(int, places(report, path))
+    first, second = map(int, problem_lines(report, path))
     assert first in {7, 8} and second == first + 7
 
 
@@ -370,7 +370,7 @@ def test_missing_start_tag_of_a_unit(tmp_path: Path) -> None:
     path = written(tmp_path, tmx(tu("a"), tu("x").removeprefix("<tu>"), tu("b"), tu("c")))
     pairs, report = read(path)
     assert pairs == [("a", "a"), ("b", "b"), ("c", "c")]
-    assert places(report, path) == ["4"]
+    assert problem_lines(report, path) == ["4"]
 
 
 @pytest.mark.parametrize("junk", ["</body>", "</b>", "<b>", "&", "<", "<!-- -- -->", "<b x=1>", "]]>", "</tu>", "\0"])
@@ -396,7 +396,7 @@ def test_two_documents_in_one_file(tmp_path: Path) -> None:
     report = Report()
     pairs = [(pair.source, pair.target) for pair in read_tmx(path, Request(), report)]
     assert pairs == [("a", "a"), ("x", "x"), ("y", "y")]
-    assert places(report, path) == ["5"]
+    assert problem_lines(report, path) == ["5"]
 
 
 @pytest.mark.parametrize("count", [1, 3, 200])
@@ -404,7 +404,7 @@ def test_every_broken_unit_is_a_problem(count: int, tmp_path: Path) -> None:
     path = written(tmp_path, tmx(*[tu("x & y"), tu("ä")] * count))
     pairs, report = read(path)
     assert pairs == [("ä", "ä")] * count
-    assert places(report, path) == [str(3 + 2 * n) for n in range(count)]
+    assert problem_lines(report, path) == [str(3 + 2 * n) for n in range(count)]
 
 
 @pytest.mark.parametrize(("codec", "bom", "declared"), ENCODINGS)
@@ -415,7 +415,7 @@ def test_line_numbers_in_long_files(codec: str, bom: bytes, declared: str, tmp_p
     path = written(tmp_path, as_bytes(tmx(*many).replace("UTF-8", declared).replace("\n", end), codec, bom))
     pairs, report = read(path)
     assert len(pairs) == 397
-    assert places(report, path) == ["10", "203", "393"]
+    assert problem_lines(report, path) == ["10", "203", "393"]
     assert whole(tmx_document(path, REQUEST, Report())) == path.read_bytes()
 
 
@@ -457,16 +457,16 @@ def test_truncated_files_are_refused(text: str, tmp_path: Path) -> None:
         pairs, report = read(path)
         assert pairs == everything[: len(pairs)]
         assert len(pairs) == len(_complete(raw[:end].decode("utf-8", "ignore")))
-        (place,) = places(report, path)
-        assert 1 <= int(place) <= raw[:end].count(b"\n") + 1
+        (line,) = problem_lines(report, path)
+        assert 1 <= int(line) <= raw[:end].count(b"\n") + 1
         with pytest.raises(InputError, match=rf"a{suffix}.*: broken XML: .*; get a complete"):
             whole(OPENERS[suffix](path, REQUEST, Report()))
-        with pytest.raises(InputError, match=rf"a{suffix}, line {place}: "):
+        with pytest.raises(InputError, match=rf"a{suffix}, line {line}: "):
             read(path, strict=True)
 
 
 def _complete(text: str) -> list[str]:
-    return [piece for piece in text.replace("</trans-unit>", "</tu>").split("</tu>")[:-1] if piece]
+    return [part for part in text.replace("</trans-unit>", "</tu>").split("</tu>")[:-1] if part]
 
 
 # Not a document
@@ -576,7 +576,7 @@ def test_languages_of_deeply_nested_units(tmp_path: Path) -> None:
 def test_deeply_nested_units_record_few_elements() -> None:
     text = "<a>" * 10_000 + "<b></b><tu/>" * 5000
     with memory_below(40_000_000):
-        assert sum(stretch.is_unit for stretch in scanned(chunks(text, 1 << 18))) == 5000
+        assert sum(fragment.is_unit for fragment in scanned(chunks(text, 1 << 18))) == 5000
 
 
 @pytest.mark.parametrize("opened", ["<tu><tuv><seg>", "<!--", "<?pi", '<tu a="'])
@@ -597,9 +597,9 @@ def test_segment_of_a_megabyte(tmp_path: Path) -> None:
 
 def repeated(head: str, block: str, megabytes: int) -> Iterator[str]:
     yield head
-    piece = block * (65_536 // len(block) + 1)
-    for _ in range((megabytes << 20) // len(piece)):
-        yield piece
+    text = block * (65_536 // len(block) + 1)
+    for _ in range((megabytes << 20) // len(text)):
+        yield text
 
 
 @pytest.mark.parametrize(
@@ -616,7 +616,7 @@ def repeated(head: str, block: str, megabytes: int) -> Iterator[str]:
 def test_stream_is_read_in_little_memory(head: str, block: str, megabytes: int) -> None:
     scanner = UnitScanner(Path("a.tmx"), Report(), UNITS, WATCHED)
     with memory_below(10_000_000):
-        length = sum(len(stretch.raw) for stretch in scanner.scan(repeated(head, block, megabytes)))
+        length = sum(len(fragment.raw) for fragment in scanner.scan(repeated(head, block, megabytes)))
     assert length > megabytes * 900_000
 
 
@@ -648,8 +648,8 @@ EDITS = st.lists(
 
 
 def damaged(raw: bytes, edits: list[tuple[str, int, bytes]]) -> bytes:
-    for kind, place, new in edits:
-        at = place % (len(raw) + 1)
+    for kind, position, new in edits:
+        at = position % (len(raw) + 1)
         raw = raw[:at] + (new if kind != "cut" else b"") + raw[at + (len(new) if kind != "put" else 0) :]
     return raw
 

@@ -52,8 +52,8 @@ def test_byte_subwords_are_unknown_characters(tiny: TranslationModel, monkeypatc
         def tokenize(self, text: str) -> list[str]:
             return ["▁", *(f"<0x{byte:02X}>" for byte in text.encode())] if text == "ж" else [text]
 
-        def convert_tokens_to_ids(self, pieces: list[str]) -> list[int]:
-            return [7] * len(pieces)
+        def convert_tokens_to_ids(self, subwords: list[str]) -> list[int]:
+            return [7] * len(subwords)
 
     monkeypatch.setattr(tiny.codec, "_tokenizer", Bytes())
     monkeypatch.setattr(tiny.codec, "_unknown", {})

@@ -42,8 +42,8 @@ def links_of(source: str, target: str, said: str) -> list[Link]:
     for word, answer in zip(words_of(target), said.split(), strict=True):
         if answer != "-":
             spelling, _, number = answer.partition("/") if answer != "/" else (answer, "", "")
-            places = [span for span in words_of(source) if source[slice(*span)] == spelling]
-            links.append(Link(places[int(number or 1) - 1], word))
+            spans = [span for span in words_of(source) if source[slice(*span)] == spelling]
+            links.append(Link(spans[int(number or 1) - 1], word))
     return links
 
 
@@ -84,7 +84,7 @@ EXAMPLES = {
         "prüfen - Motor .",
         "<x/>Check the motor{1}{/1}.<y/><b></b>",
     ),
-    "pairs change places": (
+    "pairs change order": (
         "{1}Heute{/1} prüft <b>der Techniker</b> die Anlage",
         "The technician checks the system today",
         "der Techniker prüft die Anlage Heute",
@@ -126,7 +126,7 @@ EXAMPLES = {
         "Der alte Motor läuft",
         "{1}The <b>old{/1} motor</b> runs",
     ),
-    "codes that cross elements which change places": (
+    "codes that cross elements that change order": (
         "<a>alte {1}Pumpen</a> und <b>Motoren{/1} prüfen</b> !",
         "check motors and old pumps !",
         "prüfen Motoren und alte Pumpen !",
@@ -222,7 +222,7 @@ EXAMPLES = {
         "prüfen - jetzt",
         "<x/>check it now",
     ),
-    "tags at one place keep their order": (
+    "tags at one offset keep their order": (
         "den <x/><y/>Motor<z/><w/> prüfen",
         "check the motor",
         "prüfen den Motor",
@@ -234,7 +234,7 @@ EXAMPLES = {
         "prüfen den neuen Motor",
         "check the <b>new <x/></b> motor",
     ),
-    "a single tag beside an element stays outside": (
+    "a single tag next to an element stays outside": (
         "den <x/><b>neuen</b><y/> Motor prüfen",
         "check the new motor",
         "prüfen den neuen Motor",
@@ -378,9 +378,9 @@ def _elements_around(segment: Segment, pairs: dict[str, tuple[Tag, Tag]]) -> dic
 def _text_pattern(segment: Segment) -> str:
     """Return the text without blanks next to single tags."""
     pattern = ""
-    for place, part in enumerate(segment):
+    for index, part in enumerate(segment):
         if isinstance(part, str):
-            sides = [segment[n] if 0 <= n < len(segment) else None for n in (place - 1, place + 1)]
+            sides = [segment[n] if 0 <= n < len(segment) else None for n in (index - 1, index + 1)]
             single = [isinstance(side, Tag) and side.kind is TagKind.SINGLE for side in sides]
             letters = [re.escape(letter) for letter in part]
             for is_beside, letter in zip(single, (0, -1), strict=True):

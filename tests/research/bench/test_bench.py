@@ -197,7 +197,7 @@ def test_blocks_consist_of_whole_batches(tiny: TranslationModel, tiny_pairs: lis
     assert lengths == sorted(lengths, reverse=True)
     assert [len(block) for block in blocks_of(ordered, 3)] == [24, 24, 12]  # BATCHES batches
     assert [len(block) for block in blocks_of(ordered, 40)] == [60]
-    assert [len(block) for block in blocks_of(ordered, 1)] == [16, 16, 16, 12]  # at least STRETCH sentences
+    assert [len(block) for block in blocks_of(ordered, 1)] == [16, 16, 16, 12]  # at least SHORTEST_RUN sentences
     assert [len(block) for block in blocks_of(ordered, 3, 16)] == [48, 12]
 
 

@@ -31,8 +31,10 @@ def test_segment_scores_and_other_output_are_ignored(tmp_path: Path) -> None:
 
 
 def test_arguments_of_the_command_are_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = "print(sys.argv, given.model, given.gpus, 'PYTHONPATH' in os.environ, file=open(sys.argv[0] + '.log', 'w'))"
-    program = fake_comet(tmp_path / "with blank", told)
+    log_arguments = (
+        "print(sys.argv, given.model, given.gpus, 'PYTHONPATH' in os.environ, file=open(sys.argv[0] + '.log', 'w'))"
+    )
+    program = fake_comet(tmp_path / "with blank", log_arguments)
     monkeypatch.setenv("PYTHONPATH", "src")
     find_comet(str(program), "a/model").scores(SOURCES, REFERENCES, SYSTEMS)
     log = program.with_name("comet-score.log").read_text(encoding="utf-8")

@@ -135,6 +135,8 @@ def test_tables_of_the_documentation(finished: Runner, tmp_path: Path) -> None:
         assert f" {knn['bleu']:.2f} |" in found and "main-cpu.json" in found and "cpu, fp32" in found
     assert "chrF" in long and "chrF" not in short
     assert tables("speed", False, tmp_path) == "*(not measured yet)*"
+    shutil.copy(finished.out / "main.json", tmp_path / "main-gpu.json")
+    assert tables("main", True, tmp_path, file="main-cpu") == short
 
 
 def test_reports_are_copied_for_the_documentation(finished: Runner, tmp_path: Path) -> None:

@@ -58,11 +58,11 @@ def test_paper_grid_has_16_points() -> None:
 
 
 def test_grid_trains_all_points_and_keeps_the_best(tiny_folder: Path, tmp_path: Path) -> None:
-    told: list[FinetuneResult] = []
-    result = run_grid(tiny_folder, tmp_path / "out", on_point=told.append)
-    assert result.points == told and len(told) == result.total == 16
+    finished: list[FinetuneResult] = []
+    result = run_grid(tiny_folder, tmp_path / "out", on_point=finished.append)
+    assert result.points == finished and len(finished) == result.total == 16
     assert result.best is not None
-    assert result.best.dev_loss == min(point.dev_loss for point in told)
+    assert result.best.dev_loss == min(point.dev_loss for point in finished)
     # The best point equals a training with its settings alone.
     best = FinetuneConfig.from_mapping(result.best.settings)
     alone = finetune(on_cpu(tiny_folder), PAIRS, DEV, tmp_path / "alone", best)
@@ -89,9 +89,9 @@ def test_interrupted_grid_resumes(tiny_folder: Path, tmp_path: Path) -> None:
     assert not out.exists()
     records = {path: path.read_bytes() for path in folder.glob("*.json")}
     assert len(records) == 2 and len(weights_in(folder)) == 1
-    told: list[FinetuneResult] = []
-    resumed = run_grid(tiny_folder, out, on_point=told.append)
-    assert len(told) == 2, "finished points are not trained again"
+    finished: list[FinetuneResult] = []
+    resumed = run_grid(tiny_folder, out, on_point=finished.append)
+    assert len(finished) == 2, "finished points are not trained again"
     assert {path: path.read_bytes() for path in records} == records
     assert [without_time(point) for point in resumed.points] == [without_time(point) for point in whole.points]
     assert resumed.best is not None and resumed.best.settings["learning-rate"] == 1e-2
@@ -119,18 +119,18 @@ def test_point_without_a_record_is_trained_again(
 @pytest.mark.parametrize("parts", [1, 2, 3, 4, 5])
 @pytest.mark.usefixtures("four_points")
 def test_shards_cover_every_point_once(parts: int, tiny_folder: Path, tmp_path: Path) -> None:
-    told: list[FinetuneResult] = []
+    finished: list[FinetuneResult] = []
     for part in range(parts, 0, -1):
         shard = dataclasses.replace(PAPER, shard=f"{part}/{parts}")
-        before = len(told)
-        result = run_grid(tiny_folder, tmp_path / "out", shard, on_point=told.append)
-        assert result.best is None and len(result.points) == len(told)
+        before = len(finished)
+        result = run_grid(tiny_folder, tmp_path / "out", shard, on_point=finished.append)
+        assert result.best is None and len(result.points) == len(finished)
         assert len(weights_in(tmp_path / "out.grid")) <= parts + 1 - part
-        assert len(told) - before in (4 // parts, -(-4 // parts))
-    assert sorted(point.settings["learning-rate"] for point in told) == [1e-5, 1e-4, 1e-3, 1e-2]
+        assert len(finished) - before in (4 // parts, -(-4 // parts))
+    assert sorted(point.settings["learning-rate"] for point in finished) == [1e-5, 1e-4, 1e-3, 1e-2]
     # The last call trains nothing and publishes the best.
-    result = run_grid(tiny_folder, tmp_path / "out", on_point=told.append)
-    assert len(told) == 4 and result.best is not None
+    result = run_grid(tiny_folder, tmp_path / "out", on_point=finished.append)
+    assert len(finished) == 4 and result.best is not None
     assert result.best.settings["learning-rate"] == 1e-2
     tuned = load_model(on_cpu(tmp_path / "out"))
     assert tuned.fingerprint != load_model(on_cpu(tiny_folder)).fingerprint
@@ -146,9 +146,11 @@ def test_another_criterion_trains_at_most_the_best_again(tiny_folder: Path, tmp_
     stored = json.loads(record.read_text(encoding="utf-8"))
     stored["result"]["dev_bleu"] = 99.0
     record.write_text(json.dumps(stored), encoding="utf-8")
-    told: list[FinetuneResult] = []
-    result = run_grid(tiny_folder, tmp_path / "out", GridConfig(grid="paper"), settings=judged, on_point=told.append)
-    assert told == [] and result.best is not None
+    finished: list[FinetuneResult] = []
+    result = run_grid(
+        tiny_folder, tmp_path / "out", GridConfig(grid="paper"), settings=judged, on_point=finished.append
+    )
+    assert finished == [] and result.best is not None
     assert result.best.settings["learning-rate"] == 1e-4
     assert FinetuneResult.from_dict(json.loads((tmp_path / "out" / "finetune.json").read_text())) == result.best
 

@@ -13,7 +13,7 @@ from nearmt.research.bench.runners import Output, Runner, Variant
 from nearmt.translator import BATCHES
 
 #: Least number of consecutive sentences in a sample.
-STRETCH = 16
+SHORTEST_RUN = 16
 
 
 @dataclass
@@ -90,14 +90,14 @@ def sample(count: int, wanted: int, together: int) -> list[int]:
     return sorted({index for start in starts for index in range(start, start + together)})
 
 
-def stretch(batch_size: int) -> int:
-    """Return the size of a run of whole batches with at least `STRETCH` sentences if batches are smaller."""
-    return batch_size * max(1, STRETCH // batch_size)
+def run_length(batch_size: int) -> int:
+    """Return the size of a run of whole batches with at least `SHORTEST_RUN` sentences if batches are smaller."""
+    return batch_size * max(1, SHORTEST_RUN // batch_size)
 
 
 def blocks_of(texts: Sequence[str], batch_size: int, batches: int = BATCHES) -> list[list[str]]:
     """Cut texts into blocks of whole batches, as many as nearmt translates concurrently."""
-    size = max(stretch(batch_size), batch_size * batches)
+    size = max(run_length(batch_size), batch_size * batches)
     return [list(texts[start : start + size]) for start in range(0, len(texts), size)]
 
 

@@ -17,9 +17,9 @@ from nearmt.research.bench.measuring import (
     blocks_of,
     quartiles,
     ratios,
+    run_length,
     sample,
     sorted_by_length,
-    stretch,
     take_turns,
 )
 from nearmt.research.bench.profile import profile, shares
@@ -57,7 +57,7 @@ class Bench:
             raise InputError(f"{data}: has no pairs that fit the model: nothing to measure")
         order = sorted_by_length([pair.source for pair in kept], model.codec)
         sizes = loader.config.sizes(on_gpu=loader.device.type == "cuda")
-        together = max(stretch(size) for size in sizes)
+        together = max(run_length(size) for size in sizes)
         chosen = sample(len(order), loader.config.limit or len(order), together)
         return cls(loader, [kept[order[index]] for index in chosen], data, progress_bar)
 
