@@ -47,7 +47,7 @@ CONFIGS: list[type[Config]] = [
 #: Settings that share names with others (`--schedule`): the section of a page that has their table.
 SECTIONS: dict[type[Config], str] = {FinetuneConfig: "Fine-tuned", GridConfig: "Fine-tuned"}
 SECTIONS[ExperimentConfig] = "Options of an experiment"
-SECTIONS[TuneConfig] = "How it searches"
+SECTIONS[TuneConfig] = "How trials are chosen"
 SECTIONS[AdaptiveConfig] = "Adaptive kNN-MT"
 SECTIONS[BenchConfig] = "Options of the benchmark"
 ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.NearmtError)]
