@@ -1,10 +1,10 @@
-"""What building a datastore costs beside the forced decoding that it cannot do without.
+"""Speed of building a datastore, relative to the forced decoding that it needs at least.
 
     python benchmarks/building.py --data train.tsv --pairs 2000 --out benchmarks/results/bench-building.json
 
-Three ways take turns on the same pairs: forced decoding alone, of batches that were made before the clock started
-(the floor); `transformers`' own forward pass over the same batches, without logits; and a whole build: reading
-text, tokens, keys, files, index, and what a store measures of itself. Speeds are target tokens a second.
+Three variants alternate on the same pairs: forced decoding alone, with batches prepared in advance; the forward pass
+of `transformers` over the same batches, without logits; and a whole build: tokenisation, keys, files, index and
+calibration. Speeds are in target tokens a second.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,25 +31,25 @@ from nearmt.models.embedded import EMBEDDED
 from nearmt.research.bench import BenchConfig, opened
 from nearmt.research.bench.generate import load_weights
 from nearmt.research.bench.measuring import quartiles
+from nearmt.research.bench.report import make_report
 from nearmt.research.bench.tables import markdown
-from nearmt.research.experiments.machine import describe_commit, describe_machine
 from nearmt.threads import spread
 from nearmt.timing import Timings
 
-#: Sources and targets of the pairs that are decoded together.
+#: Sources and targets of a batch.
 Batch = tuple[list[list[int]], list[list[int]]]
 
 
-def made_batches(model: TranslationModel, pairs: list[Pair]) -> list[Batch]:
-    """The batches that building makes of these pairs."""
+def building_batches(model: TranslationModel, pairs: list[Pair]) -> list[Batch]:
+    """Record the batches that a build makes of these pairs."""
     batches: list[Batch] = []
     decode = model.seq2seq.force_decode
 
-    def note(sources: list[list[int]], targets: list[list[int]]) -> Any:
+    def record(sources: list[list[int]], targets: list[list[int]]) -> Any:
         batches.append((list(sources), list(targets)))
         return decode(sources, targets)
 
-    model.seq2seq.force_decode = note  # type: ignore[method-assign, assignment]
+    model.seq2seq.force_decode = record  # type: ignore[method-assign, assignment]
     try:
         for _ in encode_block(model, pairs):
             pass
@@ -61,7 +60,7 @@ def made_batches(model: TranslationModel, pairs: list[Pair]) -> list[Batch]:
 
 
 def forced(model: TranslationModel, batches: list[Batch]) -> None:
-    """As building does it: on a CPU batches side by side."""
+    """Force-decode as a build does: on a CPU, batches run in parallel."""
     tasks = [partial(model.seq2seq.force_decode, sources, targets) for sources, targets in batches]
     for _ in spread(tasks, model.seq2seq.device):
         pass
@@ -71,7 +70,7 @@ def forced(model: TranslationModel, batches: list[Batch]) -> None:
 
 @torch.inference_mode()
 def forward(weights: Any, model: TranslationModel, batches: list[Batch]) -> None:
-    """The same pass by `transformers` itself; the layers only, as keys need no logits."""
+    """Run the forward pass of `transformers`, without logits, which keys do not need."""
     for sources, targets in batches:
         inputs = model.seq2seq._forced_inputs(sources, targets)
         weights.model(**inputs)
@@ -88,8 +87,8 @@ def seconds(action: Callable[[], object]) -> float:
 def compare(
     model: TranslationModel, weights: Any | None, pairs: list[Pair], repeats: int, folder: Path
 ) -> dict[str, Any]:
-    """Speeds of the three ways, who begins changing from repeat to repeat."""
-    batches = made_batches(model, pairs)
+    """Time the three variants; another one begins in each repeat."""
+    batches = building_batches(model, pairs)
     tokens = sum(len(target) for _, targets in batches for target in targets)
     timings = Timings()
 
@@ -97,14 +96,14 @@ def compare(
         with timings.active():
             Datastore.build(folder / "store", pairs, model, overwrite=True)
 
-    ways: dict[str, Callable[[], object]] = {"forced": lambda: forced(model, batches), "building": build}
+    variants: dict[str, Callable[[], object]] = {"forced": lambda: forced(model, batches), "building": build}
     if weights is not None:
-        ways["transformers"] = lambda: forward(weights, model, batches)
-    taken: dict[str, list[float]] = {name: [] for name in ways}
+        variants["transformers"] = lambda: forward(weights, model, batches)
+    taken: dict[str, list[float]] = {name: [] for name in variants}
     for repeat in range(repeats):
-        names = list(ways)
+        names = list(variants)
         for name in [*names[repeat % len(names) :], *names[: repeat % len(names)]]:
-            taken[name].append(seconds(ways[name]))
+            taken[name].append(seconds(variants[name]))
     ratios = [alone / whole for alone, whole in zip(taken["forced"], taken["building"], strict=True)]
     return {
         "precision": model.seq2seq.precision,
@@ -113,7 +112,7 @@ def compare(
         **{name: round(tokens / statistics.median(times), 1) for name, times in taken.items()},
         "ratio": round(statistics.median(ratios), 3),
         "ratio_quartiles": [round(ratio, 3) for ratio in quartiles(ratios)],
-        # Of one build, the most first: where what is beside forced decoding goes.
+        # Timers of one build, longest first.
         "build_seconds": {name: round(spent / repeats, 3) for name, spent, _ in timings.rows()},
         "signature": f"model:{model.name}@{model.fingerprint}|precision:{model.seq2seq.precision}",
     }
@@ -129,24 +128,16 @@ def run(pairs: list[Pair], arguments: argparse.Namespace, folder: Path) -> dict[
         model = load_model(ModelConfig(arguments.model, precision=precision, device=arguments.device))
         weights = None if precision == "int8" else load_weights(exported, precision, model.seq2seq.device)
         cells.append(compare(model, weights, pairs, arguments.repeats, folder))
-    machine = describe_machine(ModelConfig(arguments.model, device=arguments.device))
-    del machine["precision"]
-    return {
-        "benchmark": "building",
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": describe_commit(),
-        "machine": machine,
-        "data": f"{Path(*arguments.data.absolute().parts[-2:])}, {len(pairs):,} pairs",
-        "repeats": arguments.repeats,
-        "cells": cells,
-    }
+    config = ModelConfig(arguments.model, device=arguments.device)
+    data = f"{Path(*arguments.data.absolute().parts[-2:])}, {len(pairs):,} pairs"
+    return make_report("building", config, data, cells, repeats=arguments.repeats)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="pairs to build from")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--pairs", type=int, default=2000, help="use only the first")
+    parser.add_argument("--pairs", type=int, default=2000, help="number of pairs to use")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--precisions", default="fp32,bf16,int8")
     parser.add_argument("--threads", type=int)

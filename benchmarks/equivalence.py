@@ -1,10 +1,9 @@
-"""Translations of nearmt's own decoder against those of `transformers.generate`, in fp32, sentence by sentence.
+"""Compare translations of nearmt's decoder with those of `transformers.generate`, in fp32, sentence by sentence.
 
     python benchmarks/equivalence.py TSV [TSV ...] --limit 125 --out benchmarks/results/equivalence.json
 
-Where the two differ, both translations are scored by one forced decoding: they may differ only where the scores, per
-token, are within 1e-4 of each other. Greedy search decides token by token: there it is the two first tokens that differ
-whose scores must be. Exits with 1 if any other sentence differs.
+If two translations differ, both are scored by forced decoding. Their mean scores per token must be within 1e-4 of each
+other; for greedy search, the scores of the first tokens that differ. Exits with 1 if any other sentence differs.
 """
 
 from __future__ import annotations
@@ -21,46 +20,45 @@ from nearmt.methods import make_method
 from nearmt.models import ModelConfig, TranslationModel, load_model
 from nearmt.models.embedded import load_embedded
 from nearmt.research.bench import generate
-from nearmt.research.experiments.machine import describe_commit, describe_machine
+from nearmt.research.machine import describe_commit, describe_machine
 from nearmt.translator import BATCHES
 
 BATCH = 8
-#: Scores this near to each other, per token, are a tie.
+#: Scores per token that differ by at most this are tied.
 TIE = 1e-4
 
 
 def sources_of(paths: list[Path], limit: int, model: TranslationModel) -> list[list[int]]:
-    """Source tokens of the first lines of each file that fit the model, longest first."""
+    """Tokenise the first lines of each file that fit the model, longest first."""
     texts = [clean(pair.source) for path in paths for pair in read_pairs(path, limit=limit)]
     found = [model.codec.source_ids(text) for text in texts if text]
     return sorted((ids for ids in found if len(ids) < model.seq2seq.positions), key=len, reverse=True)
 
 
-def parts(sources: list[list[int]], size: int) -> list[list[list[int]]]:
+def batches_of(sources: list[list[int]], size: int) -> list[list[list[int]]]:
     return [sources[start : start + size] for start in range(0, len(sources), size)]
 
 
 def difference(model: TranslationModel, source: list[int], mine: list[int], theirs: list[int], greedy: bool) -> float:
-    """What one score has more than the other: of the first tokens that differ, or of all, per token."""
+    """Return the difference in score: mean over all tokens, or of the first tokens that differ if `greedy`."""
     first, second = (model.seq2seq.score([source], [target])[0] for target in (mine, theirs))
     if greedy:
-        place = next(place for place, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b)
-        return float(first[place] - second[place])
+        step = next(step for step, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b)
+        return float(first[step] - second[step])
     return float(first.mean() - second.mean())
 
 
 def compare(model: TranslationModel, weights: Any, sources: list[list[int]], beams: int) -> dict[str, Any]:
-    """How many translations are equal, how many tie, and the differences in score of all others."""
-    search, seq2seq, method = BeamConfig(beams=beams), model.seq2seq, make_method("plain", None, {})
-    decode = generate.decoder(weights, seq2seq, search)
+    """Count equal and tied translations, and list the differences in score of all others."""
+    beam, seq2seq, method = BeamConfig(beams=beams), model.seq2seq, make_method("plain", None, {})
+    decode = generate.decoder(weights, seq2seq, beam)
     equal, tied, others = 0, 0, []
-    for run in parts(sources, BATCH * BATCHES):
-        # One bound for all, as `generate` has it.
-        limit = search.limit(seq2seq, len(run[0]))
-        ours = beam_search(seq2seq, method, run, [len(run[0])] * len(run), search, together=BATCH)[0]
-        for source, mine, theirs in zip(
-            run, ours, decode([(batch, limit) for batch in parts(run, BATCH)]), strict=True
-        ):
+    for run in batches_of(sources, BATCH * BATCHES):
+        # One length limit for all sentences, as in `generate`.
+        limit = beam.limit(seq2seq, len(run[0]))
+        ours = beam_search(seq2seq, method, run, [len(run[0])] * len(run), beam, together=BATCH)[0]
+        peer = decode([(batch, limit) for batch in batches_of(run, BATCH)])
+        for source, mine, theirs in zip(run, ours, peer, strict=True):
             if mine.tokens == theirs:
                 equal += 1
                 continue

@@ -1,13 +1,12 @@
-"""What a search and a step of a translation cost when a datastore grows.
+"""Time of a search and of a decoding step as a datastore grows.
 
     python benchmarks/growth.py --datastore memory --data test.tsv --sizes 10000,100000,1000000 \
         --folder /tmp --out benchmarks/results/bench-growth.json
 
-Stores of all sizes are made of one real store: its first pairs where these are enough; beyond that its pairs again
-and again, with keys moved at random as far as a key is from its near neighbours, column by column. So the keys of
-the largest are a mixture of as many Gaussians as the real store has entries, with the spectrum of real keys, and
-tokens, sentences and sources are real ones. Each store is indexed as it would be by default. Queries are decoder
-states of the test sentences; recall is measured on them, against exact search.
+Stores of all sizes are derived from one real store. A smaller store has its first pairs; a larger one repeats its
+pairs, with Gaussian noise on the keys whose deviation, column by column, is that of a key from its near neighbours.
+Tokens, sentences and sources are real. Each store has the default index for its size. Queries are decoder states of
+the test sentences; recall is relative to exact search.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import shutil
 import statistics
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -36,22 +34,22 @@ from nearmt.datastore.search.recall import sample
 from nearmt.models import ModelConfig, TranslationModel, load_model
 from nearmt.research.bench import BenchConfig, opened
 from nearmt.research.bench.quality import queries_of, recall
+from nearmt.research.bench.report import make_report
 from nearmt.research.bench.tables import markdown
-from nearmt.research.experiments.machine import describe_commit, describe_machine
 from nearmt.translator import Translator
 
 BATCH, BEAMS, NEIGHBOURS = 8, 5, 8
-#: Queries of one search: a row for every hypothesis.
+#: Queries of one search, one for each hypothesis.
 ROWS = BATCH * BEAMS
 SEARCHES = 60
-#: Pairs that are written at a time.
+#: Pairs written at a time.
 _BLOCK = 2000
-#: Entries whose neighbours tell how far keys are moved.
+#: Entries sampled to measure the spread of neighbours.
 _SPREAD = 512
 
 
 class Source:
-    """The first segment of a real store, pair by pair."""
+    """Reads pairs, keys and tokens of the first segment of a real store."""
 
     def __init__(self, path: Path) -> None:
         self.manifest = Manifest.load(path)
@@ -61,7 +59,7 @@ class Source:
         self.end_P = np.asarray(self.segment.end_P)
 
     def write(self, writer: SegmentWriter, first: int, last: int, copy: int, spread_D: np.ndarray) -> None:
-        """Append the pairs from `first` up to `last`; in copies the keys are moved."""
+        """Append the pairs from `first` up to `last`; copies get noise on their keys."""
         generator = np.random.default_rng((copy, first))
         pairs: list[Pair] = []
         keys, tokens, sources = [], [], []
@@ -86,7 +84,7 @@ class Source:
 
 
 def neighbour_spread(store: Datastore) -> np.ndarray:
-    """Deviation of the columns between a key and its near neighbours that are not equal to it, [D]."""
+    """Standard deviation of each column between a key and its near, unequal neighbours, [D]."""
     entry_S = sample(len(store), _SPREAD)
     key_SD = store.snapshot().keys(entry_S, store.snapshot().columns)
     found = store.snapshot().search(key_SD, NEIGHBOURS)
@@ -97,12 +95,12 @@ def neighbour_spread(store: Datastore) -> np.ndarray:
     )
     other_SK = found.distance_BK > 1e-3
     difference_XD = (near_SKD - key_SD[:, None])[other_SK & torch.isfinite(found.distance_BK)]
-    # The difference of two keys varies twice as much as each of them.
+    # The difference of two keys has twice the variance of each.
     return (difference_XD.square().mean(dim=0) / 2).sqrt().numpy()
 
 
 def make_store(path: Path, source: Source, entries: int, model: TranslationModel, spread_D: np.ndarray) -> Datastore:
-    """A store of about so many entries, whole pairs only."""
+    """Make a store of about `entries` entries, from whole pairs."""
     Datastore.build(path, [], model, BuildConfig(reduction_of=str(source.path)))
     manifest = Manifest.load(path)
     writer = SegmentWriter(path / "segment-000001", {})
@@ -114,14 +112,14 @@ def make_store(path: Path, source: Source, entries: int, model: TranslationModel
             source.write(writer, first, min(first + _BLOCK, last), copy, spread_D)
         copy += 1
     records: list[SegmentRecord] = index_segments(path, [writer.seal()], manifest.columns)
-    # What the real store has measured of itself: the same weights, the same temperature at all sizes.
+    # The real store's calibration: the same weights and temperature at all sizes.
     calibration = dataclasses.replace(source.manifest.calibration, entries=writer.entries)
     dataclasses.replace(manifest, segments=tuple(records), calibration=calibration).save(path)
     return Datastore.open(path, verify=False)
 
 
 def search_milliseconds(store: Datastore, query_QD: Tensor) -> float:
-    """The median of searches by as many rows as a batch has, of different queries."""
+    """Median time of a search for all rows of a batch."""
     taken = []
     generator = torch.Generator().manual_seed(0)
     for _ in range(SEARCHES):
@@ -133,12 +131,12 @@ def search_milliseconds(store: Datastore, query_QD: Tensor) -> float:
 
 
 def step_milliseconds(store: Datastore, model: TranslationModel, sources: list[str], repeats: int) -> dict[str, float]:
-    """Milliseconds of a step of a whole translation, by method, medians; they take turns."""
+    """Median time of a decoding step in whole translations, by method; methods alternate."""
     translators = {"plain": Translator(model, batch_size=BATCH)}
     translators |= {name: Translator(model, store, name, batch_size=BATCH) for name in ("knn", "chunk")}
     batches = [sources[start : start + BATCH] for start in range(0, len(sources), BATCH)]
     taken: dict[str, list[float]] = {name: [] for name in translators}
-    for repeat in range(-1, repeats):  # once to warm up
+    for repeat in range(-1, repeats):  # the first is a warm-up
         for batch in batches:
             for name, translator in translators.items():
                 began = time.perf_counter()
@@ -174,7 +172,7 @@ def main() -> None:
     parser.add_argument("--datastore", type=Path, required=True, help="a real store")
     parser.add_argument("--data", type=Path, required=True, help="sentences to translate, with references")
     parser.add_argument("--sizes", default="10000,100000,1000000,8000000", help="entries, joined by commas")
-    parser.add_argument("--folder", type=Path, help="where the stores are made, one at a time: 1 KB an entry")
+    parser.add_argument("--folder", type=Path, help="folder for temporary stores, one at a time: 1 KB an entry")
     parser.add_argument("--limit", type=int, default=24, help="sentences")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--precision", default="fp32")
@@ -182,9 +180,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     source = Source(arguments.datastore)
-    mine = source.manifest
+    manifest = source.manifest
     model_config = ModelConfig(
-        mine.model, mine.source_lang, mine.target_lang, arguments.precision, "cpu", key_layer=mine.key_layer
+        manifest.model,
+        manifest.source_lang,
+        manifest.target_lang,
+        arguments.precision,
+        "cpu",
+        key_layer=manifest.key_layer,
     )
     pairs = list(read_pairs(arguments.data, limit=arguments.limit))
     if not pairs:
@@ -193,20 +196,14 @@ def main() -> None:
     with opened(BenchConfig(threads=arguments.threads)), tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         model = load_model(model_config)
         spread_D = neighbour_spread(Datastore.open(arguments.datastore))
-        report: dict[str, Any] = {
-            "benchmark": "growth",
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "commit": describe_commit(),
-            "machine": describe_machine(model_config),
-            "data": f"{data}, batch {BATCH}, beam {BEAMS}",
-            "signature": f"model:{model.name}@{model.fingerprint}|precision:{arguments.precision}|k:{NEIGHBOURS}",
-            "cells": [],
-        }
+        signature = f"model:{model.name}@{model.fingerprint}|precision:{arguments.precision}|k:{NEIGHBOURS}"
+        report = make_report("growth", model_config, f"{data}, batch {BATCH}, beam {BEAMS}", [], signature=signature)
+        report["machine"]["precision"] = arguments.precision
         for entries in map(int, arguments.sizes.split(",")):
             path = Path(folder) / str(entries)
             report["cells"].append(measure(path, source, entries, model, pairs, arguments.repeats, spread_D))
             shutil.rmtree(path)
-            write_json(arguments.out, report)  # what is there so far is kept
+            write_json(arguments.out, report)  # keep the sizes measured so far
     print(markdown(report))
 
 

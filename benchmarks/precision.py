@@ -1,16 +1,15 @@
-"""What a number format costs in quality: BLEU with paired bootstrap, and the likelihood of the references.
+"""Loss of quality in lower precisions: BLEU with paired bootstrap, and the likelihood of the references.
 
     python benchmarks/precision.py law/test.tsv medical/test.tsv --out benchmarks/results/bench-precision.json
 
-The model alone translates each file in fp32 and in the other formats. p says how likely a difference in BLEU at least
-this large is if both are equally good; likelihood is the mean log-probability of the references' tokens.
+The model alone translates each file in fp32 and in the other precisions. p is the probability of a difference in BLEU
+at least this large if both are equally good; likelihood is the mean log-probability of the references' tokens.
 """
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,9 @@ from nearmt.corpus import read_pairs
 from nearmt.datastore.disk.files import write_json
 from nearmt.models import ModelConfig, TranslationModel, load_model
 from nearmt.research.bench.quality import bleu
+from nearmt.research.bench.report import make_report
 from nearmt.research.bench.tables import markdown
 from nearmt.research.evaluation.significance import compare
-from nearmt.research.experiments.machine import describe_commit, describe_machine
 from nearmt.translator import Translator
 
 #: Pairs whose references are scored together.
@@ -29,22 +28,22 @@ BATCH = 16
 
 
 @dataclass
-class Said:
-    """Translations of a file, the likelihood of its references, and by whom."""
+class Outcome:
+    """Translations of a file and the likelihood of its references, in one precision."""
 
     texts: list[str]
     log_likelihood: float
     signature: str
 
 
-def said(model: TranslationModel, pairs: list[Pair]) -> Said:
+def measure(model: TranslationModel, pairs: list[Pair]) -> Outcome:
     translator = Translator(model, method="plain")
     texts = [found.text for found in translator.translate([pair.source for pair in pairs])]
-    return Said(texts, log_likelihood(model, pairs), translator.signature())
+    return Outcome(texts, log_likelihood(model, pairs), translator.signature())
 
 
 def log_likelihood(model: TranslationModel, pairs: list[Pair]) -> float:
-    """The mean over all target tokens of the pairs that fit the model."""
+    """Mean log-probability of the target tokens of all pairs that fit the model."""
     codec, longest = model.codec, model.seq2seq.positions - len(model.seq2seq.prompt)
     encoded = [(codec.source_ids(pair.source), codec.target_ids(pair.target)) for pair in pairs]
     fitting = sorted(((s, t) for s, t in encoded if max(len(s), len(t)) <= longest), key=lambda pair: len(pair[1]))
@@ -57,8 +56,8 @@ def log_likelihood(model: TranslationModel, pairs: list[Pair]) -> float:
     return total / count
 
 
-def cells(path: Path, pairs: list[Pair], found: dict[str, Said]) -> list[dict[str, Any]]:
-    """A row for each format but fp32."""
+def cells(path: Path, pairs: list[Pair], found: dict[str, Outcome]) -> list[dict[str, Any]]:
+    """Make a row for each precision but fp32."""
     references, base = [pair.target for pair in pairs], found["fp32"]
     rows = []
     for precision, each in found.items():
@@ -75,7 +74,7 @@ def cells(path: Path, pairs: list[Pair], found: dict[str, Said]) -> list[dict[st
                 "p_value": comparison.p_value,
                 "fp32_log_likelihood": base.log_likelihood,
                 "log_likelihood": each.log_likelihood,
-                "same_texts": sum(mine == theirs for mine, theirs in zip(base.texts, each.texts, strict=True)),
+                "same_texts": sum(one == two for one, two in zip(base.texts, each.texts, strict=True)),
                 "signature": f"{each.signature}|{comparison.signature}",
             }
         )
@@ -85,28 +84,20 @@ def cells(path: Path, pairs: list[Pair], found: dict[str, Said]) -> list[dict[st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path)
-    parser.add_argument("--precisions", default="int8", help="beside fp32")
+    parser.add_argument("--precisions", default="int8", help="precisions to compare with fp32")
     parser.add_argument("--limit", type=int, help="lines of each file")
     parser.add_argument("--model", default=ModelConfig.model)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    named = ["fp32", *given.precisions.split(",")]
-    models = {name: load_model(ModelConfig(given.model, precision=name, device=given.device)) for name in named}
+    names = ["fp32", *given.precisions.split(",")]
+    models = {name: load_model(ModelConfig(given.model, precision=name, device=given.device)) for name in names}
     rows = []
     for path in given.files:
         pairs = list(read_pairs(path, limit=given.limit))
-        rows += cells(path, pairs, {name: said(model, pairs) for name, model in models.items()})
-    machine = describe_machine(ModelConfig(given.model, device=given.device))
-    del machine["precision"]
-    report = {
-        "benchmark": "precision",
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": describe_commit(),
-        "machine": machine,
-        "data": f"{sum(row['lines'] for row in rows):,} lines",
-        "cells": rows,
-    }
+        rows += cells(path, pairs, {name: measure(model, pairs) for name, model in models.items()})
+    config, lines = ModelConfig(given.model, device=given.device), sum(row["lines"] for row in rows)
+    report = make_report("precision", config, f"{lines:,} lines", rows)
     if given.out:
         write_json(given.out, report)
     print(markdown(report))

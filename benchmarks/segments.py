@@ -1,11 +1,11 @@
-"""What a search costs when a store has grown: one sealed segment against several that share a quantiser.
+"""Time of a search in one sealed segment and in several segments that share a quantiser.
 
     OMP_NUM_THREADS=1 python benchmarks/segments.py --out benchmarks/results/segments.json
 
-Keys are made up: clusters, with variances that fall off like those of the columns of real keys. The store with
-several segments has as many entries as the one with a single segment, a few thousand of them in a live segment
-that is searched exactly. Both are in the cells of the same quantiser and searched with the same effort, turn by turn.
-Anonymous memory (RssAnon) is that of a process of its own that opens a store and searches it once.
+Keys are random: clusters, with column variances that fall off like those of real keys. Both stores have the same
+number of entries; that with several segments has a few thousand of them in a live segment, which is searched exactly.
+Both use the same quantiser and the same number of probes, alternately. Anonymous memory (RssAnon) is that of a
+separate process that opens a store and searches it once.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from nearmt.datastore.search.searcher import Searcher
 from nearmt.index import SharedIndex
 from nearmt.index.faiss import import_faiss
 from nearmt.models import ModelConfig
-from nearmt.research.experiments.machine import describe_commit, describe_machine
+from nearmt.research.machine import describe_commit, describe_machine
 
 COLUMNS = 256
-#: Entries of a cluster, on average: as many as there are uses of the same words in much the same context.
+#: Average entries of a cluster: uses of the same words in similar contexts.
 CLUSTER = 50
 #: Entries of a pair.
 SENTENCE = 25
 BATCH = 40
 NEIGHBOURS = 8
 ROUNDS = 40
-#: Cells that are searched, beside what was found best for these keys.
+#: Numbers of probes, in addition to the calibrated one.
 EFFORTS = (8, 32)
 _BLOCK = 100_000
 #: Variances of the columns of a PCA fall off about like 1/rank.
@@ -53,13 +53,13 @@ DEVIATION_D = np.arange(1, COLUMNS + 1, dtype=np.float32) ** np.float32(-0.5)
 
 @dataclass(frozen=True)
 class Keys:
-    """Makes up keys; the same numbers give the same keys."""
+    """Generates keys; the same arguments give the same keys."""
 
     clusters: int
     seed: int = 0
 
     def make(self, start: int, count: int) -> np.ndarray:
-        """fp16 keys from `start` on."""
+        """Return `count` fp16 keys from `start` on."""
         centre_CD = np.random.default_rng(self.seed).standard_normal((self.clusters, COLUMNS), dtype=np.float32)
         generator = np.random.default_rng((self.seed, start))
         key_ND = generator.standard_normal((count, COLUMNS), dtype=np.float32) * 0.5
@@ -72,7 +72,7 @@ def write_segment(folder: Path, number: int, keys_of: Keys, start: int, entries:
     writer = SegmentWriter(folder / name, {})
     for first in range(start, start + entries, _BLOCK):
         key_ND = keys_of.make(first, min(_BLOCK, start + entries - first))
-        keys = [key_ND[place : place + SENTENCE] for place in range(0, len(key_ND), SENTENCE)]
+        keys = [key_ND[begin : begin + SENTENCE] for begin in range(0, len(key_ND), SENTENCE)]
         pairs = [Pair("s", "t", id=f"{first}-{number}") for number in range(len(keys))]
         writer.append(pairs, keys, [[1] * len(key) for key in keys], [[1]] * len(keys), 0)
     return writer.seal()
@@ -87,7 +87,7 @@ def opened(folder: Path, records: list[SegmentRecord]) -> Searcher:
 
 
 def batches(searcher: Searcher, count: int) -> list[Tensor]:
-    """Queries near entries of all segments."""
+    """Make batches of queries near entries of all segments."""
     generator = torch.Generator().manual_seed(1)
     entry_X = torch.randint(len(searcher.entries), (count * BATCH,), generator=generator)
     key_XD = searcher.entries.keys(entry_X, COLUMNS)
@@ -96,7 +96,7 @@ def batches(searcher: Searcher, count: int) -> list[Tensor]:
 
 
 def compare(searchers: dict[str, Searcher], masks: dict[str, Tensor | None]) -> dict[str, float]:
-    """Median milliseconds of a search by each; they take turns, so that what else runs disturbs all alike."""
+    """Median milliseconds of a search; searchers alternate, so that other load affects all alike."""
     taken: dict[str, list[float]] = {name: [] for name in searchers}
     for query_BD in batches(next(iter(searchers.values())), ROUNDS):
         for name, searcher in searchers.items():
@@ -119,16 +119,16 @@ def anonymous_bytes() -> int:
 
 
 def memory_an_entry(folder: Path, records: list[SegmentRecord]) -> float:
-    """Anonymous bytes for each entry of an opened and searched store; to be run in a process of its own."""
+    """Anonymous bytes for each entry of an opened and searched store, measured in a separate process."""
     small = torch.zeros(BATCH, COLUMNS)
-    import_faiss()  # libraries are loaded before anything is counted
+    import_faiss()  # load libraries before counting
     before = anonymous_bytes()
     searcher = opened(folder, records)
     searcher.search(small, NEIGHBOURS)
     return (anonymous_bytes() - before) / len(searcher.entries)
 
 
-def in_own_process(folder: Path, records: list[SegmentRecord]) -> float:
+def in_new_process(folder: Path, records: list[SegmentRecord]) -> float:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return round(pool.submit(memory_an_entry, folder, records).result(), 1)
 
@@ -145,7 +145,7 @@ def run(folder: Path, entries: int, sealed: int, live: int, factory: str) -> dic
     searchers["several with deleted"] = searchers["several"]
     seen_N = torch.rand(len(searchers["several"].entries), generator=torch.Generator().manual_seed(2)) >= 0.01
     tuned = one[0].index["effort"]
-    # The less there is to scan, the more it counts that there are several to be asked.
+    # With fewer probes, the overhead of several segments weighs more.
     by_effort = {}
     for effort in sorted({*EFFORTS, tuned}):
         set_effort(searchers.values(), effort)
@@ -159,8 +159,8 @@ def run(folder: Path, entries: int, sealed: int, live: int, factory: str) -> dic
         "milliseconds": by_effort,
         "ratio": {effort: round(times["several"] / times["one"], 3) for effort, times in by_effort.items()},
         "anonymous_bytes_an_entry": {
-            "one": in_own_process(folder, one),
-            "several": in_own_process(folder, several),
+            "one": in_new_process(folder, one),
+            "several": in_new_process(folder, several),
         },
     }
 

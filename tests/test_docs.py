@@ -47,7 +47,7 @@ CONFIGS: list[type[Config]] = [
 #: Settings that share names with others (`--schedule`): the section of a page that has their table.
 SECTIONS: dict[type[Config], str] = {FinetuneConfig: "Fine-tuned", GridConfig: "Fine-tuned"}
 SECTIONS[ExperimentConfig] = "Options of an experiment"
-SECTIONS[TuneConfig] = "How it searches"
+SECTIONS[TuneConfig] = "How trials are chosen"
 SECTIONS[AdaptiveConfig] = "Adaptive kNN-MT"
 SECTIONS[BenchConfig] = "Options of the benchmark"
 ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.NearmtError)]
@@ -68,7 +68,7 @@ SKIPPED = {
     "nearmt completion fish > ~/.config/fish/completions/nearmt.fish": "writes to the home folder",
 }
 #: Modules that load models.
-LOADERS = ["models", "translator", "research.experiments.workshop", "research.bench.workbench"]
+LOADERS = ["models", "translator", "research.experiments.artefacts", "research.bench.loading"]
 LOADERS += ["cli.build", "cli.demo", "cli.reindex", "cli.setup"]
 
 

@@ -1,13 +1,14 @@
-"""The tables and plots of results in README.md and docs (experiments, speed, concepts), from benchmarks/results.
+"""Write the tables and plots of README.md and docs (experiments, speed, concepts) from benchmarks/results.
 
 python tools/results_table.py             prints the tables
-python tools/results_table.py --write     puts them between their markers, and draws docs/plots
-python tools/results_table.py --take OUT  does so after taking over the reports in OUT, where an experiment left them
+python tools/results_table.py --write     writes them between their markers, and draws docs/plots
+python tools/results_table.py --take OUT  copies the reports of experiments from OUT first
 
-A file is the report of an experiment (`nearmt experiment NAME` writes OUT/NAME.json); its name may say more than the
-experiment's. Between `<!-- results NAME: begin -->` and `end` stand the tables of all reports of that experiment.
-Between `<!-- results bench-NAME: begin -->` and `end` stand those of a benchmark: speed (`nearmt bench`), building,
-growth, precision or same-answer (scripts in benchmarks).
+A file in benchmarks/results is the report of an experiment (`nearmt experiment NAME` writes OUT/NAME.json) or of a
+benchmark: speed (`nearmt bench`), building, growth, precision or same-answer (scripts in benchmarks). Between
+`<!-- results NAME: begin -->` and `end` are the tables of all reports of an experiment, between
+`<!-- results bench-NAME: begin -->` and `end` those of a benchmark. With a file after the name, as in
+`<!-- results bench-speed bench-speed-gpu: begin -->`, they are the tables of that report alone.
 """
 
 from __future__ import annotations
@@ -27,17 +28,21 @@ from nearmt.research.experiments.tables import METRICS, difference_table, metric
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PLOTS = ROOT / "docs" / "plots"
-#: Page -> whether it shows the short form: BLEU only.
+#: Whether a page shows the short form: BLEU only.
 PAGES = {ROOT / "README.md": True} | {
     ROOT / "docs" / f"{name}.md": False for name in ("experiments", "speed", "concepts")
 }
-_MARKED = re.compile(r"(<!-- results(?: ([a-z-]+))?: begin -->\n).*?(<!-- results(?: [a-z-]+)?: end -->)", re.DOTALL)
+_MARKED = re.compile(
+    r"(<!-- results(?: ([a-z-]+)(?: ([\w-]+))?)?: begin -->\n).*?(<!-- results(?: [\w -]+)?: end -->)", re.DOTALL
+)
+#: Metrics of old reports that the pages leave out.
+_HIDDEN = ("ter",)
 
 
 def reports(
     experiment: str | None = None, folder: Path = RESULTS, kind: str = "experiment"
 ) -> list[tuple[Path, dict[str, Any]]]:
-    """The reports of an experiment (or benchmark), or of all, by file name. Other results are none."""
+    """Read the reports of an experiment (or benchmark), or of all, sorted by file name; other files are skipped."""
     found = [(path, json.loads(path.read_text(encoding="utf-8"))) for path in sorted(folder.glob("*.json"), key=_stem)]
     wanted = [(path, report) for path, report in found if kind in report]
     return [(path, report) for path, report in wanted if experiment in (None, report[kind])]
@@ -47,26 +52,33 @@ def _stem(path: Path) -> str:
     return path.stem
 
 
-def tables(experiment: str, short: bool, folder: Path = RESULTS) -> str:
-    """All tables of an experiment, or of a benchmark, as Markdown."""
+def tables(experiment: str, short: bool, folder: Path = RESULTS, file: str | None = None) -> str:
+    """Render all tables of an experiment or a benchmark as Markdown, or those of one report (`file`)."""
     parts = []
     if experiment.startswith("bench-"):
+        # The short form has only the report of that name, at typical sizes.
+        wanted = file or (experiment if short else None)
         for path, report in reports(experiment.removeprefix("bench-"), folder, "benchmark"):
-            # In short: the report of that name alone, and that only at the usual sizes.
-            if short and path.stem != experiment:
-                continue
-            parts.append(f"{bench_tables(report, short)}\n\n{_file(path, short)}")
+            if wanted in (None, path.stem):
+                parts.append(f"{bench_tables(report, short)}\n\n{_file(path, short)}")
     for path, report in reports(experiment, folder):
-        parts.append(_caption(path, report, short))
-        for metric in report["metrics"]:
-            table = metric_table(report, metric) if metric == "bleu" or not short else None
-            if table:
-                parts += [table] if short else [f"{METRICS[metric][0]}:", table]
-            if table and metric == "bleu" and not short:
-                parts += [found] if (found := difference_table(report)) else []
-        if not short and drawable(report):
-            parts.append(f"![{report['title']}](plots/{path.stem}.svg)")
+        if file in (None, path.stem):
+            parts += _experiment_tables(path, report, short)
     return "\n\n".join(parts) or "*(not measured yet)*"
+
+
+def _experiment_tables(path: Path, report: dict[str, Any], short: bool) -> list[str]:
+    parts = [_caption(path, report, short)]
+    for metric in report["metrics"]:
+        if metric in _HIDDEN or (short and metric != "bleu"):
+            continue
+        if table := metric_table(report, metric):
+            parts += [table] if short else [f"{METRICS[metric][0]}:", table]
+            if metric == "bleu" and not short and (differences := difference_table(report)):
+                parts.append(differences)
+    if not short and drawable(report):
+        parts.append(f"![{report['title']}](plots/{path.stem}.svg)")
+    return parts
 
 
 def _caption(path: Path, report: dict[str, Any], short: bool) -> str:
@@ -80,16 +92,16 @@ def _file(path: Path, short: bool) -> str:
 
 
 def with_tables(text: str, short: bool) -> str:
-    """A page with the present tables between its markers; a marker without a name is that of `main`."""
+    """Replace the tables between the markers of a page; a marker without a name is that of `main`."""
 
     def filled(found: re.Match[str]) -> str:
-        return f"{found[1]}{tables(found[2] or 'main', short)}\n{found[3]}"
+        return f"{found[1]}{tables(found[2] or 'main', short, file=found[3])}\n{found[4]}"
 
     return _MARKED.sub(filled, text)
 
 
 def draw(folder: Path = RESULTS, out: Path = PLOTS) -> list[Path]:
-    """A plot of every report that has something to draw; their paths."""
+    """Draw a plot of every report that can be drawn; return their paths."""
     out.mkdir(exist_ok=True)
     drawn = []
     for path, report in reports(folder=folder):
@@ -100,7 +112,7 @@ def draw(folder: Path = RESULTS, out: Path = PLOTS) -> list[Path]:
 
 
 def take(out: Path, folder: Path = RESULTS) -> list[Path]:
-    """Copy the reports of an experiment's OUT. Streams have an OUT for each domain: theirs are named after it."""
+    """Copy the reports of an experiment's OUT. Streams have an OUT for each domain, which is added to the name."""
     taken = []
     for path, report in reports(folder=out):
         domain = f"-{'-'.join(report['domains'])}" if has_streams(report) else ""

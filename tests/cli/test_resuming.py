@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nearmt.documents import Filler, walking
+from nearmt.documents import Filler, document
 from nearmt.translator import Translator
 from tests.cli.conftest import Nearmt, Result
 from tests.cli.test_errors import assert_one_line
@@ -19,7 +19,7 @@ FAST = ("--beams", "1", "--set", "max-new-tokens=6", "--device", "cpu")
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walking, "_WINDOW_BATCHES", 1)  # eight parts
+    monkeypatch.setattr(document, "_WINDOW_BATCHES", 1)  # eight parts
 
 
 @pytest.fixture

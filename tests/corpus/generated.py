@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from nearmt.corpus.document import Filling, FillingOrigin, Match, Segment, Tag
 
-#: Letters of several scripts, white space, and whatever means something to XML.
+#: Letters of several scripts, white space, and characters with a meaning in XML.
 CHARACTERS = "aZ09 äß中עربא😀\u00a0\u2028\u200f'\"&<>]-%;\t\n"
-#: Beyond them what XML cannot carry, or only escaped.
+#: In addition, characters that XML cannot contain, or only escaped.
 WILD = CHARACTERS + "\r\x00\x0b\x1f\x7f\x85\ud800\udcff\ufffe\uffff"
 LANGUAGES = ("de", "en", "de-AT", "en-US", "fr", "DE_ch", "de-DE")
 
@@ -27,7 +27,7 @@ _SPACES = st.sampled_from([" ", "  ", "\n\t", "\t"])
 _BETWEEN = st.sampled_from(
     ["", "", "\n", "\n    ", "<!-- a comment -->", "\n<!-- <tu><unit> & </tu> -->\n", "<?pi a > b?>", "<?pi <tu> ?>\n"]
 )
-#: Encodings and how files in them begin: a codec, a byte-order mark, and the name for the declaration.
+#: Encodings: codec, byte-order mark, and name for the declaration.
 ENCODINGS = [
     ("utf-8", b"", "UTF-8"),
     ("utf-8", codecs.BOM_UTF8, "utf-8"),
@@ -44,7 +44,7 @@ ENCODINGS = [
 
 @dataclass(frozen=True)
 class Content:
-    """What stands within an element, and the words of it."""
+    """The content of an element and its text."""
 
     xml: str
     text: str
@@ -52,7 +52,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Entry:
-    """A source, its target if there is one, and the state of both."""
+    """A source, its target, if any, and their state."""
 
     source: str
     target: str | None
@@ -62,12 +62,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Made:
-    """A document as a string, and what is in it."""
+    """A document as a string, and its expected content."""
 
     text: str
     #: TMX: language and text of every variant, by unit.
     units: tuple[tuple[tuple[str, str], ...], ...] = ()
-    #: XLIFF: what can be translated, in order.
+    #: XLIFF: the translatable entries, in order.
     entries: tuple[Entry, ...] = ()
 
 
@@ -76,19 +76,19 @@ def chunks(text: str, size: int) -> Iterator[str]:
 
 
 def as_bytes(text: str, codec: str, bom: bytes) -> bytes:
-    """What a codec lacks becomes a character reference."""
+    """Replace characters outside a codec by character references."""
     return bom + text.encode(codec, "xmlcharrefreplace")
 
 
 def carried(text: str) -> str:
-    """What XML can carry of a text."""
+    """Remove the characters that XML cannot contain."""
     return "".join(
         c for c in text if c in "\t\n\r" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff"
     )
 
 
 def markup(segment: Segment) -> list[str]:
-    """The parts of a segment as they stand in the document, wherever that is."""
+    """Return the parts of a segment without the keys of its tags."""
     return [part if isinstance(part, str) else part.markup for part in segment]
 
 
@@ -96,7 +96,7 @@ Outline = tuple[str, dict[str, str], str, tuple["Outline", ...], str]
 
 
 def outline(element: Element, exact: frozenset[str] = frozenset(), *, within: bool = False) -> Outline:
-    """An element as a value that can be compared; white space counts only within those of the given names."""
+    """Convert an element to a comparable value; white space counts only in elements of the given names."""
     tail = (element.tail or "") if within else (element.tail or "").strip()
     within = within or element.tag.rpartition("}")[2] in exact
     text = (element.text or "") if within else (element.text or "").strip()
@@ -113,7 +113,7 @@ def texts(characters: str = CHARACTERS, max_size: int = 12) -> st.SearchStrategy
 
 @st.composite
 def escaped_texts(draw: st.DrawFn) -> Content:
-    """Text as it may be written: escaped, as references, as CDATA, or with something in between."""
+    """Write text in one of several ways: escaped, as references, as CDATA, or with comments inside."""
     text = draw(texts())
     forms: list[Callable[[str], str]] = [
         escape,
@@ -131,7 +131,7 @@ def attribute_value(draw: st.DrawFn, value: str) -> str:
 
 
 def element(draw: st.DrawFn, name: str, attributes: dict[str, str], content: str = "") -> str:
-    """An element with quotes and white space as they come; an empty one may have an end tag or not."""
+    """Write an element with any quotes and white space; an empty one with or without an end tag."""
     start = "<" + name
     for key, value in attributes.items():
         space = draw(st.sampled_from(["", "", " ", "\n"]))
@@ -142,9 +142,9 @@ def element(draw: st.DrawFn, name: str, attributes: dict[str, str], content: str
     return f"{start}>{content}</{name}{draw(st.sampled_from(['', ' ']))}>"
 
 
-def between(draw: st.DrawFn, pieces: Iterable[str]) -> str:
-    """Pieces with white space, comments and processing instructions between them."""
-    return draw(_BETWEEN) + "".join(piece + draw(_BETWEEN) for piece in pieces)
+def between(draw: st.DrawFn, parts: Iterable[str]) -> str:
+    """Join strings with white space, comments and processing instructions."""
+    return draw(_BETWEEN) + "".join(part + draw(_BETWEEN) for part in parts)
 
 
 def code(draw: st.DrawFn, name: str, attributes: dict[str, str], inside: str = "", text: str = "") -> Content:
@@ -215,10 +215,10 @@ def _contents(inline: Inline) -> st.SearchStrategy[Content]:
     @st.composite
     def nested(draw: st.DrawFn, inner: st.SearchStrategy[Content]) -> Content:
         numbers = count(draw(st.integers(1, 10**6)))
-        pieces = []
+        parts = []
         for is_text in draw(st.lists(st.booleans(), max_size=3)):
-            pieces.append(draw(escaped_texts()) if is_text else inline(draw, numbers, inner))
-        return Content("".join(piece.xml for piece in pieces), "".join(piece.text for piece in pieces))
+            parts.append(draw(escaped_texts()) if is_text else inline(draw, numbers, inner))
+        return Content("".join(part.xml for part in parts), "".join(part.text for part in parts))
 
     return st.recursive(escaped_texts(), nested, max_leaves=4)
 
@@ -232,7 +232,7 @@ XLIFF_2_CONTENTS = _contents(_xliff_2_inline)
 
 
 def document(draw: st.DrawFn, root: str, doctype: str, declared: str) -> str:
-    """The root element with all that may stand around it."""
+    """Wrap the root element with a declaration, comments and white space."""
     declaration = draw(
         st.sampled_from(
             [f'<?xml version="1.0" encoding="{declared}"?>', f"<?xml version='1.0' encoding='{declared}' ?>\n"]
@@ -249,7 +249,7 @@ def tmx_documents(draw: st.DrawFn, declared: str = "UTF-8") -> Made:
     units: list[str] = []
     found = []
     for _ in range(draw(_COUNTS)):
-        pieces = [
+        parts = [
             element(draw, name, {"type": "x-kind"}, draw(escaped_texts()).xml)
             for name in draw(st.lists(st.sampled_from(["prop", "note"]), max_size=2))
         ]
@@ -258,9 +258,9 @@ def tmx_documents(draw: st.DrawFn, declared: str = "UTF-8") -> Made:
             content = draw(TMX_CONTENTS)
             seg = element(draw, "seg", {}, content.xml)
             key = draw(st.sampled_from(["xml:lang", "xml:lang", "lang"]))
-            pieces.append(element(draw, "tuv", {key: language, "creationid": "A > B"}, between(draw, [seg])))
+            parts.append(element(draw, "tuv", {key: language, "creationid": "A > B"}, between(draw, [seg])))
             variants.append((language, content.text))
-        units.append(element(draw, "tu", {"tuid": str(len(units))}, between(draw, pieces) if pieces else ""))
+        units.append(element(draw, "tu", {"tuid": str(len(units))}, between(draw, parts) if parts else ""))
         found.append(tuple(variants))
     header = element(draw, "header", {"srclang": draw(st.sampled_from([*LANGUAGES, "*all*"])), "note": "1 > 0"})
     body = element(draw, "body", {}, between(draw, units) if units else "")
@@ -300,7 +300,7 @@ def _trans_unit(draw: st.DrawFn, name: str) -> tuple[str, list[Entry]]:
         marked = [(str(mid), draw(XLIFF_1_CONTENTS), draw(XLIFF_1_CONTENTS)) for mid in range(1, 3)]
         sources = [element(draw, "mrk", {"mtype": "seg", "mid": mid}, content.xml) for mid, content, _ in marked]
         targets = [element(draw, "mrk", {"mtype": "seg", "mid": mid}, content.xml) for mid, _, content in marked]
-        pieces = [
+        parts = [
             element(draw, "source", {}, "".join(content.xml for _, content, _ in marked)),
             element(draw, "seg-source", {}, element(draw, "g", {"id": "all"}, " ".join(sources))),
         ]
@@ -308,16 +308,16 @@ def _trans_unit(draw: st.DrawFn, name: str) -> tuple[str, list[Entry]]:
         found = [Entry(c.text, t.text if has_target else None, state, translate) for _, c, t in marked]
     else:
         source, wanted = draw(XLIFF_1_CONTENTS), draw(XLIFF_1_CONTENTS)
-        pieces, target = [element(draw, "source", {}, source.xml)], wanted.xml
+        parts, target = [element(draw, "source", {}, source.xml)], wanted.xml
         found = [Entry(source.text, wanted.text if has_target else None, state, translate)]
     if has_target:
-        pieces.append(element(draw, "target", target_attributes, target))
+        parts.append(element(draw, "target", target_attributes, target))
     if draw(st.booleans()):
-        pieces.append(element(draw, "note", {"from": "a > b"}, draw(escaped_texts()).xml))
+        parts.append(element(draw, "note", {"from": "a > b"}, draw(escaped_texts()).xml))
     if draw(st.booleans()):
         inner = [element(draw, "source", {}, "Alt."), element(draw, "target", {"state": "final"}, "Old.")]
-        pieces.append(element(draw, "alt-trans", {"origin": "somebody"}, between(draw, inner)))
-    return element(draw, "trans-unit", attributes, between(draw, pieces)), found
+        parts.append(element(draw, "alt-trans", {"origin": "somebody"}, between(draw, inner)))
+    return element(draw, "trans-unit", attributes, between(draw, parts)), found
 
 
 @st.composite
@@ -341,29 +341,29 @@ def xliff_2_documents(draw: st.DrawFn, declared: str = "UTF-8", prefix: str = ""
 
 def _unit_2(draw: st.DrawFn, name: str) -> tuple[str, list[Entry]]:
     translate = draw(st.booleans())
-    pieces, found = [], []
+    parts, found = [], []
     if draw(st.booleans()):
-        pieces.append(element(draw, "my:notes", {}, element(draw, "my:note", {"category": "nearmt"}, "mine")))
+        parts.append(element(draw, "my:notes", {}, element(draw, "my:note", {"category": "nearmt"}, "mine")))
     if draw(st.booleans()):
         notes = [element(draw, "note", {"id": "n1"}, draw(escaped_texts()).xml)] * draw(st.integers(0, 1))
-        pieces.append(element(draw, "notes", {}, between(draw, notes) if notes else ""))
+        parts.append(element(draw, "notes", {}, between(draw, notes) if notes else ""))
     if draw(st.booleans()):
-        pieces.append(element(draw, "originalData", {}, element(draw, "data", {"id": "d1"}, "&lt;b&gt;")))
+        parts.append(element(draw, "originalData", {}, element(draw, "data", {"id": "d1"}, "&lt;b&gt;")))
     for number in range(draw(st.integers(1, 3))):
         source, target = draw(XLIFF_2_CONTENTS), draw(st.one_of(st.none(), XLIFF_2_CONTENTS))
         inner = [element(draw, "source", {"xml:space": "preserve"}, source.xml)]
         if target is not None:
             inner.append(element(draw, "target", {"order": "1"}, target.xml))
         if number and draw(st.booleans()):
-            pieces.append(element(draw, "ignorable", {}, between(draw, inner)))
+            parts.append(element(draw, "ignorable", {}, between(draw, inner)))
             continue
         state = draw(st.sampled_from(["", "initial", "translated", "reviewed", "final"]))
         attributes = {"id": f"s{number}", "canResegment": "no"}
         attributes |= {"state": state, "subState": "my:x"} if state else {}
-        pieces.append(element(draw, "segment", attributes, between(draw, inner)))
+        parts.append(element(draw, "segment", attributes, between(draw, inner)))
         found.append(Entry(source.text, target.text if target else None, state, translate))
     unit = {"id": name} | ({} if translate else {"translate": "no"})
-    return element(draw, "unit", unit, between(draw, pieces)), found
+    return element(draw, "unit", unit, between(draw, parts)), found
 
 
 _XLIFF_NAMES = (
@@ -373,7 +373,7 @@ _XLIFF_NAMES = (
 
 
 def _prefixed(text: str, prefix: str) -> str:
-    """The document with all elements of XLIFF in a namespace that has a prefix."""
+    """Give all elements of XLIFF a namespace prefix."""
     if prefix:
         for name in _XLIFF_NAMES:
             for end in " \t\r\n/>":
@@ -393,7 +393,7 @@ def matches(draw: st.DrawFn) -> Match:
 
 @st.composite
 def fillings(draw: st.DrawFn, source: Segment, origins: Iterable[FillingOrigin] = FillingOrigin) -> Filling:
-    """A translation of any text, with the tags of its source."""
+    """Generate a translation with the tags of its source."""
     target: list[str | Tag] = [draw(texts(WILD))]
     for part in source:
         if isinstance(part, Tag):

@@ -1,4 +1,4 @@
-"""Catalogues for tests: some written by hand, and strategies that make others with polib."""
+"""Catalogues for tests: hand-written ones, and strategies that generate others with polib."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def packed(document: Document, texts: list[str]) -> bytes:
 
 
 def rendered(path: Path, *fillings: Filling | None) -> str:
-    """The document with the units of its parts filled in turn; None where the fillings run out."""
+    """Fill the units of a document in order; None after the last filling."""
     left = list(fillings)
     document, parts = opened(path)
     texts = []
@@ -120,7 +120,7 @@ def sides(pairs: list[Pair]) -> list[tuple[str, str]]:
     return [(pair.source, pair.target) for pair in pairs]
 
 
-#: What strings hold: no NUL and no \x04, which compiled catalogues keep for themselves.
+#: Characters of strings, without NUL and \x04, which are separators in compiled catalogues.
 TEXT = st.text(
     st.one_of(
         st.characters(codec="utf-8", exclude_characters="\x00\x04"),
@@ -130,7 +130,7 @@ TEXT = st.text(
     max_size=30,
 )
 SOURCE = TEXT.filter(bool)
-#: One line of a comment, as polib reads it back: it wraps and strips.
+#: A line of a comment; polib wraps and strips comments.
 COMMENT = st.text(st.sampled_from("abc é:,#|~"), max_size=20).map(str.strip).filter(lambda text: text[:7] != "nearmt:")
 PLACE = st.tuples(st.sampled_from(["a.c", "src/b-c.py", "d"]), st.sampled_from(["", "1", "250"]))
 FLAGS = st.lists(st.sampled_from(["fuzzy", "c-format", "no-wrap", "no-python-format"]), unique=True)
@@ -166,7 +166,7 @@ def entries(draw: st.DrawFn, plural_count: int) -> polib.POEntry:
 
 @st.composite
 def catalogues(draw: st.DrawFn) -> Written:
-    """Saved by polib, then with other line ends, without blank lines, without the last line end."""
+    """Save with polib, then vary line ends, blank lines and the last line end."""
     plural_count = draw(st.sampled_from([1, 2, 3, 6]))
     catalogue = polib.POFile(wrapwidth=draw(st.sampled_from([0, 20, 78])))
     catalogue.metadata = {
@@ -199,7 +199,7 @@ def fillings(draw: st.DrawFn) -> Filling:
     )
 
 
-#: Lines that a catalogue may have, in places where it may not.
+#: Lines of catalogues, for use in any order.
 LINES = st.sampled_from(
     [
         *("#", "# comment", "#comment", "#. extracted", "#: a.c:1", "#, fuzzy", "#,c-format fuzzy", "#, c-format"),

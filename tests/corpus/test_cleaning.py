@@ -1,4 +1,4 @@
-"""Cleaning: texts are rewritten by the default rules, pairs left out by those that are asked for."""
+"""Cleaning: default rules rewrite texts, optional rules leave out pairs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nearmt.corpus.report import Report
 from nearmt.corpus.scripts import is_in_wrong_script, letters_by_script, script_of_letter, scripts_of_language
 from nearmt.errors import ConfigError
 
-#: Any text that UTF-8 can carry, with the interesting characters frequent.
+#: Any text that UTF-8 can encode, with special characters frequent.
 ANY = st.text(
     st.one_of(
         st.characters(codec="utf-8"),
@@ -24,7 +24,7 @@ ANY = st.text(
     max_size=40,
 )
 PAIRS = st.builds(Pair, source=ANY, target=ANY, id=st.sampled_from(["", "7"]))
-#: Few texts of different lengths, so that rules find something to do.
+#: Few texts of different lengths, so that rules apply often.
 WORDS = st.sampled_from(["a", "b", " a ", "Pumpe", "насос", "насос на", "x" * 29, "x" * 30, "y" * 61, "", "\x00"])
 LIKELY = st.lists(st.builds(Pair, source=WORDS, target=WORDS), max_size=12)
 
@@ -51,7 +51,7 @@ def pairs_of(*texts: tuple[str, str]) -> list[Pair]:
 
 class TestTexts:
     @given(ANY)
-    def test_cleaning_twice_changes_nothing(self, text: str) -> None:
+    def test_cleaning_is_idempotent(self, text: str) -> None:
         assert clean(clean(text)) == clean(text)
 
     @given(ANY)
@@ -65,7 +65,7 @@ class TestTexts:
         assert not result.startswith(" ") and not result.endswith(" ")
 
     @given(ANY)
-    def test_everything_else_stays_in_order(self, text: str) -> None:
+    def test_other_characters_keep_their_order(self, text: str) -> None:
         def visible(part: str) -> list[str]:
             return [
                 c
@@ -91,13 +91,13 @@ class TestTexts:
             (" \t ", ""),
         ],
     )
-    def test_examples(self, text: str, expected: str) -> None:
+    def test_clean_examples(self, text: str, expected: str) -> None:
         assert clean(text) == expected
 
 
 class TestRewriting:
     @given(PAIRS)
-    def test_the_default_rules_are_clean(self, pair: Pair) -> None:
+    def test_default_rules_equal_clean(self, pair: Pair) -> None:
         kept, report = cleaned([pair])
         texts = clean(pair.source), clean(pair.target)
         assert [(p.source, p.target, p.id) for p in kept] == ([(*texts, pair.id)] if all(map(str.strip, texts)) else [])
@@ -105,7 +105,7 @@ class TestRewriting:
         assert not report.dropped
 
     @given(PAIRS)
-    def test_without_rules_texts_stay(self, pair: Pair) -> None:
+    def test_texts_are_unchanged_without_rules(self, pair: Pair) -> None:
         kept, report = cleaned([pair], whitespace=False, control_characters=False)
         assert all(result is pair for result in kept)
         assert not report.changed
@@ -117,7 +117,7 @@ class TestRewriting:
         assert report.changed["whitespace"] == 0 or whitespace
         assert report.changed["control-characters"] == 0 or controls
 
-    def test_counts(self) -> None:
+    def test_changes_are_counted(self) -> None:
         pairs = pairs_of(("a  b", "c"), ("a", "\x00c "), ("a", "b"), (" ", "b"))
         kept, report = cleaned(pairs)
         assert [(p.source, p.target) for p in kept] == [("a b", "c"), ("a", "c"), ("a", "b")]
@@ -125,10 +125,10 @@ class TestRewriting:
         assert report.skipped == {"empty": 1}
 
     @pytest.mark.parametrize("blank", ["", " ", "\t\n", "\u00a0", "\u3000", "\x00", "\ufeff"])
-    def test_an_empty_side_is_always_left_out(self, blank: str) -> None:
+    def test_empty_sides_are_always_left_out(self, blank: str) -> None:
         assert cleaned(pairs_of(("a", blank), (blank, "a")))[0] == []
 
-    def test_what_is_left_out_is_not_changed(self) -> None:
+    def test_dropped_pairs_do_not_count_as_changed(self) -> None:
         _, report = cleaned(pairs_of(("a ", "a")), drop_identical=True)
         assert report.dropped == {"drop-identical": 1}
         assert not report.changed
@@ -142,14 +142,14 @@ class TestLeavingOut:
         assert set(report.dropped) <= set(DROPS)
 
     @given(LIKELY)
-    def test_cleaning_twice_leaves_out_nothing_more(self, pairs: list[Pair]) -> None:
+    def test_dropping_is_idempotent(self, pairs: list[Pair]) -> None:
         kept, _ = cleaned(pairs, **EVERYTHING)
         again, report = cleaned(kept, **EVERYTHING)
         assert again == kept
         assert not report.dropped and not report.changed
 
     @given(LIKELY)
-    def test_duplicates_go_and_first_ones_stay(self, pairs: list[Pair]) -> None:
+    def test_first_of_duplicates_is_kept(self, pairs: list[Pair]) -> None:
         kept, report = cleaned(pairs, drop_duplicates=True)
         everything, _ = cleaned(pairs)
         texts = [(pair.source, pair.target) for pair in kept]
@@ -162,21 +162,21 @@ class TestLeavingOut:
         assert report.dropped == {"drop-duplicates": 1}
 
     @given(LIKELY)
-    def test_identical_sides(self, pairs: list[Pair]) -> None:
+    def test_identical_sides_are_dropped(self, pairs: list[Pair]) -> None:
         kept, report = cleaned(pairs, drop_identical=True)
         everything, _ = cleaned(pairs)
         assert kept == [pair for pair in everything if pair.source != pair.target]
         assert report.dropped["drop-identical"] == len(everything) - len(kept)
 
     @given(PAIRS, st.integers(1, 50))
-    def test_length(self, pair: Pair, most: int) -> None:
+    def test_long_pairs_are_dropped(self, pair: Pair, most: int) -> None:
         kept, report = cleaned([pair], max_length=most)
         assert all(max(len(p.source), len(p.target)) <= most for p in kept)
         if report.dropped:
             assert max(len(clean(pair.source)), len(clean(pair.target))) > most
 
     @given(st.integers(1, 200), st.integers(1, 200), st.floats(1, 10))
-    def test_ratio(self, source: int, target: int, most: float) -> None:
+    def test_unequal_pairs_are_dropped(self, source: int, target: int, most: float) -> None:
         pair = Pair("x" * source, "y" * target)
         kept, _ = cleaned([pair], max_ratio=most)
         longer, shorter = max(source, target), min(source, target)
@@ -194,7 +194,7 @@ class TestLeavingOut:
         _, report = cleaned(pairs_of(("насос", "насос")), drop_identical=True, drop_wrong_script=True, max_length=2)
         assert report.dropped == {"drop-identical": 1}
 
-    def test_what_another_rule_leaves_out_has_not_been_seen(self) -> None:
+    def test_pairs_dropped_by_other_rules_are_not_duplicates(self) -> None:
         report = Report()
         cleaner = Cleaner(CleaningConfig(drop_duplicates=True, max_length=3), "de", "en", report)
         assert cleaner(Pair("aaaa", "b")) is None
@@ -202,7 +202,7 @@ class TestLeavingOut:
         assert report.dropped == {"max-length": 2}
 
     @pytest.mark.parametrize("settings", [{"max_ratio": 0.5}, {"max_length": 0}, {"max_ratio": float("nan")}])
-    def test_values_out_of_range(self, settings: dict[str, Any]) -> None:
+    def test_values_out_of_range_are_refused(self, settings: dict[str, Any]) -> None:
         with pytest.raises(ConfigError):
             CleaningConfig(**settings)
 
@@ -290,7 +290,7 @@ class TestScripts:
             ("", "de", False),
         ],
     )
-    def test_wrong_script(self, text: str, language: str | None, wrong: bool) -> None:
+    def test_texts_in_a_wrong_script(self, text: str, language: str | None, wrong: bool) -> None:
         assert is_in_wrong_script(text, language) == wrong
 
     @given(ANY)
@@ -304,10 +304,10 @@ class TestScripts:
         assert not is_in_wrong_script(text, "und")
 
     @given(ANY, st.sampled_from(["de", "ru", "ja", "ar", "hi"]))
-    def test_the_rule_is_about_letters_only(self, text: str, language: str) -> None:
+    def test_only_letters_have_a_script(self, text: str, language: str) -> None:
         assert is_in_wrong_script(text + " 12 %.", language) == is_in_wrong_script(text, language)
 
-    def test_either_side_counts(self) -> None:
+    def test_both_sides_are_checked(self) -> None:
         pairs = pairs_of(("Die Pumpe", "Насосы"), ("Die Pumpe", "The pump"), ("насосы", "The pump"))
         kept, report = cleaned(pairs, "de", "ru", drop_wrong_script=True)
         assert [(pair.source, pair.target) for pair in kept] == [("Die Pumpe", "Насосы")]

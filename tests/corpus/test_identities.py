@@ -1,4 +1,4 @@
-"""Ids of units: the same for a unit whose translation was corrected, another for every other unit."""
+"""Ids of units: stable when a translation is corrected, and unique."""
 
 from __future__ import annotations
 
@@ -84,21 +84,21 @@ def write(path: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_a_corrected_translation_keeps_its_id(name: str, tmp_path: Path) -> None:
+def test_corrected_translation_keeps_its_id(name: str, tmp_path: Path) -> None:
     make, count = MADE[name]
     before = ids(write(tmp_path / name, make("pump")))
     assert ids(write(tmp_path / name, make("compressor"))) == before
     assert len(set(before)) == len(before) == count
 
 
-def test_the_id_of_an_entry_depends_on_nothing_else(tmp_path: Path) -> None:
+def test_id_of_an_entry_depends_on_context_and_msgid_only(tmp_path: Path) -> None:
     (first, *_) = ids(write(tmp_path / "a.po", catalogue("pump")))
     moved = po("#: b.c:7\n#. A comment.\n" + one("pump").replace('msgid "Pumpe"', 'msgid ""\n"Pum"\n"pe"'))
     assert ids(write(tmp_path / "a.po", po(counted("valve")) + "\n" + moved.removeprefix(PO)))[-1] == first
     assert first not in ids(write(tmp_path / "b.po", catalogue("pump")))
 
 
-def test_the_singular_and_the_plural_of_an_entry(tmp_path: Path) -> None:
+def test_singular_and_plural_have_different_ids(tmp_path: Path) -> None:
     singular, plural = ids(write(tmp_path / "a.po", po(counted("valve"))))
     assert plural == f"{singular}:plural" and singular.startswith("a.po:")
     # A language with one form has only the plural.
@@ -107,7 +107,7 @@ def test_the_singular_and_the_plural_of_an_entry(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.po", "a.tmx", "1.xliff"])
-def test_files_of_one_name_are_told_apart_by_their_folders(name: str, tmp_path: Path) -> None:
+def test_ids_of_files_with_equal_names_contain_their_folders(name: str, tmp_path: Path) -> None:
     make, count = MADE[name]
     for folder in ("one", "two"):
         write(tmp_path / folder / name, make(folder))

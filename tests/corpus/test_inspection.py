@@ -1,4 +1,4 @@
-"""Inspection: what a memory is like, in one walk over its raw pairs."""
+"""Inspection: statistics of a memory in one pass over its raw pairs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_counts_and_lengths(pairs: list[Pair]) -> None:
 
 
 @given(PAIRS)
-def test_a_rule_alone_does_what_inspection_says(pairs: list[Pair]) -> None:
+def test_counts_equal_those_of_each_rule_alone(pairs: list[Pair]) -> None:
     whole = [pair for pair in pairs if is_whole(pair)]
     found = effects(inspect(pairs, Report(), "de", "en"))
     tried: dict[str, Any] = {"max-ratio": 3.0, "max-length": 1000}
@@ -75,7 +75,7 @@ def test_a_rule_alone_does_what_inspection_says(pairs: list[Pair]) -> None:
 
 
 @given(PAIRS, st.integers(0, 4))
-def test_examples_are_few(pairs: list[Pair], most: int) -> None:
+def test_number_of_examples_is_limited(pairs: list[Pair], most: int) -> None:
     result = inspect(pairs, Report(), "de", "en", examples=most)
     assert len(result.examples) == min(most, result.pairs)
     for effect in result.rules:
@@ -83,7 +83,7 @@ def test_examples_are_few(pairs: list[Pair], most: int) -> None:
 
 
 @given(PAIRS)
-def test_it_can_be_written_as_json(pairs: list[Pair]) -> None:
+def test_inspection_converts_to_json(pairs: list[Pair]) -> None:
     report = Report(units=len(pairs))
     report.languages.update(["de", "de", "en"])
     report.skipped["fuzzy"] += 3
@@ -96,7 +96,7 @@ def test_it_can_be_written_as_json(pairs: list[Pair]) -> None:
     assert [rule["rule"] for rule in values["rules"]] == [*REWRITES, *DROPS]
 
 
-def test_settings_that_were_tried() -> None:
+def test_tried_settings_are_named() -> None:
     usual = [effect.setting for effect in look().rules]
     assert {"whitespace", "drop-duplicates", "max-ratio 3", "max-length 1000"} <= set(usual)
     config = CleaningConfig(max_ratio=2.5, max_length=1234567, whitespace=False)
@@ -112,7 +112,7 @@ def test_examples_of_rules() -> None:
     assert found["drop-duplicates"].examples == [("a b", "c")]
 
 
-def test_long_examples_are_cut_where_it_matters() -> None:
+def test_long_examples_are_cut_around_the_change() -> None:
     found = effects(look(("a" * 5000 + "  " + "b" * 5000, "c" * 5000)))
     before, after = found["whitespace"].examples[0]
     assert before == "…" + "a" * 39 + "  " + "b" * 159 + "…"
@@ -120,7 +120,7 @@ def test_long_examples_are_cut_where_it_matters() -> None:
     assert found["max-length"].examples == [("a" * 200 + "…", "c" * 200 + "…")]
 
 
-def test_what_readers_report_while_they_read_is_in_it() -> None:
+def test_problems_of_readers_are_included() -> None:
     report = Report()
 
     def reader() -> Iterator[Pair]:

@@ -18,7 +18,7 @@ from nearmt.corpus.report import Report, Request
 from nearmt.errors import InputError
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
-#: What somebody may have put into a file, line by line.
+#: Lines of any content.
 LINES = st.one_of(
     st.binary(max_size=30).filter(lambda line: b"\n" not in line),
     st.just(b""),
@@ -63,23 +63,23 @@ class TestReading:
         assert pairs == [Pair("Die Pumpe.", "The pump.", "7", "manual", metadata)]
         assert report.units == 1 and not report.problem_count
 
-    def test_the_origin_is_the_file_if_nothing_else(self, tmp_path: Path) -> None:
+    def test_default_origin_is_the_file(self, tmp_path: Path) -> None:
         lines = [{"source": "a", "target": "b"} | more for more in ({}, {"origin": None}, {"origin": ""})]
         pairs, _ = read(written(tmp_path, *lines))
         assert [pair.origin for pair in pairs] == ["m.jsonl", "m.jsonl", ""]
 
-    def test_metadata_that_is_no_mapping_is_kept_under_its_name(self, tmp_path: Path) -> None:
+    def test_metadata_that_is_not_an_object_is_kept(self, tmp_path: Path) -> None:
         pairs, _ = read(written(tmp_path, {"source": "a", "target": "b", "metadata": "old"}))
         assert pairs[0].metadata == {"metadata": "old"}
 
-    def test_what_has_no_target_is_untranslated(self, tmp_path: Path) -> None:
+    def test_pairs_without_a_target_are_untranslated(self, tmp_path: Path) -> None:
         targets: list[dict[str, Any]] = [{}, {"target": None}, {"target": ""}, {"target": " \t"}]
         pairs, report = read(written(tmp_path, *({"source": "a"} | target for target in targets)))
         assert pairs == []
         assert report.units == 4
         assert report.skipped == {"untranslated": 4} and not report.problem_count
 
-    def test_blank_lines_are_nothing(self, tmp_path: Path) -> None:
+    def test_blank_lines_are_ignored(self, tmp_path: Path) -> None:
         pairs, report = read(written(tmp_path, "", {"source": "a", "target": "b"}, "  \r", ""))
         assert len(pairs) == report.units == 1
         assert not report.problem_count
@@ -102,7 +102,7 @@ class TestReading:
             ("[" * 100_000, "not JSON that can be read"),
         ],
     )
-    def test_a_bad_line_is_named_and_the_others_are_read(self, line: str, reason: str, tmp_path: Path) -> None:
+    def test_bad_line_is_reported_and_others_are_read(self, line: str, reason: str, tmp_path: Path) -> None:
         good = {"source": "a", "target": "b"}
         path = written(tmp_path, good, line, good)
         pairs, report = read(path)
@@ -112,14 +112,14 @@ class TestReading:
             list(read_jsonl(path, Request(), Report(strict=True)))
         assert report.problems == [str(caught.value)] and "\n" not in report.problems[0]
 
-    def test_bytes_that_are_not_utf8(self, tmp_path: Path) -> None:
+    def test_invalid_utf8_is_reported(self, tmp_path: Path) -> None:
         path = tmp_path / "m.jsonl"
         path.write_bytes('{"source": "ü"}\n'.encode("latin-1") + b'{"source": "a", "target": "b"}\n')
         pairs, report = read(path)
         assert len(pairs) == 1
         assert report.problem_count == 1 and "line 1: not UTF-8" in report.problems[0]
 
-    def test_an_escaped_pair_of_surrogates_is_a_character(self, tmp_path: Path) -> None:
+    def test_escaped_surrogate_pair_is_one_character(self, tmp_path: Path) -> None:
         pairs, _ = read(written(tmp_path, r'{"source": "\ud83d\ude00", "target": "\u2028\u0000"}'))
         assert [(pair.source, pair.target) for pair in pairs] == [("😀", "\u2028\x00")]
 
@@ -129,9 +129,7 @@ class TestReading:
         assert [pair.source for pair in read(path)[0]] == ["a", "c"]
 
     @given(st.lists(LINES, max_size=6))
-    def test_nothing_a_file_holds_breaks_the_reader(
-        self, tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
-    ) -> None:
+    def test_reader_accepts_any_content(self, tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]) -> None:
         path = tmp_path_factory.getbasetemp() / "any.jsonl"
         path.write_bytes(b"\n".join(lines))
         pairs, report = read(path)
@@ -141,9 +139,7 @@ class TestReading:
 
 class TestDocument:
     @given(st.lists(LINES, max_size=6))
-    def test_what_is_not_filled_in_stays_byte_for_byte(
-        self, tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
-    ) -> None:
+    def test_unfilled_document_is_unchanged(self, tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]) -> None:
         path = tmp_path_factory.getbasetemp() / "any.jsonl"
         path.write_bytes(b"\n".join([*lines, b""]))
         document = jsonl_document(path, Request(), Report())
@@ -151,7 +147,7 @@ class TestDocument:
         encoding = document.encoding
         assert encoding.bom + text.encode(encoding.name, encoding.errors) == path.read_bytes()
 
-    def test_units(self, tmp_path: Path) -> None:
+    def test_lines_with_a_source_are_units(self, tmp_path: Path) -> None:
         path = written(tmp_path, {"source": "a\nb"}, "", "{", {"source": "c", "target": "d"}, {"source": " "})
         parts, report = parts_of(path)
         units = [(unit.source, unit.target, unit.line) for part in parts for unit in part.units]
@@ -160,7 +156,7 @@ class TestDocument:
         assert report.units == 3 and report.problem_count == 1
         assert "line 3" in report.problems[0]
 
-    def test_a_line_that_is_not_utf8_is_no_unit_and_stays(self, tmp_path: Path) -> None:
+    def test_line_with_invalid_utf8_is_kept(self, tmp_path: Path) -> None:
         path = tmp_path / "m.jsonl"
         path.write_bytes('{"source": "grün"}\n'.encode("latin-1"))
         (part,), report = parts_of(path)
@@ -168,7 +164,7 @@ class TestDocument:
         assert part.raw.encode("utf-8", "surrogateescape") == path.read_bytes()
         assert "line 1: not UTF-8" in report.problems[0]
 
-    def test_filling(self, tmp_path: Path) -> None:
+    def test_filled_line_has_facts(self, tmp_path: Path) -> None:
         path = tmp_path / "m.jsonl"
         path.write_bytes(
             '\ufeff{"id": "1", "target": "", "source": "Die Pümpe.", "nearmt": "old"}\r\n{"source":"b"}'.encode()
@@ -194,7 +190,7 @@ class TestDocument:
         )
 
     @given(TEXT)
-    def test_a_filled_line_is_one_line(self, tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    def test_filled_entry_is_one_line(self, tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
         path = written(tmp_path_factory.getbasetemp(), {"source": "a"})
         (part,) = parts_of(path)[0]
         line = part.filled([Filling((text,), FillingOrigin.MEMORY)])
@@ -202,9 +198,7 @@ class TestDocument:
         assert json.loads(line)["target"] == text
 
     @pytest.mark.parametrize("origin", FillingOrigin)
-    def test_machine_translations_enter_a_memory_only_when_asked_for(
-        self, origin: FillingOrigin, tmp_path: Path
-    ) -> None:
+    def test_machine_translations_are_read_only_on_request(self, origin: FillingOrigin, tmp_path: Path) -> None:
         (part,) = parts_of(written(tmp_path, {"source": "Die Pumpe."}))[0]
         filled = written(tmp_path, part.filled([Filling(("The pump.",), origin)]).strip(), name="filled.jsonl")
         pairs, report = read(filled)
@@ -215,7 +209,7 @@ class TestDocument:
         assert pairs == [Pair("Die Pumpe.", "The pump.", origin="filled.jsonl")]
 
 
-def test_a_machine_translation_counts_once_somebody_has_changed_it(tmp_path: Path) -> None:
+def test_edited_machine_translation_is_read(tmp_path: Path) -> None:
     path = tmp_path / "m.jsonl"
     path.write_text('{"source": "Die Pumpe"}\n', encoding="utf-8")
     (part,) = jsonl_document(path, Request(), Report()).parts

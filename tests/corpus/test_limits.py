@@ -1,4 +1,4 @@
-"""Files that would fill the memory: what is too large is left out and named, and the rest is read."""
+"""Oversized input: units beyond the limits are reported and left out, the others are read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def trans_unit(source: str, target: str) -> str:
 
 
 XLIFF = '<xliff version="1.2"><file source-language="de" target-language="en"><body>\n'
-#: Head, a unit made of two texts, and tail of a file of each format.
+#: Head, a unit of two texts, and tail of a file, by format.
 FORMATS: dict[str, tuple[str, Callable[[str, str], str], str]] = {
     "tsv": ("", lambda a, b: f"{a}\t{b}\n", ""),
     "jsonl": ("", lambda a, b: json.dumps({"source": a, "target": b}) + "\n", ""),
@@ -48,18 +48,18 @@ FORMATS: dict[str, tuple[str, Callable[[str, str], str], str]] = {
     "tmx": ('<tmx><header srclang="de"/><body>\n', unit, "</body></tmx>"),
     "xliff": (XLIFF, trans_unit, "</body></file></xliff>"),
 }
-#: Writes bytes compressed.
+#: Opens a compressed file for writing.
 PACKED = {".gz": gzip.open, ".xz": lzma.open}
 
 
-def written(path: Path, *pieces: str) -> Path:
-    path.write_bytes("".join(pieces).encode())
+def written(path: Path, *parts: str) -> Path:
+    path.write_bytes("".join(parts).encode())
     return path
 
 
-def repeated(path: Path, piece: bytes, megabytes: int, head: bytes = b"") -> Path:
-    """A compressed file that unpacks to very much."""
-    block = piece * (MIB // len(piece))
+def repeated(path: Path, part: bytes, megabytes: int, head: bytes = b"") -> Path:
+    """Write a compressed file with a high compression ratio."""
+    block = part * (MIB // len(part))
     settings = {"preset": 0} if path.suffix == ".xz" else {"compresslevel": 6}
     with PACKED[path.suffix](path, "wb", **settings) as file:  # type: ignore[operator]
         file.write(head)
@@ -84,7 +84,7 @@ def read(path: Path, limits: LimitsConfig = SMALL) -> tuple[list[tuple[str, str]
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_unit_that_is_too_large_costs_only_itself(name: str, tmp_path: Path) -> None:
+def test_oversized_unit_does_not_affect_others(name: str, tmp_path: Path) -> None:
     head, make, tail = FORMATS[name]
     huge = "a" * (3 * MIB)
     path = written(tmp_path / f"a.{name}", head, make("a", "b"), make(huge, "x"), make("c", "d"), tail)
@@ -100,7 +100,7 @@ def test_a_unit_that_is_too_large_costs_only_itself(name: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["jsonl", "po", "tmx", "xliff"])
-def test_a_unit_that_is_too_large_is_written_back_as_it_is(name: str, tmp_path: Path) -> None:
+def test_oversized_unit_is_written_back_unchanged(name: str, tmp_path: Path) -> None:
     head, make, tail = FORMATS[name]
     path = written(tmp_path / f"a.{name}", head, make("a", ""), make("ä" * (2 * MIB), ""), make("c", ""), tail)
     report = Report()
@@ -110,15 +110,15 @@ def test_a_unit_that_is_too_large_is_written_back_as_it_is(name: str, tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.tsv"])
-def test_a_line_that_is_too_long_ends_a_text(name: str, tmp_path: Path) -> None:
-    """Line n of the translation belongs to line n of the text."""
+def test_overlong_line_of_a_text_is_an_error(name: str, tmp_path: Path) -> None:
+    """Otherwise, line numbers of text and translation would differ."""
     path = written(tmp_path / name, "a\n", "b" * (MIB + 1), "\nc\n")
     with pytest.raises(InputError, match=r"line 2: a line of more than 1 MiB \(see the setting max-unit\)"):
         list(open_document(path, Request(limits=SMALL), Report()).parts)
     assert len(list(open_document(path, Request(limits=LimitsConfig(max_unit=2)), Report()).parts)) == 3
 
 
-def test_aligned_text(tmp_path: Path) -> None:
+def test_overlong_line_of_aligned_files_is_an_error(tmp_path: Path) -> None:
     for code in ("de", "en"):
         written(tmp_path / f"a.{code}", "a\n", "b" * (MIB + 1) if code == "en" else "b", "\n")
     with pytest.raises(InputError, match=r"a\.en, line 2: a line of more than 1 MiB"):
@@ -126,7 +126,7 @@ def test_aligned_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rest", ["", "\n", "\nc", "\nc\n"])
-def test_lines_in_pieces(rest: str) -> None:
+def test_overlong_lines_come_in_parts(rest: str) -> None:
     data = ("a\n" + "b" * 25 + rest).encode()
     found = list(bounded_lines(io.BytesIO(data), 10))
     assert b"".join(line for _, line, _ in found) == data
@@ -136,12 +136,12 @@ def test_lines_in_pieces(rest: str) -> None:
 
 
 @pytest.mark.parametrize("size", [9, 10])
-def test_a_line_of_just_the_right_length_is_whole(size: int) -> None:
+def test_line_of_maximum_length_is_whole(size: int) -> None:
     for data in (b"b" * size, b"b" * size + b"\n", b"b" * size + b"\nc"):
         assert all(is_whole for _, _, is_whole in bounded_lines(io.BytesIO(data), 10))
 
 
-def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_apply_to_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n" + b"b" * (MIB + 1))))
     lines = numbered_lines(Path("-"), limits=SMALL)
     assert next(lines) == (1, "a")
@@ -154,11 +154,11 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("suffix", PACKED)
 @pytest.mark.parametrize("name", ["line.tsv", "line.jsonl", "id.po", "strings.po", "blank.po", "seg.tmx", "x.mo"])
-def test_what_unpacks_to_very_much_is_not_held(
+def test_compression_bomb_is_refused_in_little_memory(
     name: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unpacking, "FREE_BYTES", 4 * MIB)
-    piece = {
+    part = {
         "strings.po": b'"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"\n',
         "blank.po": b" " * 99 + b"\n",
     }
@@ -168,7 +168,7 @@ def test_what_unpacks_to_very_much_is_not_held(
         "seg.tmx": b'<tmx><body><tu><tuv xml:lang="de"><seg>',
         "x.mo": struct.pack("<7I", 0x950412DE, 0, 0, 28, 28, 0, 0),
     }
-    path = repeated(tmp_path / (name + suffix), piece.get(name, b"a"), 24, head.get(name, b""))
+    path = repeated(tmp_path / (name + suffix), part.get(name, b"a"), 24, head.get(name, b""))
     assert path.stat().st_size < MIB / 2
     with memory_below(12 * MIB):
         pairs, report = read(path)
@@ -179,7 +179,7 @@ def test_what_unpacks_to_very_much_is_not_held(
 
 
 @pytest.mark.parametrize("suffix", PACKED)
-def test_what_was_read_before_is_kept(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_before_the_limit_are_kept(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unpacking, "FREE_BYTES", MIB)
     line = b"die pumpe %b\tthe pump\n" % (b"x" * 300)
     path = repeated(tmp_path / f"a.tsv{suffix}", line, 8, b"a\tb\n")
@@ -190,20 +190,20 @@ def test_what_was_read_before_is_kept(suffix: str, tmp_path: Path, monkeypatch: 
     assert sum(1 for _ in everything) == 8 * (MIB // len(line)) + 1
 
 
-def test_the_first_megabytes_are_free(tmp_path: Path) -> None:
+def test_ratio_is_not_limited_for_the_first_megabytes(tmp_path: Path) -> None:
     line = b"die pumpe %b\tthe pump\n" % (b"x" * 300)
     path = repeated(tmp_path / "a.tsv.gz", line, 4)
     assert path.stat().st_size * 50 < 4 * MIB
     assert sum(1 for _ in read_pairs(path, limits=LimitsConfig(max_unpacked=50))) == 4 * (MIB // len(line))
 
 
-# Lies and depths
+# Wrong sizes and deep nesting
 
 
 def compiled(
-    count: int, places: list[tuple[int, int]], texts: bytes = b"", tables: tuple[int, int] = (28, 28)
+    count: int, offsets: list[tuple[int, int]], texts: bytes = b"", tables: tuple[int, int] = (28, 28)
 ) -> bytes:
-    numbers = [0x950412DE, 0, count, *tables, 0, 0, *(number for place in places for number in place)]
+    numbers = [0x950412DE, 0, count, *tables, 0, 0, *(number for offset in offsets for number in offset)]
     return struct.pack(f"<{len(numbers)}I", *numbers) + texts
 
 
@@ -217,62 +217,62 @@ LIES = {
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_a_compiled_catalogue_that_lies(name: str, tmp_path: Path) -> None:
+def test_compiled_catalogue_with_wrong_offsets(name: str, tmp_path: Path) -> None:
     path = tmp_path / "a.mo"
     path.write_bytes(LIES[name])
     with memory_below(2 * MIB):
         pairs, report = read(path)
     assert pairs == [] and report.problem_count == 1
-    assert report.problems[0].startswith(f"{path}: is no compiled catalogue, or a damaged one (")
+    assert report.problems[0].startswith(f"{path}: is not a compiled catalogue, or damaged (")
 
 
-def test_a_compiled_message_that_is_too_large(tmp_path: Path) -> None:
+def test_oversized_compiled_message(tmp_path: Path) -> None:
     texts = [b"a", b"c", b"b" * (2 * MIB), b"d"]
-    start, places = 28 + 32, []
+    start, offsets = 28 + 32, []
     for text in texts:
-        places.append((len(text), start))
+        offsets.append((len(text), start))
         start += len(text) + 1
     path = tmp_path / "a.mo"
-    path.write_bytes(compiled(2, places, b"\0".join([*texts, b""]), tables=(28, 44)))
+    path.write_bytes(compiled(2, offsets, b"\0".join([*texts, b""]), tables=(28, 44)))
     pairs, report = read(path)
     assert pairs == [("c", "d")]
     assert report.problems == [f"{path}: entry 1: more than 1 MiB (see the setting max-unit)"]
 
 
 @pytest.mark.parametrize("depth", [1000, 200_000])
-def test_json_nested_beyond_all_measure(depth: int, tmp_path: Path) -> None:
+def test_deeply_nested_json(depth: int, tmp_path: Path) -> None:
     nested = '{"source": "a", "target": "b", "c": ' + "[" * depth + "]" * depth + "}\n"
     path = written(tmp_path / "a.jsonl", nested * 3, '{"source": "c", "target": "d"}\n')
     pairs, report = read(path)
     assert pairs[-1] == ("c", "d") and len(pairs) + report.problem_count == 4
 
 
-def test_a_unit_of_very_many_elements(tmp_path: Path) -> None:
+def test_unit_with_too_many_elements(tmp_path: Path) -> None:
     text = FORMATS["tmx"][0] + unit("a", "b") + unit("<x/>" * 100_000, "c") + unit("d", "e") + FORMATS["tmx"][2]
     pairs, report = read(written(tmp_path / "a.tmx", text))
     assert pairs == [("a", "b"), ("d", "e")]
     assert "a unit of more than 65,536 elements" in report.problems[0]
 
 
-def test_a_document_type_gives_no_values_to_elements(tmp_path: Path) -> None:
+def test_default_attributes_of_a_document_type_are_ignored(tmp_path: Path) -> None:
     doctype = f'<!DOCTYPE tmx [<!ATTLIST x a CDATA "{"a" * 100_000}">]>'
     path = written(tmp_path / "a.tmx", doctype, FORMATS["tmx"][0], unit("<x/>" * 5000 + "a", "b"), FORMATS["tmx"][2])
     with memory_below(30 * MIB):
         assert read(path)[0] == [("a", "b")]
 
 
-@pytest.mark.parametrize("piece", ["<!ELEMENT a ANY>\n", "<!-- a comment -->\n"])
-def test_a_document_type_without_end(piece: str, tmp_path: Path) -> None:
-    path = written(tmp_path / "a.tmx", "<!DOCTYPE tmx [", piece * (3 * MIB // len(piece)), unit("a", "b"))
+@pytest.mark.parametrize("part", ["<!ELEMENT a ANY>\n", "<!-- a comment -->\n"])
+def test_unclosed_document_type(part: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "a.tmx", "<!DOCTYPE tmx [", part * (3 * MIB // len(part)), unit("a", "b"))
     pairs, report = read(path)
     assert pairs == [("a", "b")] and "a document type of more than 1 MiB" in report.problems[0]
 
 
-# Broken XML takes time in proportion to its size
+# Broken XML takes linear time
 
 
 class Counting:
-    """A parser that counts what it is given."""
+    """A parser that counts its input."""
 
     parsed = 0
     made = 0
@@ -293,25 +293,25 @@ class Counting:
 
 
 @pytest.mark.parametrize(
-    "piece",
+    "part",
     ["<tu>", "<tu></x>", "<tu>&", "<tu/></b>", "<header>", "<tu><a ", "<tu><!--", "<tu><![CDATA[", "<tu><?a ", "<a>"],
 )
-def test_broken_xml_is_parsed_a_few_times_at_most(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_xml_is_parsed_in_linear_time(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     create = expat.ParserCreate
     monkeypatch.setattr(expat, "ParserCreate", lambda encoding: Counting(create(encoding)))
     amounts = []
     for size in (50_000, 100_000):
         Counting.parsed = Counting.made = 0
-        text = "<tmx><body>" + piece * (size // len(piece))
+        text = "<tmx><body>" + part * (size // len(part))
         scanner = UnitScanner(Path("a.tmx"), Report(), frozenset({"tu"}), frozenset({"header"}))
-        assert "".join(stretch.text for stretch in scanner.scan([text])) == text
-        # A new parser gets the first few bytes of what is left, and the elements around.
+        assert "".join(fragment.text for fragment in scanner.scan([text])) == text
+        # A new parser gets the enclosing elements and the first bytes of the rest.
         amounts.append(max(0, Counting.parsed - 300 * Counting.made))
-        assert Counting.made <= size // len(piece) + 2
+        assert Counting.made <= size // len(part) + 2
     assert amounts[1] < 8 * 100_000 + 2 * MIB and amounts[1] < 2.5 * max(amounts[0], 100_000)
 
 
-def test_a_file_is_not_quoted_at_length(tmp_path: Path) -> None:
+def test_quotations_in_problems_are_short(tmp_path: Path) -> None:
     long = "x" * 100_000
     text = unit(f"&{long};", "b") + unit("a", "b").replace('"de"', f'"{long}"') + unit("a", "b")
     _, report = read(written(tmp_path / "a.tmx", '<!DOCTYPE tmx SYSTEM "x.dtd"><tmx><body>', text, "</body></tmx>"))
@@ -319,7 +319,7 @@ def test_a_file_is_not_quoted_at_length(tmp_path: Path) -> None:
     assert report.languages == {"…": 1, "de": 1, "en": 2}
 
 
-def test_a_file_may_name_any_number_of_languages(tmp_path: Path) -> None:
+def test_number_of_counted_languages_is_limited(tmp_path: Path) -> None:
     units = (unit("a", "b").replace('"de"', f'"x{number}"') for number in range(3000))
     _, report = read(written(tmp_path / "a.tmx", "<tmx><body>", *units, "</body></tmx>"))
     assert len(report.languages) <= 1001 and report.languages.total() == 6000

@@ -1,4 +1,4 @@
-"""Catalogues of gettext: what is read from them, and what is written into them."""
+"""PO catalogues: reading pairs, and filling in."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def header(plural_count: int) -> str:
 # Pairs
 
 
-def test_pairs_with_what_is_known_of_them(tmp_path: Path) -> None:
+def test_pairs_have_metadata(tmp_path: Path) -> None:
     report = Report()
     assert without_ids(read(written(tmp_path, CATALOGUE), report)) == [
         Pair(
@@ -96,7 +96,7 @@ def test_fuzzy_entries_on_request(tmp_path: Path) -> None:
     assert report.skipped == {"obsolete": 2, "untranslated": 1}
 
 
-def test_the_context_is_kept(tmp_path: Path) -> None:
+def test_context_is_kept(tmp_path: Path) -> None:
     path = written(tmp_path, 'msgctxt "noun"\nmsgid "Open"\nmsgstr "Offenes"\n')
     assert without_ids(read(path)) == [Pair("Open", "Offenes", origin="de.po", metadata={"context": "noun"})]
 
@@ -128,7 +128,7 @@ def test_plurals_give_the_first_and_the_last_form(
     [(".po", bytes), (".po.gz", gzip.compress), (".po.xz", lzma.compress)],
     ids=["plain", "gz", "xz"],
 )
-def test_plain_and_compressed(suffix: str, pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+def test_compressed_catalogues_are_read(suffix: str, pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
     path = written(tmp_path, pack(CATALOGUE.encode()), "de" + suffix)
     assert len(read(path)) == 5
     document, parts = opened(path)
@@ -136,11 +136,11 @@ def test_plain_and_compressed(suffix: str, pack: Callable[[bytes], bytes], tmp_p
 
 
 @pytest.mark.parametrize("target", ["de", "DE", "de-AT", "de_CH", "de@hebrew", None])
-def test_a_catalogue_of_the_language_asked_for(target: str | None, tmp_path: Path) -> None:
+def test_catalogue_of_the_requested_language_is_read(target: str | None, tmp_path: Path) -> None:
     assert len(read(written(tmp_path, CATALOGUE), request=Request("en", target))) == 5
 
 
-def test_a_catalogue_of_another_language(tmp_path: Path) -> None:
+def test_catalogue_of_another_language_is_skipped(tmp_path: Path) -> None:
     path, report = written(tmp_path, CATALOGUE.replace("Language: de", "Language: fr")), Report()
     assert read(path, report, Request("de", "en")) == []
     assert report.skipped == {"catalogues of other languages": 1} and not report.problems
@@ -148,7 +148,7 @@ def test_a_catalogue_of_another_language(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["", '"Language: \\n"\n'])
-def test_a_catalogue_that_does_not_say_its_language(line: str, tmp_path: Path) -> None:
+def test_catalogue_without_a_language_is_read(line: str, tmp_path: Path) -> None:
     report = Report()
     path = written(tmp_path, CATALOGUE.replace('"Language: de\\n"\n', line))
     assert len(read(path, report, Request("de", "en"))) == 5
@@ -178,7 +178,7 @@ def test_only_the_first_empty_msgid_is_the_header(tmp_path: Path) -> None:
         ("# no comment", "# no comment"),
     ],
 )
-def test_strings(quoted: str, text: str, tmp_path: Path) -> None:
+def test_strings_are_unescaped(quoted: str, text: str, tmp_path: Path) -> None:
     assert sides(read(written(tmp_path, entry(quoted, quoted)))) == [(text, text)]
 
 
@@ -191,13 +191,13 @@ def test_strings(quoted: str, text: str, tmp_path: Path) -> None:
         '#-#-#-#-#  a.po  #-#-#-#-#\n#, c-format\n#, fuzzy\nmsgid"a"\nmsgstr"b"',
     ],
 )
-def test_fuzzy_as_gettext_reads_it(text: str, tmp_path: Path) -> None:
+def test_fuzzy_flags_of_any_form(text: str, tmp_path: Path) -> None:
     report = Report()
     assert read(written(tmp_path, text), report) == []
     assert report.skipped == {"fuzzy": 1} and not report.problems
 
 
-def test_blank_lines_mean_nothing(tmp_path: Path) -> None:
+def test_blank_lines_are_ignored(tmp_path: Path) -> None:
     text = 'msgctxt "c"\n\nmsgid "a"\n\n\nmsgid_plural "b"\n \nmsgstr[0] ""\n\n"x"\n\nmsgstr[1] "y"\n'
     path, report = written(tmp_path, text), Report()
     assert sides(read(path, report)) == [("a", "x"), ("b", "y")]
@@ -242,7 +242,7 @@ GOOD = [("first", "erste"), ("last", "letzte")]
         ('<<<<<<< HEAD\nmsgid "a"\nmsgstr "b"\n=======\n', 1, "neither a comment nor"),
     ],
 )
-def test_a_broken_entry_costs_no_other(broken: str | bytes, line: int, reason: str, tmp_path: Path) -> None:
+def test_broken_entry_does_not_affect_others(broken: str | bytes, line: int, reason: str, tmp_path: Path) -> None:
     before = HEADER + entry(*GOOD[0]) + "\n"
     middle = broken.encode() if isinstance(broken, str) else broken
     text = before.encode() + middle + entry(*GOOD[1]).encode()
@@ -264,14 +264,14 @@ def test_a_broken_entry_costs_no_other(broken: str | bytes, line: int, reason: s
         opened(path, Report(strict=True))
 
 
-def test_two_broken_entries_without_anything_between(tmp_path: Path) -> None:
+def test_two_adjacent_broken_entries(tmp_path: Path) -> None:
     report = Report()
     text = HEADER + '\nmsgid "a\n#: a.c:1\nmsgid "b"\nmsgstr "c\nmsgid "d"\nmsgstr "e"\n'
     assert sides(read(written(tmp_path, text), report)) == [("d", "e")]
     assert [problem.partition("line ")[2][:2] for problem in report.problems] == ["8:", "11"]
 
 
-def test_an_obsolete_entry_does_not_hide_what_is_broken_before_it(tmp_path: Path) -> None:
+def test_broken_entry_before_an_obsolete_one_is_reported(tmp_path: Path) -> None:
     report = Report()
     text = 'msgid "a"\n#~ msgid "b"\n#~ msgstr "c"\nmsgid "d"\nmsgstr "e"\n'
     assert sides(read(written(tmp_path, text), report)) == [("d", "e")]
@@ -304,7 +304,7 @@ TEXTS = {
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"], ids=["", "bom"])
 @pytest.mark.parametrize("name", TEXTS)
-def test_what_is_not_filled_stays_byte_for_byte(name: str, bom: bytes, end: str, tmp_path: Path) -> None:
+def test_unfilled_document_is_unchanged(name: str, bom: bytes, end: str, tmp_path: Path) -> None:
     data = bom + TEXTS[name].replace("\n", end).encode()
     report = Report()
     document, parts = opened(written(tmp_path, data), report)
@@ -313,7 +313,7 @@ def test_what_is_not_filled_stays_byte_for_byte(name: str, bom: bytes, end: str,
     assert document.paragraphs and not report.problems
 
 
-def test_units(tmp_path: Path) -> None:
+def test_entries_are_units(tmp_path: Path) -> None:
     _, parts = opened(written(tmp_path, CATALOGUE))
     units = [unit for part in parts for unit in part.units]
     assert [(plain_text(unit.source), unit.target, unit.line, unit.printf) for unit in units] == [
@@ -341,13 +341,13 @@ def test_units(tmp_path: Path) -> None:
         ("# c-format", None),
     ],
 )
-def test_whether_placeholders_are_of_printf(flags: str, printf: bool | None, tmp_path: Path) -> None:
+def test_format_flags_tell_printf_placeholders(flags: str, printf: bool | None, tmp_path: Path) -> None:
     _, parts = opened(written(tmp_path, f'{flags}\nmsgid "a"\nmsgstr "b"\n'))
     assert [unit.printf for part in parts for unit in part.units] == [printf]
 
 
 @pytest.mark.parametrize("name", ["latin-1", "cp1252", "koi8-r", "euc-jp", "gb18030"])
-def test_the_encoding_that_the_header_names(name: str, tmp_path: Path) -> None:
+def test_encoding_of_the_header_is_used(name: str, tmp_path: Path) -> None:
     target = {"koi8-r": "насос", "euc-jp": "ポンプ", "gb18030": "泵😀"}.get(name, "Prüfgerät")
     text = HEADER.replace("UTF-8", name) + entry("pump", target)
     path = written(tmp_path, text.encode(name))
@@ -357,14 +357,14 @@ def test_the_encoding_that_the_header_names(name: str, tmp_path: Path) -> None:
     assert rendered(path, memory(target + target)).endswith(f'\nmsgstr "{target}{target}"\n')
 
 
-def test_a_byte_order_mark_of_utf_16(tmp_path: Path) -> None:
+def test_byte_order_mark_of_utf_16(tmp_path: Path) -> None:
     data = ("\ufeff" + CATALOGUE).encode("utf-16-le")
     document, parts = opened(written(tmp_path, data))
     assert packed(document, [part.raw for part in parts]) == data
     assert sum(len(part.units) for part in parts) == 7
 
 
-def test_a_machine_translation_is_fuzzy(tmp_path: Path) -> None:
+def test_machine_translation_is_fuzzy(tmp_path: Path) -> None:
     text = '# By hand.\n#. extracted\n#: a.c:1\n#| msgid "before"\nmsgctxt "c"\nmsgid "a"\nmsgstr ""\n'
     match = Match("A\nb", "B\r\n", 0.8799)
     assert rendered(written(tmp_path, text), machine("x", match, ids=("3", "5"))) == (
@@ -395,7 +395,7 @@ MACHINE_NOTE = "# nearmt: machine translation, score -0.500\n"
         ("#: fuzzy\n", "#: fuzzy\n#, fuzzy\n", "#: fuzzy\n"),
     ],
 )
-def test_flags(before: str, fuzzy: str, confirmed: str, tmp_path: Path) -> None:
+def test_fuzzy_flag_is_set_and_removed(before: str, fuzzy: str, confirmed: str, tmp_path: Path) -> None:
     path = written(tmp_path, f'{before}msgid "a"\nmsgstr "b"\n')
     assert rendered(path, machine("x")) == f'{MACHINE_NOTE}{fuzzy}msgid "a"\nmsgstr "x"\n'
     assert rendered(path, memory("x")) == f'{NOTE}{confirmed}msgid "a"\nmsgstr "x"\n'
@@ -428,12 +428,12 @@ def test_notes_replace_earlier_notes(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("old", ['msgstr "b"', 'msgstr ""\n"b\\n"\n"c"'])
-def test_strings_are_written_as_gettext_does(text: str, expected: str, old: str, tmp_path: Path) -> None:
+def test_strings_are_written_like_gettext(text: str, expected: str, old: str, tmp_path: Path) -> None:
     path = written(tmp_path, f'msgid "a"\n{old}\n\nmsgid "next"\nmsgstr ""\n')
     assert rendered(path, memory(text)) == f'{NOTE}msgid "a"\n{expected}\n\nmsgid "next"\nmsgstr ""\n'
 
 
-def test_tags_are_written_as_they_stand(tmp_path: Path) -> None:
+def test_tags_are_written_as_markup(tmp_path: Path) -> None:
     filling = Filling(("a ", Tag("<b>"), "b", Tag("</b>")), FillingOrigin.MEMORY, pair_ids=("7",))
     assert rendered(written(tmp_path, 'msgid "a"\nmsgstr ""\n'), filling).endswith('msgstr "a <b>b</b>"\n')
 
@@ -492,7 +492,7 @@ def test_targets_of_plurals(count: int, forms: list[str], targets: list[str], tm
     assert [unit.target for part in parts for unit in part.units] == targets
 
 
-def test_a_template_without_a_number_of_forms(tmp_path: Path) -> None:
+def test_template_without_a_number_of_forms(tmp_path: Path) -> None:
     path = written(tmp_path, HEADER.replace("nplurals=2", "nplurals=INTEGER") + plural("", ""))
     assert 'msgstr[0] "x"\nmsgstr[1] "y"\n' in rendered(path, memory("x"), memory("y"))
 
@@ -503,11 +503,11 @@ def test_a_template_without_a_number_of_forms(tmp_path: Path) -> None:
         ((memory("x"), memory("y")), False),
         ((memory("x"), machine("y")), True),
         ((machine("x"), memory("y")), True),
-        ((memory("x"), None), True),  # nobody has confirmed the other half
+        ((memory("x"), None), True),  # the other half is unconfirmed
         ((None, memory("y")), True),
     ],
 )
-def test_a_plural_that_was_fuzzy(pair: tuple[Filling | None, ...], is_fuzzy: bool, tmp_path: Path) -> None:
+def test_fuzzy_plural(pair: tuple[Filling | None, ...], is_fuzzy: bool, tmp_path: Path) -> None:
     text = HEADER + plural("a", "b").replace("\nmsgid ", '\n#, fuzzy\n#| msgid "zero"\nmsgid ', 1)
     (found,) = polib.pofile(rendered(written(tmp_path, text), *pair))
     assert found.fuzzy == is_fuzzy
@@ -522,12 +522,12 @@ def test_both_halves_of_a_plural_share_a_note(tmp_path: Path) -> None:
     assert rendered(path, machine("x"), memory("y")).count("nearmt") == 1
 
 
-# Everything that polib writes
+# Catalogues generated by polib
 
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """One folder for all examples of a property."""
+    """One folder for all examples of a property test."""
     with tempfile.TemporaryDirectory() as name:
         yield Path(name)
 
@@ -546,7 +546,7 @@ def seen_by_polib(path: Path, unconfirmed: bool) -> list[tuple[str, str, str]]:
 
 
 @given(catalogue=catalogues(), unconfirmed=st.booleans())
-def test_pairs_are_those_that_polib_sees(catalogue: Written, unconfirmed: bool, folder: Path) -> None:
+def test_pairs_equal_those_of_polib(catalogue: Written, unconfirmed: bool, folder: Path) -> None:
     path, report = written(folder, catalogue.data), Report(strict=True)
     pairs = read(path, report, Request(unconfirmed=unconfirmed))
     found = [(pair.source, pair.target, pair.metadata.get("context", "")) for pair in pairs]
@@ -555,14 +555,14 @@ def test_pairs_are_those_that_polib_sees(catalogue: Written, unconfirmed: bool, 
 
 
 @given(catalogue=catalogues())
-def test_filling_nothing_changes_nothing(catalogue: Written, folder: Path) -> None:
+def test_no_fillings_change_nothing(catalogue: Written, folder: Path) -> None:
     document, parts = opened(written(folder, catalogue.data), Report(strict=True))
     assert packed(document, [part.raw for part in parts]) == catalogue.data
     assert packed(document, [part.filled([None] * len(part.units)) for part in parts]) == catalogue.data
 
 
 def unchanged(found: polib.POEntry) -> tuple[object, ...]:
-    """What no filling touches."""
+    """Return the fields that fillings do not change."""
     comments = [line for line in found.tcomment.split("\n") if line and not line.startswith("nearmt:")]
     flags = [flag for flag in found.flags if flag != "fuzzy"]
     return (found.msgctxt, found.msgid, found.msgid_plural, found.comment, comments, flags, found.occurrences)
@@ -588,7 +588,7 @@ def check_filled(old: polib.POEntry, new: polib.POEntry, mine: list[Filling], pl
 
 
 @given(data=st.data(), catalogue=catalogues())
-def test_polib_reads_what_was_filled_in(data: st.DataObject, catalogue: Written, folder: Path) -> None:
+def test_polib_reads_filled_catalogues(data: st.DataObject, catalogue: Written, folder: Path) -> None:
     path = written(folder, catalogue.data)
     document, parts = opened(path)
     texts, given_out = [], []
@@ -608,8 +608,8 @@ def test_polib_reads_what_was_filled_in(data: st.DataObject, catalogue: Written,
 
 @given(soup=SOUP)
 @settings(max_examples=300)
-def test_no_order_of_lines_is_too_odd(soup: str, folder: Path) -> None:
-    soup += entry("last", "x")  # what is broken at the end of a document is an error
+def test_lines_in_any_order_are_kept(soup: str, folder: Path) -> None:
+    soup += entry("last", "x")  # a broken entry at the end would be an error
     data = soup.encode("utf-8", "surrogateescape")
     path, report = written(folder, data), Report()
     read(path, report)
@@ -637,7 +637,7 @@ def compiled(folder: Path, text: str) -> Path:
 def test_compiled_catalogues_have_the_same_pairs(catalogue: Written, folder: Path) -> None:
     path = written(folder, catalogue.data)
     source = polib.pofile(str(path))
-    # polib does not compile plurals with an empty form. (To remove them one by one would take the first that is equal.)
+    # polib does not compile plurals with an empty form. (`remove` would delete the first equal entry.)
     source[:] = [found for found in source if found.translated()]
     source.save(str(path))
     source.save_as_mofile(str(folder / "de.mo"))
@@ -655,7 +655,7 @@ def test_compiled_catalogues_have_the_same_pairs(catalogue: Written, folder: Pat
     [(".mo", bytes), (".mo.gz", gzip.compress), (".mo.xz", lzma.compress)],
     ids=["plain", "gz", "xz"],
 )
-def test_compiled_and_compressed(suffix: str, pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+def test_compressed_compiled_catalogues_are_read(suffix: str, pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
     data = compiled(tmp_path, CATALOGUE).read_bytes()
     report = Report()
     path = written(tmp_path, pack(data), "de" + suffix)
@@ -665,14 +665,14 @@ def test_compiled_and_compressed(suffix: str, pack: Callable[[bytes], bytes], tm
     assert report.units == 4 and report.languages == {"de": 5}
 
 
-def test_a_compiled_catalogue_of_another_language(tmp_path: Path) -> None:
+def test_compiled_catalogue_of_another_language_is_skipped(tmp_path: Path) -> None:
     path, report = compiled(tmp_path, CATALOGUE), Report()
     assert read(path, report, Request("de", "fr")) == []
     assert report.skipped == {"catalogues of other languages": 1} and not report.units
 
 
-def mo_bytes(strings: list[tuple[bytes, bytes]], order: str = "<", in_pieces: int = 0) -> bytes:
-    """A compiled catalogue of any byte order and encoding, which says that it has more messages in pieces."""
+def mo_bytes(strings: list[tuple[bytes, bytes]], order: str = "<", system_dependent: int = 0) -> bytes:
+    """Make a compiled catalogue of any byte order and encoding, with a count of system-dependent messages."""
     start = 48 + 16 * len(strings)
     tables: list[list[int]] = [[], []]
     texts = b""
@@ -681,7 +681,7 @@ def mo_bytes(strings: list[tuple[bytes, bytes]], order: str = "<", in_pieces: in
             table += [len(text), start + len(texts)]
             texts += text + b"\0"
     begins = (48, 48 + 8 * len(strings))
-    numbers = [0x950412DE, min(in_pieces, 1), len(strings), *begins, 0, start, 0, 0, in_pieces, 0, 0]
+    numbers = [0x950412DE, min(system_dependent, 1), len(strings), *begins, 0, start, 0, 0, system_dependent, 0, 0]
     numbers += tables[0] + tables[1]
     return struct.pack(f"{order}{len(numbers)}I", *numbers) + texts
 
@@ -698,14 +698,14 @@ def test_compiled_catalogues_of_any_byte_order_and_encoding(order: str, tmp_path
 
 
 @pytest.mark.parametrize("order", "<>")
-def test_compiled_messages_in_pieces_are_counted(order: str, tmp_path: Path) -> None:
+def test_system_dependent_messages_are_counted(order: str, tmp_path: Path) -> None:
     report = Report()
-    path = written(tmp_path, mo_bytes([(b"a", b"b")], order, in_pieces=3), "de.mo")
+    path = written(tmp_path, mo_bytes([(b"a", b"b")], order, system_dependent=3), "de.mo")
     assert sides(read(path, report)) == [("a", "b")]
     assert report.units == 4 and report.skipped == {"system-dependent": 3}
 
 
-def test_a_compiled_entry_that_is_not_what_the_header_says(tmp_path: Path) -> None:
+def test_compiled_entry_in_another_encoding_is_reported(tmp_path: Path) -> None:
     head = b"Content-Type: text/plain; charset=CHARSET\n"
     path = written(tmp_path, mo_bytes([(b"", head), (b"a", b"\xff"), (b"b", b"x"), (b"c", b"")]), "de.mo")
     report = Report()
@@ -729,19 +729,19 @@ def test_a_compiled_entry_that_is_not_what_the_header_says(tmp_path: Path) -> No
         lambda data: data.replace(b"UTF-8", b"UTF-X"),
     ],
 )
-def test_a_damaged_compiled_catalogue(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
+def test_damaged_compiled_catalogue_is_reported(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
     data = damage(compiled(tmp_path, CATALOGUE).read_bytes())
     path, report = written(tmp_path, data, "bad.mo"), Report()
     assert read(path, report) == []
     assert report.problem_count == 1
-    assert report.problems[0].startswith(f"{path}: is no compiled catalogue, or a damaged one (")
+    assert report.problems[0].startswith(f"{path}: is not a compiled catalogue, or damaged (")
     with pytest.raises(InputError, match="damaged"):
         read(path, Report(strict=True))
 
 
 @given(data=st.data())
 @settings(max_examples=300)
-def test_altered_bytes_are_told_or_read(data: st.DataObject, folder: Path) -> None:
+def test_altered_bytes_are_reported_or_read(data: st.DataObject, folder: Path) -> None:
     raw = bytearray(compiled(folder, CATALOGUE).read_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
@@ -759,7 +759,7 @@ def test_altered_bytes_are_told_or_read(data: st.DataObject, folder: Path) -> No
         ("Language: de\\nX-Source-Language: fr\\n", Request("de", "en"), None),
     ],
 )
-def test_a_catalogue_of_the_opposite_direction_is_turned_round(
+def test_catalogue_of_the_opposite_direction_is_swapped(
     tmp_path: Path, header: str, request_: Request, expected: tuple[str, str] | None
 ) -> None:
     path, report = tmp_path / "a.po", Report()
@@ -769,7 +769,7 @@ def test_a_catalogue_of_the_opposite_direction_is_turned_round(
     assert report.skipped.total() == (expected is None)
 
 
-def test_a_document_into_another_language_is_refused(tmp_path: Path) -> None:
+def test_document_of_another_language_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.po"
     path.write_text('msgid ""\nmsgstr "Language: de\\n"\n\nmsgid "pump"\nmsgstr ""\n', encoding="utf-8")
     with pytest.raises(InputError, match="is a catalogue of 'de', the model translates into 'en'"):

@@ -41,7 +41,7 @@ def tmx(*units: str, srclang: str = "de", tool: str = "other") -> str:
 
 
 def tu(*variants: str, attributes: str = "", head: str = "") -> str:
-    """A unit of variants `language: content`."""
+    """Make a unit of variants `language: content`."""
     lines = [variant.partition(": ") for variant in variants]
     tuvs = [f'  <tuv xml:lang="{language}"><seg>{content}</seg></tuv>' for language, _, content in lines]
     return "\n".join([f"<tu{attributes}>{head}", *tuvs, "</tu>"])
@@ -71,7 +71,7 @@ def units(path: Path, request: Request = REQUEST) -> list[Unit]:
 
 
 def filled(path: Path, choose: Choice, request: Request = REQUEST) -> Path:
-    """The document filled in, beside the original."""
+    """Fill in a document; also return the original."""
     document = tmx_document(path, request, Report(strict=True))
     text = "".join(part.filled([choose(unit) for unit in part.units]) for part in document.parts)
     raw = document.encoding.bom + text.encode(document.encoding.name, document.encoding.errors)
@@ -108,7 +108,7 @@ def tree(path: Path) -> ElementTree.Element:
         (("fr", None), [("français", "deutsch")]),
     ],
 )
-def test_any_two_of_the_languages(
+def test_pairs_of_any_two_languages(
     request_: tuple[str | None, str | None], expected: list[tuple[str, str]], tmp_path: Path
 ) -> None:
     path = written(tmp_path, tmx(tu("de: deutsch", "en: english", "fr: français")))
@@ -132,30 +132,30 @@ def test_any_two_of_the_languages(
         (["", "DE"], "de", "DE"),
     ],
 )
-def test_the_region_asked_for_or_another_one(languages: list[str], wanted: str, expected: str, tmp_path: Path) -> None:
+def test_best_matching_region_is_chosen(languages: list[str], wanted: str, expected: str, tmp_path: Path) -> None:
     path = written(tmp_path, tmx(tu("en: x", *(f"{language}: {language or 'none'}" for language in languages))))
     assert pairs(path, Request("en", wanted)) == [("x", expected)]
     assert pairs(path, Request(wanted, "en")) == [(expected, "x")]
 
 
-def test_two_regions_of_one_language(tmp_path: Path) -> None:
+def test_pairs_of_two_regions(tmp_path: Path) -> None:
     path = written(tmp_path, tmx(tu("en-US: color", "en-GB: colour"), tu("en-US: lift")))
     assert pairs(path, Request("en-GB", "en-US")) == [("colour", "color")]
     assert pairs(path, Request("en-US", "en-GB")) == [("color", "colour")]
 
 
-def test_languages_of_tmx_1_1(tmp_path: Path) -> None:
+def test_language_attributes_of_tmx_1_1(tmp_path: Path) -> None:
     path = written(tmp_path, tmx(tu("de: a", "en: b")).replace("xml:lang", "lang"))
     assert pairs(path) == [("a", "b")]
 
 
 @pytest.mark.parametrize("srclang", ["*all*", ""])
-def test_without_a_source_language_the_first_variant_is_the_source(srclang: str, tmp_path: Path) -> None:
+def test_first_variant_is_the_default_source(srclang: str, tmp_path: Path) -> None:
     text = tmx(tu("fr: a", "de: b"), tu("de: c", "fr: d"), tu("de: e"), srclang=srclang)
     assert pairs(written(tmp_path, text), Request()) == [("a", "b"), ("c", "d")]
 
 
-def test_a_unit_may_name_its_source_language_itself(tmp_path: Path) -> None:
+def test_source_language_of_a_unit_overrides_the_header(tmp_path: Path) -> None:
     text = tmx(
         tu("de: a", "fr: b"),
         tu("de: c", "fr: d", attributes=' srclang="fr"'),
@@ -166,7 +166,7 @@ def test_a_unit_may_name_its_source_language_itself(tmp_path: Path) -> None:
     assert pairs(path, Request("de", "fr")) == [("a", "b"), ("c", "d"), ("f", "e")]
 
 
-def test_units_that_lack_something(tmp_path: Path) -> None:
+def test_incomplete_units_are_skipped(tmp_path: Path) -> None:
     text = tmx(
         "<tu/>",
         "<tu></tu>",
@@ -180,7 +180,7 @@ def test_units_that_lack_something(tmp_path: Path) -> None:
     assert pairs(tmp_path / "a.tmx", Request()) == [("a", "b")]
 
 
-# What is known of a pair
+# Metadata
 
 
 def test_attributes_and_properties_are_kept(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_identities_of_exported_pairs_are_kept(tmp_path: Path) -> None:
     assert (pair.id, pair.origin, pair.metadata) == ("m:7", "manual.tmx", {})
 
 
-def test_a_unit_without_an_id(tmp_path: Path) -> None:
+def test_unit_without_an_id(tmp_path: Path) -> None:
     ((pair,), _) = read(written(tmp_path, tmx(tu("de: a", "en: b"))))
     assert pair.id == "" and pair.metadata == {}
 
@@ -234,7 +234,7 @@ def test_single_codes_are_kept_whole(content: str, expected: Segment, tmp_path: 
     assert segment(content, tmp_path) == expected
 
 
-def test_codes_that_begin_and_end_something(tmp_path: Path) -> None:
+def test_opening_and_closing_codes_are_paired(tmp_path: Path) -> None:
     first, a, second, b, first_end, c, second_end = segment(
         '<bpt i="1" x="5">x</bpt>a<bpt i="2"/>b<ept i="1"/>c<ept i="2">y</ept>', tmp_path
     )
@@ -274,7 +274,7 @@ def test_plain_text_has_no_codes(content: str, expected: str, tmp_path: Path) ->
 
 @given(tmx_documents())
 @SLOW_TO_DRAW
-def test_any_memory_is_read(tmp_path_factory: pytest.TempPathFactory, made: Made) -> None:
+def test_generated_memories_are_read(tmp_path_factory: pytest.TempPathFactory, made: Made) -> None:
     path = written(tmp_path_factory.getbasetemp(), made.text, "any.tmx")
     report = Report(strict=True)
     found = [(pair.source, pair.target) for pair in read_tmx(path, REQUEST, report)]
@@ -289,7 +289,7 @@ def test_any_memory_is_read(tmp_path_factory: pytest.TempPathFactory, made: Made
 
 
 def chosen(variants: Sequence[tuple[str, str]]) -> tuple[int | None, int | None]:
-    """The variants of a unit that the request means."""
+    """Return the variants that the request selects."""
     numbered = [(language, number) for number, (language, _) in enumerate(variants)]
     source = best_fit(numbered, "de")
     return source, best_fit([found for found in numbered if found[1] != source], "en")
@@ -298,7 +298,7 @@ def chosen(variants: Sequence[tuple[str, str]]) -> tuple[int | None, int | None]
 # Filling in
 
 
-def test_a_missing_target_is_put_behind_the_source(tmp_path: Path) -> None:
+def test_missing_target_is_inserted_after_the_source(tmp_path: Path) -> None:
     path = written(tmp_path, tmx(tu("fr: x", "de: a", "it: y", attributes=' tuid="1"')))
     result = filled(path, with_text("b < c & d")).read_text()
     assert result == tmx(
@@ -309,7 +309,7 @@ def test_a_missing_target_is_put_behind_the_source(tmp_path: Path) -> None:
     )
 
 
-def test_a_target_that_is_there_is_replaced(tmp_path: Path) -> None:
+def test_existing_target_is_replaced(tmp_path: Path) -> None:
     tuvs = [
         '<tuv xml:lang="en-GB" a="b">\n<prop type="c">d</prop>\n<seg\n/></tuv>',
         '<tuv xml:lang="de"><seg>a</seg></tuv>',
@@ -331,7 +331,7 @@ def test_matches_become_properties(tmp_path: Path) -> None:
     assert [prop.text for prop in tree(path).iter("prop")][-1] == "75%: x & y -> z"
 
 
-def test_filling_again_leaves_no_traces_of_the_first_time(tmp_path: Path) -> None:
+def test_filling_again_replaces_earlier_facts(tmp_path: Path) -> None:
     match = Match("x", "y", 0.5)
     path = written(tmp_path, tmx(tu("de: a"), tu("de: c", "en: d").replace("<seg>", "\n    <seg>")))
     once = filled(path, with_text("first", FillingOrigin.MACHINE, match, match))
@@ -341,28 +341,28 @@ def test_filling_again_leaves_no_traces_of_the_first_time(tmp_path: Path) -> Non
     assert filled(twice, with_text("second", FillingOrigin.MEMORY, match)).read_text() == twice.read_text()
 
 
-def test_without_fillings_nothing_changes(tmp_path: Path) -> None:
+def test_unfilled_document_is_unchanged(tmp_path: Path) -> None:
     path = written(tmp_path, tmx(tu("de: a"), tu("de: b", "en: c")).replace("\n", "\r\n"))
     assert filled(path, lambda _: None).read_bytes() == path.read_bytes()
 
 
-def test_units_without_the_source_language_stay_as_they_are(tmp_path: Path) -> None:
+def test_units_without_the_source_language_are_unchanged(tmp_path: Path) -> None:
     path = written(tmp_path, tmx(tu("fr: a"), "<tu/>", tu("en: b")))
     assert units(path) == []
     assert filled(path, with_text("x")).read_bytes() == path.read_bytes()
 
 
-def test_without_a_target_language_there_is_nothing_to_add(tmp_path: Path) -> None:
+def test_no_target_is_added_without_a_target_language(tmp_path: Path) -> None:
     path = written(tmp_path, tmx(tu("de: a"), tu("de: b", "fr: c")))
     assert [(plain_text(unit.source), unit.target) for unit in units(path, Request())] == [("b", "c")]
 
 
-def test_units_name_their_lines_and_what_is_there(tmp_path: Path) -> None:
+def test_units_have_lines_and_present_targets(tmp_path: Path) -> None:
     path = written(tmp_path, tmx(tu("de: a", "en: <hi>b</hi>"), tu("en: c", "de: d")))
     assert [(unit.line, unit.target) for unit in units(path)] == [(5, "b"), (10, "c")]
 
 
-def test_elements_with_a_prefix_get_neighbours_with_it(tmp_path: Path) -> None:
+def test_new_elements_get_the_namespace_prefix(tmp_path: Path) -> None:
     text = '<t:tmx xmlns:t="urn:t"><t:body><t:tu><t:tuv xml:lang="de"><t:seg>a</t:seg></t:tuv></t:tu></t:body></t:tmx>'
     path = filled(written(tmp_path, text), with_text("b"))
     assert {element.tag[:7] for element in tree(path).iter()} == {"{urn:t}"}
@@ -373,7 +373,7 @@ def test_elements_with_a_prefix_get_neighbours_with_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("origin", FillingOrigin)
 @pytest.mark.parametrize("there", [[], ["en: old"]])
-def test_what_a_machine_wrote_is_not_read_as_a_memory(origin: FillingOrigin, there: list[str], tmp_path: Path) -> None:
+def test_machine_translations_are_not_read(origin: FillingOrigin, there: list[str], tmp_path: Path) -> None:
     path = filled(written(tmp_path, tmx(tu("de: a", *there), tu("de: b", "en: c"))), with_text("x", origin))
     machine = origin is FillingOrigin.MACHINE
     found, report = read(path)
@@ -389,7 +389,9 @@ def test_other_languages_of_a_filled_unit_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("codec", "bom", "declared"), ENCODINGS)
-def test_text_that_an_encoding_lacks_becomes_references(codec: str, bom: bytes, declared: str, tmp_path: Path) -> None:
+def test_characters_outside_the_encoding_become_references(
+    codec: str, bom: bytes, declared: str, tmp_path: Path
+) -> None:
     text = f'<?xml version="1.0" encoding="{declared}"?>' + tmx(tu("de: <hi>ä</hi>"))
     path = written(tmp_path, as_bytes(text, codec, bom))
     result = filled(path, with_text("ä 中 😀 € <\r\n\x00>"))
@@ -397,14 +399,14 @@ def test_text_that_an_encoding_lacks_becomes_references(codec: str, bom: bytes, 
     assert result.read_bytes().startswith(path.read_bytes()[:150])
 
 
-def test_a_compressed_document(tmp_path: Path) -> None:
+def test_compressed_document(tmp_path: Path) -> None:
     path = written(tmp_path, gzip.compress(tmx(tu("de: a")).encode()), "a.tmx.gz")
     assert [plain_text(unit.source) for unit in units(path)] == ["a"]
 
 
 @given(tmx_documents(), st.data())
 @SLOW_TO_DRAW
-def test_any_document_filled_with_anything(
+def test_generated_documents_are_filled(
     tmp_path_factory: pytest.TempPathFactory, made: Made, data: st.DataObject
 ) -> None:
     path = written(tmp_path_factory.getbasetemp(), made.text, "fill.tmx")
@@ -424,7 +426,7 @@ def test_any_document_filled_with_anything(
 
 @given(tmx_documents(), st.data())
 @SLOW_TO_DRAW
-def test_any_document_filled_with_anything_as_a_memory(
+def test_filled_documents_are_read_as_memories(
     tmp_path_factory: pytest.TempPathFactory, made: Made, data: st.DataObject
 ) -> None:
     path = written(tmp_path_factory.getbasetemp(), made.text, "memory.tmx")
@@ -447,7 +449,7 @@ def in_order(given_: Sequence[Filling | None]) -> Choice:
 
 
 def pairs_of(made: Made) -> list[tuple[str, str | None]]:
-    """The units that can be translated."""
+    """Return the translatable units."""
     found: list[tuple[str, str | None]] = []
     for variants in made.units:
         source, target = chosen(variants)
@@ -457,7 +459,7 @@ def pairs_of(made: Made) -> list[tuple[str, str | None]]:
 
 
 def unfilled(root: ElementTree.Element, made: Made, given_: Sequence[Filling | None]) -> Outline:
-    """The document without what fillings may change."""
+    """Remove what fillings may change from a document."""
     each = iter(given_)
     for unit, variants in zip(root.iter("tu"), made.units, strict=True):
         source, target = chosen(variants)
@@ -478,13 +480,13 @@ def unfilled(root: ElementTree.Element, made: Made, given_: Sequence[Filling | N
     return outline(root, EXACT)
 
 
-def test_a_machine_translation_counts_once_somebody_has_changed_it(tmp_path: Path) -> None:
+def test_edited_machine_translation_is_read(tmp_path: Path) -> None:
     path = filled(written(tmp_path, tmx(tu("de: a", "en-GB: x"), tu("de: b <hi>c</hi>"))), fill_missing("d e"))
     assert pairs(path) == [("a", "x")]
     path.write_text(path.read_text().replace("<seg>d e</seg>", "<seg>d f</seg>"))
     assert pairs(path) == [("a", "x"), ("b c", "d f")]
 
 
-def test_new_texts_are_named_like_the_others_of_the_file(tmp_path: Path) -> None:
+def test_new_variants_use_the_language_codes_of_the_file(tmp_path: Path) -> None:
     path = filled(written(tmp_path, tmx(tu("de: a", "en-GB: x"), tu("de: b"))), fill_missing("c"))
     assert path.read_text().count('xml:lang="en-GB"') == 2

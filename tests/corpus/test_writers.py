@@ -1,4 +1,4 @@
-"""Writers: what a memory holds comes out again, in files that other tools read."""
+"""Writers: pairs are read back from the files, by nearmt and other tools."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HOSTILE = [
     "\x7f \x80 \x9f \ufdd0",
 ]
 BREAKS = "\n\r\x0b\x0c\x85\u2028\u2029"
-#: What XML, PO or TSV cannot carry.
+#: Texts that XML, PO or TSV cannot represent.
 IMPOSSIBLE = ["NUL\x00", "bell\x07 escape\x1b", "unit\x1f", "\ufffe\uffff"]
 NAMES = ["changedate", "creationid", "context", "comment", "occurrences"]
 ANY = st.one_of(
@@ -68,7 +68,7 @@ def saved(folder: Path, format: str, pairs: list[Pair]) -> Path:
 
 
 def without(text: str, test: str) -> str:
-    """The text without characters that XML (`xml`) or PO (`po`) has no place for."""
+    """Remove the characters that XML (`xml`) or PO (`po`) cannot represent."""
 
     def fits(c: str) -> bool:
         if test == "po":
@@ -91,7 +91,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 class TestJsonl:
     @given(PAIRS)
-    def test_everything_comes_back(self, folder: Path, pairs: list[Pair]) -> None:
+    def test_pairs_are_read_back(self, folder: Path, pairs: list[Pair]) -> None:
         report = Report()
         again = list(read_jsonl(saved(folder, "jsonl", pairs), Request(), report))
         assert again == [pair for pair in pairs if pair.target.strip()]
@@ -109,7 +109,7 @@ class TestJsonl:
 
 class TestTmx:
     @given(PAIRS)
-    def test_an_xml_parser_finds_everything(self, folder: Path, pairs: list[Pair]) -> None:
+    def test_xml_parser_reads_all_fields(self, folder: Path, pairs: list[Pair]) -> None:
         root = ElementTree.parse(saved(folder, "tmx", pairs)).getroot()
         units = root.findall("body/tu")
         assert len(units) == len(pairs)
@@ -150,7 +150,7 @@ class TestTmx:
 
 class TestTsv:
     @given(PAIRS)
-    def test_pairs_come_back_with_blanks_for_breaks(self, folder: Path, pairs: list[Pair]) -> None:
+    def test_pairs_are_read_back_with_blanks_for_breaks(self, folder: Path, pairs: list[Pair]) -> None:
         pairs = [pair for pair in pairs if pair.source.strip() and pair.target.strip()]
         path = saved(folder, "tsv", pairs)
         again = list(read_tsv(path, Request(), Report()))
@@ -175,13 +175,13 @@ class TestTsv:
     def test_layout(self) -> None:
         assert write("tsv", [FULL, Pair("a\r\n\tb", "c")]) == ("Die Pumpe.\tThe pump.\tmanual\na b\tc\n", 1)
 
-    def test_no_text_becomes_a_byte_order_mark(self) -> None:
+    def test_leading_byte_order_mark_is_removed(self) -> None:
         assert write("tsv", [Pair("\ufeffa\ufeff", "b")]) == ("a\ufeff\tb\n", 1)
 
 
 class TestPo:
     @given(PAIRS)
-    def test_gettext_finds_everything(self, folder: Path, pairs: list[Pair]) -> None:
+    def test_gettext_reads_all_entries(self, folder: Path, pairs: list[Pair]) -> None:
         entries = list(polib.pofile(str(saved(folder, "po", pairs)), encoding="utf-8"))
         found = [(entry.msgid, entry.msgstr) for entry in entries]
         assert found == [(without(pair.source, "po"), without(pair.target, "po")) for pair in pairs]
@@ -199,13 +199,13 @@ class TestPo:
 
         assert write("po", pairs)[1] == sum(not fits(pair) for pair in pairs)
 
-    def test_header(self, tmp_path: Path) -> None:
+    def test_header_names_languages(self, tmp_path: Path) -> None:
         catalogue = polib.pofile(str(saved(tmp_path, "po", [FULL])))
         assert catalogue.metadata["Language"] == "en-GB"
         assert catalogue.metadata["X-Source-Language"] == "de"
         assert catalogue.metadata["Content-Type"] == "text/plain; charset=UTF-8"
 
-    def test_contexts_keep_entries_apart(self, tmp_path: Path) -> None:
+    def test_contexts_make_entries_unique(self, tmp_path: Path) -> None:
         pairs = [
             Pair("Öffnen", "Open", "p1", metadata={"context": "menu"}),
             Pair("Öffnen", "Opening", "p2"),
@@ -218,7 +218,7 @@ class TestPo:
         entries = polib.pofile(str(saved(tmp_path, "po", pairs)))
         assert [entry.msgctxt for entry in entries] == ["menu", None, "p3", "p4", "2", "3", None]
 
-    def test_comments(self, tmp_path: Path) -> None:
+    def test_metadata_become_comments(self, tmp_path: Path) -> None:
         pair = Pair("a", "b", origin="manual", metadata={"context": "c", "note": "two\nlines", "client": "ACME"})
         text, altered = write("po", [pair])
         assert altered == 1
@@ -226,13 +226,13 @@ class TestPo:
             '\n#. origin: manual\n#. note: two lines\n#. client: ACME\nmsgctxt "c"\nmsgid "a"\nmsgstr "b"\n'
         )
 
-    def test_what_came_from_a_catalogue_goes_back_to_its_place(self) -> None:
+    def test_metadata_of_catalogues_are_restored(self) -> None:
         metadata = {"context": "c", "comment": "Be brief.\nNo dot", "occurrences": "a.c:1 b.c:2"}
         text, altered = write("po", [Pair("a", "b", metadata=metadata)])
         assert altered == 0
         assert text.endswith('\n#. Be brief.\n#. No dot\n#: a.c:1 b.c:2\nmsgctxt "c"\nmsgid "a"\nmsgstr "b"\n')
 
-    def test_lines_are_broken_as_usual(self) -> None:
+    def test_strings_are_broken_after_line_feeds(self) -> None:
         text, altered = write("po", [Pair('a "x"\nb', "c\n")])
         assert altered == 0
         assert text.endswith('\nmsgid ""\n"a \\"x\\"\\n"\n"b"\nmsgstr "c\\n"\n')
@@ -240,13 +240,13 @@ class TestPo:
 
 class TestAll:
     @pytest.mark.parametrize("format", WRITERS)
-    def test_a_megabyte_in_a_segment(self, format: str) -> None:
+    def test_segment_of_a_megabyte(self, format: str) -> None:
         long = 'ü \\"&\n' * 200_000
         text, _ = write(format, [Pair(long, long)] * 2)
         assert len(text) > 4 * len(long) * 0.9
 
     @pytest.mark.parametrize("format", WRITERS)
-    def test_pairs_are_written_as_they_come(self, format: str) -> None:
+    def test_pairs_are_streamed(self, format: str) -> None:
         out = io.StringIO()
 
         def pairs() -> Iterator[Pair]:
@@ -258,7 +258,7 @@ class TestAll:
         assert out.getvalue().count("The pump.") == 2
 
     @pytest.mark.parametrize("format", WRITERS)
-    def test_no_pairs_are_a_valid_file(self, format: str, tmp_path: Path) -> None:
+    def test_file_without_pairs_is_valid(self, format: str, tmp_path: Path) -> None:
         path = saved(tmp_path, format, [])
         assert {"tsv": "", "jsonl": ""}.get(format, path.read_text()) == path.read_text()
         if format == "tmx":

@@ -96,7 +96,7 @@ def units(path: Path, request: Request = REQUEST) -> list[Unit]:
 
 
 def filled(path: Path, choose: Choice, request: Request = REQUEST) -> Path:
-    """The document filled in, beside the original."""
+    """Fill in a document; also return the original."""
     document = xliff_document(path, request, Report(strict=True))
     text = "".join(part.filled([choose(unit) for unit in part.units]) for part in document.parts)
     raw = document.encoding.bom + text.encode(document.encoding.name, document.encoding.errors)
@@ -121,7 +121,7 @@ def local(element: ElementTree.Element) -> str:
 
 
 def children(path: Path, name: str) -> list[list[str]]:
-    """The names of the children of every element of a name."""
+    """Return the names of the children of every element of a name."""
     return [[local(child) for child in element] for element in tree(path).iter() if local(element) == name]
 
 
@@ -147,7 +147,7 @@ def children(path: Path, name: str) -> list[list[str]]:
     ],
 )
 def test_pairs_by_state_and_approval(state: str, confirmed: bool | None, approved: str, tmp_path: Path) -> None:
-    """Without a state a target counts unless somebody disapproved of it; an approval counts in any case."""
+    """A target without a state counts unless it is disapproved; an approved one always counts."""
     attributes = ' id="1"' + (f' approved="{approved}"' if approved else "")
     target = f'<target state="{state}">b</target>' if state else "<target>b</target>"
     path = written(tmp_path, xliff_1(trans_unit("<source>a</source>", target, attributes=attributes)))
@@ -168,7 +168,7 @@ def test_units_without_a_translation(target: str, tmp_path: Path) -> None:
     assert [unit.target.strip() for unit in units(path)] == [""]
 
 
-def test_alternatives_are_none_of_our_business(tmp_path: Path) -> None:
+def test_alternatives_are_ignored(tmp_path: Path) -> None:
     other = '<alt-trans><source>x</source><target state="final">y</target></alt-trans>'
     path = written(tmp_path, xliff_1(trans_unit("<source>a</source>", other), trans_unit(other)))
     found, report = read(path)
@@ -186,7 +186,7 @@ SEGMENTED = [
 ]
 
 
-def test_segments_of_a_unit(tmp_path: Path) -> None:
+def test_segments_are_pairs(tmp_path: Path) -> None:
     target = '<target><mrk mid="2" mtype="seg">Two.</mrk> <g id="9"><mrk mtype="seg" mid="1">One.</mrk></g></target>'
     path = written(tmp_path, xliff_1(trans_unit(*SEGMENTED, target)))
     found, _ = read(path)
@@ -194,14 +194,14 @@ def test_segments_of_a_unit(tmp_path: Path) -> None:
     assert [pair.id for pair in found] == ["a.xlf:a.html:1:1", "a.xlf:a.html:1:2"]
 
 
-def test_segments_without_numbers_go_by_their_order(tmp_path: Path) -> None:
+def test_segments_without_mid_are_matched_by_order(tmp_path: Path) -> None:
     marks = "<mrk mtype='seg'>{}</mrk><mrk mtype='seg'>{}</mrk>"
     inner = [f"<seg-source>{marks.format('a', 'b')}</seg-source>", f"<target>{marks.format('c', 'd')}</target>"]
     path = written(tmp_path, xliff_1(trans_unit("<source>ab</source>", *inner)))
     assert pairs(path) == [("a", "c"), ("b", "d")]
 
 
-def test_a_translation_of_the_whole_is_not_taken_for_none(tmp_path: Path) -> None:
+def test_unsegmented_target_is_read_as_a_whole(tmp_path: Path) -> None:
     path = written(tmp_path, xliff_1(trans_unit(*SEGMENTED, "<target>One. Two.</target>")))
     assert pairs(path) == [("Eins. Zwei.", "One. Two.")]
     assert [(plain_text(unit.source), unit.target) for unit in units(path)] == [("Eins. Zwei.", "One. Two.")]
@@ -209,7 +209,7 @@ def test_a_translation_of_the_whole_is_not_taken_for_none(tmp_path: Path) -> Non
     assert [target.text for target in tree(result).iter("target")] == ["New."]
 
 
-def test_some_segments_are_translated(tmp_path: Path) -> None:
+def test_untranslated_segments_are_skipped(tmp_path: Path) -> None:
     path = written(tmp_path, xliff_1(trans_unit(*SEGMENTED, '<target><mrk mtype="seg" mid="2">Two.</mrk></target>')))
     found, report = read(path)
     assert [(pair.source, pair.target) for pair in found] == [("Zwei.", "Two.")]
@@ -217,7 +217,7 @@ def test_some_segments_are_translated(tmp_path: Path) -> None:
     assert [unit.target for unit in units(path)] == ["", "Two."]
 
 
-def test_what_is_known_of_a_pair(tmp_path: Path) -> None:
+def test_pairs_have_metadata(tmp_path: Path) -> None:
     unit = trans_unit(
         "<source>a</source>", '<target state="final">b</target>', "<note>n &amp; m</note>", "<note>o</note>"
     )
@@ -227,7 +227,7 @@ def test_what_is_known_of_a_pair(tmp_path: Path) -> None:
     assert report.languages == {"de": 1, "en": 1}
 
 
-def test_a_unit_without_an_id_has_none(tmp_path: Path) -> None:
+def test_unit_without_an_id(tmp_path: Path) -> None:
     unit = trans_unit("<source>a</source>", "<target>b</target>", attributes="")
     ((pair,), _) = read(written(tmp_path, xliff_1(unit)))
     assert pair.id == ""
@@ -265,7 +265,7 @@ def names(source: str | None, target: str | None, version: int) -> str:
         ("fr", "de", []),
     ],
 )
-def test_the_languages_of_pairs(
+def test_pairs_of_requested_languages(
     version: int, source: str | None, target: str | None, expected: list[tuple[str, str]], tmp_path: Path
 ) -> None:
     languages = names(source, target, version)
@@ -297,7 +297,7 @@ def test_files_of_several_languages(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("missing", [None, ""])
-def test_a_missing_target_language_is_named_when_filling_in(version: int, missing: str | None, tmp_path: Path) -> None:
+def test_missing_target_language_is_added(version: int, missing: str | None, tmp_path: Path) -> None:
     languages = names("de", missing, version)
     text = xliff_1(trans_unit("<source>a</source>"), languages=languages)
     path = written(tmp_path, text if version == 1 else xliff_2(unit_2(segment_2("a")), languages=languages))
@@ -311,7 +311,7 @@ def test_a_missing_target_language_is_named_when_filling_in(version: int, missin
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_target_language_that_is_there_stays(version: int, tmp_path: Path) -> None:
+def test_present_target_language_is_kept(version: int, tmp_path: Path) -> None:
     languages = names("de-DE", "en-US", version)
     text = xliff_1(trans_unit("<source>a</source>"), languages=languages)
     path = written(tmp_path, text if version == 1 else xliff_2(unit_2(segment_2("a")), languages=languages))
@@ -332,7 +332,7 @@ def test_pairs_by_the_state_of_the_segment(state: str, confirmed: bool, tmp_path
     assert pairs(path, UNCONFIRMED) == [("a", "b"), ("c", "d")]
 
 
-def test_segments_notes_and_what_is_to_be_ignored(tmp_path: Path) -> None:
+def test_segments_notes_and_ignorables(tmp_path: Path) -> None:
     unit = unit_2(
         '<my:notes xmlns:my="urn:my"><my:note>no</my:note></my:notes>',
         "<notes><note>n</note><note>m</note></notes>",
@@ -350,7 +350,7 @@ def test_segments_notes_and_what_is_to_be_ignored(tmp_path: Path) -> None:
     assert [plain_text(found.source) for found in units(path)] == ["a", "c"]
 
 
-def test_matches_within_a_unit_are_no_segments(tmp_path: Path) -> None:
+def test_matches_in_a_unit_are_not_segments(tmp_path: Path) -> None:
     match = "<mtc:match ref='#1'><source>x</source><target>y</target></mtc:match>"
     match = f'<mtc:matches xmlns:mtc="urn:m">{match}</mtc:matches>'
     path = written(tmp_path, xliff_2(unit_2(match, segment_2("a"))))
@@ -379,7 +379,7 @@ def segment(content: str, tmp_path: Path, version: int = 1) -> Segment:
         (2, '<sm id="m1" type="comment"/>', '<em startRef="m1"/>'),
     ],
 )
-def test_codes_that_begin_and_end_something(version: int, opening: str, closing: str, tmp_path: Path) -> None:
+def test_opening_and_closing_codes_are_paired(version: int, opening: str, closing: str, tmp_path: Path) -> None:
     first, text, last = segment(f"{opening}a{closing}", tmp_path, version)
     assert isinstance(first, Tag) and isinstance(last, Tag)
     assert (first.markup, first.kind, text) == (opening, TagKind.OPEN, "a")
@@ -387,7 +387,7 @@ def test_codes_that_begin_and_end_something(version: int, opening: str, closing:
     assert first.key == last.key and not first.element
 
 
-def test_two_pairs_crosswise_are_told_apart(tmp_path: Path) -> None:
+def test_crossing_pairs_have_different_keys(tmp_path: Path) -> None:
     content = '<sc id="1"/>a<sc id="2"/>b<ec startRef="1"/>c<ec startRef="2"/>'
     keys = [part.key for part in segment(content, tmp_path, 2) if isinstance(part, Tag)]
     assert keys[0] == keys[2] != keys[1] == keys[3]
@@ -426,7 +426,7 @@ def test_plain_text_has_no_codes(version: int, content: str, expected: str, tmp_
 # Filling in XLIFF 1.2
 
 
-def test_a_target_behind_the_source(tmp_path: Path) -> None:
+def test_target_is_inserted_after_the_source(tmp_path: Path) -> None:
     path = written(tmp_path, xliff_1(trans_unit("<source>a</source>", "<note>n</note>")))
     assert filled(path, with_text("b < c", FillingOrigin.MACHINE, MATCH)).read_text() == xliff_1(
         trans_unit(
@@ -448,9 +448,7 @@ def test_a_target_behind_the_source(tmp_path: Path) -> None:
         (FillingOrigin.COPY, "needs-review-translation", "x-copied"),
     ],
 )
-def test_the_state_of_a_target_says_where_it_is_from(
-    origin: FillingOrigin, state: str, qualifier: str, tmp_path: Path
-) -> None:
+def test_state_of_a_target_names_its_origin(origin: FillingOrigin, state: str, qualifier: str, tmp_path: Path) -> None:
     target = '<target xml:lang="en-GB" state="final" x=\' state="y"\'>old</target>'
     path = written(tmp_path, xliff_1(trans_unit("<source>a</source>", target)))
     (found,) = tree(filled(path, with_text("b", origin))).iter("target")
@@ -465,7 +463,7 @@ def test_the_state_of_a_target_says_where_it_is_from(
 
 @pytest.mark.parametrize("origin", ORIGINS)
 @pytest.mark.parametrize("approved", ["yes", "no"])
-def test_nobody_has_approved_what_a_machine_wrote(origin: FillingOrigin, approved: str, tmp_path: Path) -> None:
+def test_machine_translation_is_not_approved(origin: FillingOrigin, approved: str, tmp_path: Path) -> None:
     unit = trans_unit("<source>a</source>", "<target/>", attributes=f" approved='{approved}' id=\"1\"")
     path = filled(written(tmp_path, xliff_1(unit)), with_text("b", origin))
     (found,) = tree(path).iter("trans-unit")
@@ -474,7 +472,7 @@ def test_nobody_has_approved_what_a_machine_wrote(origin: FillingOrigin, approve
     assert pairs(path) == [("a", "b")] * memory
 
 
-def test_segments_are_filled_in_at_their_places(tmp_path: Path) -> None:
+def test_segments_are_filled(tmp_path: Path) -> None:
     path = written(tmp_path, xliff_1(trans_unit(*SEGMENTED)))
     given_ = [Filling((text,), FillingOrigin.MEMORY) for text in ("EINS.", "ZWEI.")]
     (target,) = tree(filled(path, in_order(given_))).iter("target")
@@ -485,7 +483,7 @@ def test_segments_are_filled_in_at_their_places(tmp_path: Path) -> None:
     )
 
 
-def test_segments_that_are_not_filled_keep_their_target(tmp_path: Path) -> None:
+def test_unfilled_segments_keep_their_targets(tmp_path: Path) -> None:
     path = written(
         tmp_path, xliff_1(trans_unit(*SEGMENTED, '<target><mrk mtype="seg" mid="2">T<x id="1"/></mrk></target>'))
     )
@@ -498,14 +496,14 @@ def test_segments_that_are_not_filled_keep_their_target(tmp_path: Path) -> None:
     assert pairs(untouched, UNCONFIRMED) == [("Zwei.", "One.")]
 
 
-def test_an_empty_mark_is_opened(tmp_path: Path) -> None:
+def test_empty_mark_is_filled(tmp_path: Path) -> None:
     marks = "<seg-source><mrk mtype='seg' mid='1'/><mrk mtype='seg' mid='2'>a</mrk></seg-source>"
     path = written(tmp_path, xliff_1(trans_unit("<source>a</source>", marks)))
     result = filled(path, with_text("b"))
     assert pairs(result, UNCONFIRMED) == [("", "b"), ("a", "b")]
 
 
-def test_the_order_of_elements_in_a_trans_unit(tmp_path: Path) -> None:
+def test_order_of_elements_in_a_trans_unit(tmp_path: Path) -> None:
     rest = [
         "<context-group/>",
         "<note>n</note>",
@@ -527,7 +525,7 @@ def test_the_order_of_elements_in_a_trans_unit(tmp_path: Path) -> None:
     ]
 
 
-def test_filling_a_trans_unit_again(tmp_path: Path) -> None:
+def test_filling_a_trans_unit_again_replaces_notes(tmp_path: Path) -> None:
     others = ["<note from='me'>n</note>", '<alt-trans origin="me"><target>x</target></alt-trans>']
     path = written(tmp_path, xliff_1(trans_unit("<source>a</source>", *others), trans_unit(*SEGMENTED, *others)))
     once = filled(path, with_text("first", FillingOrigin.MACHINE, MATCH, MATCH))
@@ -540,7 +538,7 @@ def test_filling_a_trans_unit_again(tmp_path: Path) -> None:
 # Filling in XLIFF 2
 
 
-def test_a_target_in_every_segment(tmp_path: Path) -> None:
+def test_every_segment_gets_a_target(tmp_path: Path) -> None:
     path = written(tmp_path, xliff_2(unit_2(segment_2("a", None, ' id="s"'), segment_2("c", "", " state='final'"))))
     assert filled(path, with_text("b", FillingOrigin.MACHINE, MATCH)).read_text() == xliff_2(
         unit_2(
@@ -562,9 +560,7 @@ def test_a_target_in_every_segment(tmp_path: Path) -> None:
         (FillingOrigin.COPY, "initial", "nearmt:copied"),
     ],
 )
-def test_the_state_of_a_segment_says_where_it_is_from(
-    origin: FillingOrigin, state: str, sub_state: str, tmp_path: Path
-) -> None:
+def test_state_of_a_segment_names_its_origin(origin: FillingOrigin, state: str, sub_state: str, tmp_path: Path) -> None:
     old = segment_2("a", "x", ' state="final" subState="my:x" canResegment="no"')
     path = filled(written(tmp_path, xliff_2(unit_2(old))), with_text("b", origin))
     (found,) = tree(path).iter("segment")
@@ -577,7 +573,7 @@ def test_the_state_of_a_segment_says_where_it_is_from(
     "notes",
     ["", "<notes/>", "<notes></notes>", "<notes>\n    <note>n</note>\n  </notes>", "<notes><note>n</note></notes>"],
 )
-def test_the_order_of_elements_in_a_unit(notes: str, tmp_path: Path) -> None:
+def test_order_of_elements_in_a_unit(notes: str, tmp_path: Path) -> None:
     head = ['<my:x xmlns:my="urn:my"/>', *([notes] if notes else [])]
     data, space = '<originalData><data id="1">x</data></originalData>', "<ignorable><source> </source></ignorable>"
     path = written(
@@ -600,7 +596,7 @@ def test_the_order_of_elements_in_a_unit(notes: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("notes", ["", "<notes/>", "<notes>\n    <note>n</note>\n  </notes>"])
-def test_filling_a_unit_again(notes: str, tmp_path: Path) -> None:
+def test_filling_a_unit_again_replaces_notes(notes: str, tmp_path: Path) -> None:
     path = written(tmp_path, xliff_2(unit_2(*([notes] if notes else []), segment_2("a"), segment_2("c", "d"))))
     once = filled(path, with_text("first", FillingOrigin.MACHINE, MATCH, MATCH))
     twice = filled(once, with_text("second", FillingOrigin.MEMORY, MATCH))
@@ -608,7 +604,7 @@ def test_filling_a_unit_again(notes: str, tmp_path: Path) -> None:
     assert twice.read_text() == filled(path, with_text("second", FillingOrigin.MEMORY, MATCH)).read_text()
 
 
-def test_notes_of_others_are_not_ours(tmp_path: Path) -> None:
+def test_notes_of_other_tools_are_kept(tmp_path: Path) -> None:
     foreign = '<my:notes xmlns:my="urn:my"><my:note category="nearmt">x</my:note></my:notes>'
     path = written(tmp_path, xliff_2(unit_2(foreign, segment_2("a"))))
     result = filled(filled(path, with_text("b")), with_text("c"))
@@ -616,7 +612,7 @@ def test_notes_of_others_are_not_ours(tmp_path: Path) -> None:
     assert children(result, "unit") == [["notes", "notes", "segment"]]
 
 
-def test_segments_that_are_not_filled_stay_as_they_are(tmp_path: Path) -> None:
+def test_unfilled_segments_are_unchanged(tmp_path: Path) -> None:
     segments = [segment_2("a", "b", ' state="final"'), segment_2("c")]
     result = filled(
         written(tmp_path, xliff_2(unit_2(*segments))), in_order([None, Filling(("d",), FillingOrigin.MEMORY)])
@@ -625,7 +621,7 @@ def test_segments_that_are_not_filled_stay_as_they_are(tmp_path: Path) -> None:
     assert pairs(result) == [("a", "b"), ("c", "d")]
 
 
-# Filling in either
+# Filling in both versions
 
 
 @pytest.mark.parametrize(
@@ -639,7 +635,7 @@ def test_segments_that_are_not_filled_stay_as_they_are(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("version", [1, 2])
-def test_what_is_not_to_be_translated_stays(
+def test_untranslatable_units_are_unchanged(
     version: int, around: str, unit: str, to_translate: bool, tmp_path: Path
 ) -> None:
     said = [f' translate="{value}"' if value else "" for value in (around, unit)]
@@ -653,19 +649,19 @@ def test_what_is_not_to_be_translated_stays(
     assert (filled(path, with_text("b")).read_bytes() != path.read_bytes()) == to_translate
 
 
-def test_a_file_that_is_not_to_be_translated(tmp_path: Path) -> None:
+def test_untranslatable_file_is_unchanged(tmp_path: Path) -> None:
     text = xliff_2(unit_2(segment_2("a"))).replace('<file id="f">', '<file id="f" translate="no">')
     assert units(written(tmp_path, text)) == []
 
 
 @pytest.mark.parametrize("text", [xliff_1(trans_unit()), xliff_2(unit_2()), xliff_1(), xliff_2(unit_2("<segment/>"))])
-def test_units_without_a_source_stay_as_they_are(text: str, tmp_path: Path) -> None:
+def test_units_without_a_source_are_unchanged(text: str, tmp_path: Path) -> None:
     path = written(tmp_path, text)
     assert units(path) == []
     assert filled(path, with_text("b")).read_bytes() == path.read_bytes()
 
 
-def test_elements_with_a_prefix_get_neighbours_with_it(tmp_path: Path) -> None:
+def test_new_elements_get_the_namespace_prefix(tmp_path: Path) -> None:
     one = xliff_1(trans_unit("<source>a</source>"), trans_unit(*SEGMENTED))
     two = xliff_2(unit_2(segment_2("a")), unit_2("<notes/>", segment_2("a", "b")))
     for text in (one, two):
@@ -679,7 +675,7 @@ def test_elements_with_a_prefix_get_neighbours_with_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("codec", "bom", "declared"), ENCODINGS)
 @pytest.mark.parametrize("version", [1, 2])
-def test_text_that_an_encoding_lacks_becomes_references(
+def test_characters_outside_the_encoding_become_references(
     version: int, codec: str, bom: bytes, declared: str, tmp_path: Path
 ) -> None:
     text = xliff_1(trans_unit("<source>ä</source>")) if version == 1 else xliff_2(unit_2(segment_2("ä")))
@@ -689,7 +685,7 @@ def test_text_that_an_encoding_lacks_becomes_references(
     assert pairs(result, UNCONFIRMED) == [("ä", "ä 中 😀 € <\r\n>")]
 
 
-def test_units_name_their_lines_and_what_is_there(tmp_path: Path) -> None:
+def test_units_have_lines_and_present_targets(tmp_path: Path) -> None:
     path = written(
         tmp_path, xliff_1(trans_unit("<source>a</source>", "<target>b<x id='1'/></target>"), trans_unit(*SEGMENTED))
     )
@@ -698,7 +694,7 @@ def test_units_name_their_lines_and_what_is_there(tmp_path: Path) -> None:
     assert [(unit.line, unit.target) for unit in units(path)] == [(5, ""), (6, "c")]
 
 
-# Anything
+# Generated documents
 
 
 DOCUMENTS = st.one_of(
@@ -708,7 +704,7 @@ DOCUMENTS = st.one_of(
 
 @given(DOCUMENTS)
 @SLOW_TO_DRAW
-def test_any_document_is_read(tmp_path_factory: pytest.TempPathFactory, made: Made) -> None:
+def test_generated_documents_are_read(tmp_path_factory: pytest.TempPathFactory, made: Made) -> None:
     path = written(tmp_path_factory.getbasetemp(), made.text, "any.xlf")
     assert [pair for pair in pairs(path, UNCONFIRMED) if pair[1].strip()] == [
         (entry.source, entry.target) for entry in made.entries if entry.target and entry.target.strip()
@@ -716,14 +712,14 @@ def test_any_document_is_read(tmp_path_factory: pytest.TempPathFactory, made: Ma
     expected = [entry for entry in made.entries if entry.translate]
     found = units(path)
     assert [plain_text(unit.source) for unit in found] == [entry.source for entry in expected]
-    # What the state calls new is not translated yet, whatever stands there.
+    # Targets in state new are not translated, whatever they contain.
     there = ["" if entry.state == "new" else entry.target or "" for entry in expected]
     assert [unit.target for unit in found] == there
 
 
 @given(DOCUMENTS, st.data())
 @SLOW_TO_DRAW
-def test_any_document_filled_with_anything(
+def test_generated_documents_are_filled(
     tmp_path_factory: pytest.TempPathFactory, made: Made, data: st.DataObject
 ) -> None:
     path = written(tmp_path_factory.getbasetemp(), made.text, "fill.xlf")
@@ -749,12 +745,12 @@ def test_any_document_filled_with_anything(
 
 
 def rank(name: str) -> int:
-    """The order in a unit; the foreign notes stand before all others."""
+    """Return the order of elements in a unit; notes of other tools come first."""
     return ["notes", "originalData", "segment"].index("segment" if name == "ignorable" else name)
 
 
 def unfilled(root: ElementTree.Element) -> Outline:
-    """The document without what fillings may change."""
+    """Remove what fillings may change from a document."""
     for parent in list(root.iter()):
         for name in _CHANGED.get(local(parent), ()):
             parent.attrib.pop(name, None)
@@ -782,8 +778,8 @@ def is_ours(parent: ElementTree.Element, child: ElementTree.Element) -> bool:
     return said.startswith("nearmt") or (local(child) == "note" and child.attrib.get("category") == "nearmt")
 
 
-def test_a_segment_that_stays_untranslated_does_not_become_a_translation(tmp_path: Path) -> None:
-    """Two segments share a target that is `new`; when one is filled in, the state speaks for both."""
+def test_untranslated_segment_does_not_become_a_translation(tmp_path: Path) -> None:
+    """Two segments share a target in state `new`; filling one changes the state of both."""
     marks = '<mrk mtype="seg" mid="1">Eins.</mrk> <mrk mtype="seg" mid="2">Zwei.</mrk>'
     text = (
         '<?xml version="1.0"?><xliff version="1.2"><file source-language="de" target-language="en"><body>'

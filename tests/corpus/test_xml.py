@@ -1,4 +1,4 @@
-"""XML as a stream: nothing is lost, nothing outside is read, and what is broken breaks alone."""
+"""Streaming of XML: all text is kept, no other file is read, and broken units do not affect others."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nearmt.corpus.document import Document
-from nearmt.corpus.limits import USUAL_LIMITS, LimitsConfig
+from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
 from nearmt.corpus.markup import escaped, quoted, reopened, with_attributes
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.tmx import read_tmx, tmx_document
 from nearmt.corpus.xliff import read_xliff, xliff_document
 from nearmt.corpus.xml import UnitScanner
-from nearmt.corpus.xml_nodes import Node, Stretch
+from nearmt.corpus.xml_nodes import Fragment, Node
 from nearmt.errors import InputError
 from tests.corpus.generated import (
     ENCODINGS,
@@ -40,7 +40,7 @@ from tests.corpus.generated import (
 )
 
 SIZES = [1, 2, 3, 7, 64]
-#: What a TMX and an XLIFF reader look for, together.
+#: The elements that readers of TMX and XLIFF look for.
 UNITS = frozenset({"tu", "trans-unit", "unit"})
 WATCHED = frozenset({"header", "file", "xliff"})
 REQUEST = Request("de", "en")
@@ -97,7 +97,7 @@ NASTY = {
     "a long tag": tmx(f'<tu a="{"x" * 20_000}"><tuv/></tu>', "<tu/>"),
     "xliff 1": xliff(xliff_file("de", "en", trans_unit("a"), "<group>", trans_unit("b"), "</group>")),
     "xliff 2": '<xliff srcLang="de"><file><unit id="u"><segment><source>a</source></segment></unit></file></xliff>',
-    # What is not XML, or not all of it
+    # Not XML, or incomplete
     "nothing": "",
     "white space": " \n\n",
     "no xml": "no xml",
@@ -118,22 +118,24 @@ NASTY = {
 WITHOUT_END = ("nothing", "white space", "no xml", "the end is missing")
 
 
-def scanned(pieces: Iterable[str], report: Report | None = None, limits: LimitsConfig = USUAL_LIMITS) -> list[Stretch]:
-    """The stretches, which are the document; those between finds are made one."""
-    pieces = list(pieces)
-    found = list(UnitScanner(Path("a.tmx"), report or Report(), UNITS, WATCHED, limits).scan(pieces))
-    assert "".join(stretch.text for stretch in found) == "".join(pieces)
-    merged: list[Stretch] = []
-    for stretch in found:
-        if stretch.node is None and merged and merged[-1].node is None:
-            merged[-1] = Stretch(merged[-1].raw + stretch.raw)
+def scanned(
+    texts: Iterable[str], report: Report | None = None, limits: LimitsConfig = DEFAULT_LIMITS
+) -> list[Fragment]:
+    """Return the fragments, with adjacent text joined, and check that they form the document."""
+    texts = list(texts)
+    found = list(UnitScanner(Path("a.tmx"), report or Report(), UNITS, WATCHED, limits).scan(texts))
+    assert "".join(fragment.text for fragment in found) == "".join(texts)
+    merged: list[Fragment] = []
+    for fragment in found:
+        if fragment.node is None and merged and merged[-1].node is None:
+            merged[-1] = Fragment(merged[-1].raw + fragment.raw)
         else:
-            merged.append(stretch)
+            merged.append(fragment)
     return merged
 
 
-def unit_texts(stretches: list[Stretch]) -> list[str]:
-    return [stretch.node.text() for stretch in stretches if stretch.is_unit and stretch.node is not None]
+def unit_texts(fragments: list[Fragment]) -> list[str]:
+    return [fragment.node.text() for fragment in fragments if fragment.is_unit and fragment.node is not None]
 
 
 def whole(document: Document) -> bytes:
@@ -163,32 +165,32 @@ def memory_below(limit: int) -> Iterator[None]:
         tracemalloc.stop()
 
 
-def places(report: Report, path: Path) -> list[str]:
-    """The lines of the problems."""
+def problem_lines(report: Report, path: Path) -> list[str]:
+    """Return the line numbers of the problems."""
     prefix = f"{path}, line "
     assert all(problem.startswith(prefix) for problem in report.problems)
     return [problem.removeprefix(prefix).split(":")[0] for problem in report.problems]
 
 
-# Nothing is lost
+# All text is kept
 
 
 @pytest.mark.parametrize("name", NASTY)
-def test_the_stretches_are_the_document(name: str) -> None:
-    assert b"".join(stretch.raw for stretch in scanned([NASTY[name]])).decode("utf-8", "surrogatepass") == NASTY[name]
+def test_fragments_form_the_document(name: str) -> None:
+    assert b"".join(fragment.raw for fragment in scanned([NASTY[name]])).decode("utf-8", "surrogatepass") == NASTY[name]
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", [name for name in NASTY if len(NASTY[name]) < 10_000])
-def test_the_size_of_chunks_makes_no_difference(name: str, size: int) -> None:
-    at_once, in_pieces = Report(), Report()
-    assert scanned(chunks(NASTY[name], size), in_pieces) == scanned([NASTY[name]], at_once)
-    assert in_pieces.problems == at_once.problems
+def test_result_does_not_depend_on_the_size_of_chunks(name: str, size: int) -> None:
+    at_once, system_dependent = Report(), Report()
+    assert scanned(chunks(NASTY[name], size), system_dependent) == scanned([NASTY[name]], at_once)
+    assert system_dependent.problems == at_once.problems
 
 
 @pytest.mark.parametrize("size", [1000, 4096, 65_536])
 @pytest.mark.parametrize("name", ["a long segment", "a long tag"])
-def test_long_ones_in_chunks(name: str, size: int) -> None:
+def test_long_documents_in_chunks(name: str, size: int) -> None:
     assert scanned(chunks(NASTY[name], size)) == scanned([NASTY[name]])
 
 
@@ -197,18 +199,16 @@ def test_long_ones_in_chunks(name: str, size: int) -> None:
     st.lists(st.integers(1, 30_000), max_size=6),
 )
 @settings(deadline=None, max_examples=60)
-def test_chunks_of_any_sizes_make_no_difference(name: str, cuts: list[int]) -> None:
+def test_result_does_not_depend_on_the_cuts_between_chunks(name: str, cuts: list[int]) -> None:
     text = NASTY[name]
     ends = sorted({cut % (len(text) + 1) for cut in cuts})
-    pieces = [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
-    assert scanned(pieces) == scanned([text])
+    texts = [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
+    assert scanned(texts) == scanned([text])
 
 
 @pytest.mark.parametrize(("codec", "bom", "declared"), ENCODINGS)
 @pytest.mark.parametrize("suffix", OPENERS)
-def test_a_document_is_written_back_byte_for_byte(
-    codec: str, bom: bytes, declared: str, suffix: str, tmp_path: Path
-) -> None:
+def test_document_is_written_back_unchanged(codec: str, bom: bytes, declared: str, suffix: str, tmp_path: Path) -> None:
     for name, text in NASTY.items():
         body = text.removeprefix('<?xml version="1.0" encoding="UTF-8"?>').removeprefix('<?xml version="1.0"?>')
         if not bom and codec.startswith("utf-16") and not body.strip():
@@ -224,7 +224,7 @@ def test_a_document_is_written_back_byte_for_byte(
 
 
 @pytest.mark.parametrize("declared", ["UTF-8", "us-ascii", "ISO-8859-1", "windows-1252", "Shift_JIS", "koi8-r"])
-def test_bytes_that_an_encoding_does_not_know_are_written_back(declared: str, tmp_path: Path) -> None:
+def test_undecodable_bytes_are_written_back(declared: str, tmp_path: Path) -> None:
     raw = tmx(tu("a"), tu("BYTES"), tu("b")).replace("UTF-8", declared).encode()
     for junk in (b"\xff\xfe", "ü".encode(), "ü€😀".encode(), b"\x81\x8d\x8f\x90\x9d", bytes(range(128, 256))):
         path = written(tmp_path, raw.replace(b"BYTES", b"x & y" + junk))
@@ -233,14 +233,14 @@ def test_bytes_that_an_encoding_does_not_know_are_written_back(declared: str, tm
         assert [pairs[0], pairs[-1]] == [("a", "a"), ("b", "b")]
 
 
-def test_a_wrong_declaration_never_makes_text_of_other_bytes(tmp_path: Path) -> None:
+def test_wrong_declaration_gives_no_wrong_text(tmp_path: Path) -> None:
     path = written(tmp_path, tmx(tu("a"), tu("grün"), tu("b")).replace("UTF-8", "us-ascii"))
     pairs, report = read(path)
     assert pairs == [("a", "a"), ("b", "b")]
-    assert places(report, path) == ["4"]
+    assert problem_lines(report, path) == ["4"]
 
 
-def test_a_compressed_document(tmp_path: Path) -> None:
+def test_compressed_document(tmp_path: Path) -> None:
     raw = tmx(tu("ä"), tu("b")).encode()
     path = written(tmp_path, gzip.compress(raw), "a.tmx.gz")
     assert whole(tmx_document(path, Request(), Report())) == raw
@@ -251,7 +251,7 @@ DOCUMENTS = st.one_of(tmx_documents(), xliff_1_documents(), xliff_2_documents(),
 
 @given(DOCUMENTS, st.sampled_from(SIZES))
 @SLOW_TO_DRAW
-def test_any_document_in_chunks(made: Made, size: int) -> None:
+def test_generated_documents_in_chunks(made: Made, size: int) -> None:
     report = Report()
     assert scanned(chunks(made.text, size), report) == scanned([made.text])
     assert report.problems == []
@@ -259,7 +259,7 @@ def test_any_document_in_chunks(made: Made, size: int) -> None:
 
 @given(st.data(), st.sampled_from(ENCODINGS))
 @SLOW_TO_DRAW
-def test_any_document_in_any_encoding(
+def test_generated_documents_in_any_encoding(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, encoding: tuple[str, bytes, str]
 ) -> None:
     codec, bom, declared = encoding
@@ -275,18 +275,18 @@ def test_any_document_in_any_encoding(
 
 @given(DOCUMENTS)
 @SLOW_TO_DRAW
-def test_nodes_are_what_a_parser_of_trees_finds(made: Made) -> None:
+def test_nodes_equal_those_of_a_tree_parser(made: Made) -> None:
     root = ElementTree.fromstring(made.text)
     names = [f"{{{root.tag[1:].split('}')[0]}}}{name}" if root.tag[0] == "{" else name for name in sorted(UNITS)]
     trees = [element for element in root.iter() if element.tag in names]
-    units = [stretch for stretch in scanned([made.text]) if stretch.is_unit]
+    units = [fragment for fragment in scanned([made.text]) if fragment.is_unit]
     assert len(units) == len(trees)
     for unit, tree in zip(units, trees, strict=True):
         assert unit.node is not None
         _compare(unit, unit.node, tree)
 
 
-def _compare(unit: Stretch, node: Node, tree: ElementTree.Element) -> None:
+def _compare(unit: Fragment, node: Node, tree: ElementTree.Element) -> None:
     assert node.name == tree.tag.rpartition("}")[2]
     assert node.text() == "".join(tree.itertext())
     assert list(node.attributes.values()) == list(tree.attrib.values())
@@ -300,18 +300,18 @@ def _compare(unit: Stretch, node: Node, tree: ElementTree.Element) -> None:
         _compare(unit, child, subtree)
 
 
-def test_units_know_what_is_around_them() -> None:
+def test_units_have_their_enclosing_elements() -> None:
     text = '<a x="1"><b><tu/></b><file id="f"><c><unit/></c></file></a>'
     found = [(s.text, [node.name for node in s.around]) for s in scanned([text]) if s.node is not None]
     assert found == [("<tu/>", ["a", "b"]), ('<file id="f">', ["a"]), ("<unit/>", ["a", "file", "c"])]
 
 
-# What is broken breaks alone
+# Broken units
 
 
 BROKEN = {
     "an ampersand": "a & b",
-    "an entity that nobody declared": "a&nbsp;b",
+    "an undeclared entity": "a&nbsp;b",
     "a less-than sign": "a < b",
     "an end tag that fits nothing": "a</b>",
     "a start tag without its end": "a<hi>b",
@@ -335,12 +335,12 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 @pytest.mark.parametrize("doctype", ["", '<!DOCTYPE tmx SYSTEM "nowhere.dtd">'])
-def test_the_units_around_a_broken_one_are_read(name: str, doctype: str, tmp_path: Path) -> None:
+def test_units_around_a_broken_one_are_read(name: str, doctype: str, tmp_path: Path) -> None:
     text = tmx(tu("a"), "", tu(BROKEN[name], "x"), tu("b"), "", tu("c")).replace("?>\n", f"?>{doctype}\n", 1)
     path = written(tmp_path, text)
     pairs, report = read(path)
     assert pairs == [("a", "a"), ("b", "b"), ("c", "c")]
-    assert places(report, path) == ["5"]
+    assert problem_lines(report, path) == ["5"]
     with pytest.raises(InputError, match=r"a\.tmx, line 5: broken XML: ") as caught:
         read(path, strict=True)
     assert "\n" not in str(caught.value)
@@ -348,16 +348,16 @@ def test_the_units_around_a_broken_one_are_read(name: str, doctype: str, tmp_pat
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_the_line_of_what_is_broken_within_a_long_unit(name: str, tmp_path: Path) -> None:
+def test_line_of_an_error_in_a_long_unit(name: str, tmp_path: Path) -> None:
     lines = ["<tu>", '<tuv xml:lang="de">', "<seg>", BROKEN[name], "</seg>", "</tuv>", "</tu>"]
     path = written(tmp_path, tmx(tu("a"), *lines, *lines, tu("b")))
     pairs, report = read(path)
     assert pairs == [("a", "a"), ("b", "b")]
-    first, second = map(int, places(report, path))
+    first, second = map(int, problem_lines(report, path))
     assert first in {7, 8} and second == first + 7
 
 
-def test_a_missing_end_tag_of_a_unit(tmp_path: Path) -> None:
+def test_missing_end_tag_of_a_unit(tmp_path: Path) -> None:
     path = written(tmp_path, tmx(tu("a"), tu("x").removesuffix("</tu>"), tu("b"), tu("c")))
     pairs, report = read(path)
     assert pairs == [("a", "a"), ("b", "b"), ("c", "c")]
@@ -366,15 +366,15 @@ def test_a_missing_end_tag_of_a_unit(tmp_path: Path) -> None:
     ]
 
 
-def test_a_missing_start_tag_of_a_unit(tmp_path: Path) -> None:
+def test_missing_start_tag_of_a_unit(tmp_path: Path) -> None:
     path = written(tmp_path, tmx(tu("a"), tu("x").removeprefix("<tu>"), tu("b"), tu("c")))
     pairs, report = read(path)
     assert pairs == [("a", "a"), ("b", "b"), ("c", "c")]
-    assert places(report, path) == ["4"]
+    assert problem_lines(report, path) == ["4"]
 
 
 @pytest.mark.parametrize("junk", ["</body>", "</b>", "<b>", "&", "<", "<!-- -- -->", "<b x=1>", "]]>", "</tu>", "\0"])
-def test_what_is_broken_between_units(junk: str, tmp_path: Path) -> None:
+def test_error_between_units(junk: str, tmp_path: Path) -> None:
     path = written(tmp_path, tmx(tu("a"), junk, tu("b"), tu("c")))
     pairs, report = read(path)
     assert pairs == [("a", "a"), ("b", "b"), ("c", "c")]
@@ -383,7 +383,7 @@ def test_what_is_broken_between_units(junk: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("junk", ["garbage", "\n\n", "<", "\0", "%PDF-1.7\n", "</tmx>", "<tmx/>", "&amp;"])
-def test_what_stands_before_the_document_is_one_problem(junk: str, tmp_path: Path) -> None:
+def test_text_before_the_document_is_one_problem(junk: str, tmp_path: Path) -> None:
     path = written(tmp_path, junk + tmx(tu("a"), tu("b"), tu("c")))
     pairs, report = read(path)
     assert pairs == [("a", "a"), ("b", "b"), ("c", "c")]
@@ -396,32 +396,32 @@ def test_two_documents_in_one_file(tmp_path: Path) -> None:
     report = Report()
     pairs = [(pair.source, pair.target) for pair in read_tmx(path, Request(), report)]
     assert pairs == [("a", "a"), ("x", "x"), ("y", "y")]
-    assert places(report, path) == ["5"]
+    assert problem_lines(report, path) == ["5"]
 
 
 @pytest.mark.parametrize("count", [1, 3, 200])
-def test_every_broken_unit_is_a_problem_of_its_own(count: int, tmp_path: Path) -> None:
+def test_every_broken_unit_is_a_problem(count: int, tmp_path: Path) -> None:
     path = written(tmp_path, tmx(*[tu("x & y"), tu("ä")] * count))
     pairs, report = read(path)
     assert pairs == [("ä", "ä")] * count
-    assert places(report, path) == [str(3 + 2 * n) for n in range(count)]
+    assert problem_lines(report, path) == [str(3 + 2 * n) for n in range(count)]
 
 
 @pytest.mark.parametrize(("codec", "bom", "declared"), ENCODINGS)
-def test_lines_are_right_far_into_a_file(codec: str, bom: bytes, declared: str, tmp_path: Path) -> None:
+def test_line_numbers_in_long_files(codec: str, bom: bytes, declared: str, tmp_path: Path) -> None:
     end = "\r\n" if bom else "\n"
     many = [tu(f"{number} ä", "x" * 1000) for number in range(400)]
     many[7] = many[200] = many[390] = tu("a & b")
     path = written(tmp_path, as_bytes(tmx(*many).replace("UTF-8", declared).replace("\n", end), codec, bom))
     pairs, report = read(path)
     assert len(pairs) == 397
-    assert places(report, path) == ["10", "203", "393"]
+    assert problem_lines(report, path) == ["10", "203", "393"]
     assert whole(tmx_document(path, REQUEST, Report())) == path.read_bytes()
 
 
 @pytest.mark.parametrize("prefix", ["", "xlf:"])
 @pytest.mark.parametrize("lost", ["<source>x & y</source>", "<source>x", "</group>"])
-def test_the_languages_of_later_files_are_known_behind_a_broken_unit(lost: str, prefix: str, tmp_path: Path) -> None:
+def test_languages_of_later_files_are_known_after_a_broken_unit(lost: str, prefix: str, tmp_path: Path) -> None:
     broken = f'<trans-unit id="x">{lost}</trans-unit>'
     text = xliff(
         xliff_file("de", "en", trans_unit("a"), broken),
@@ -435,7 +435,7 @@ def test_the_languages_of_later_files_are_known_behind_a_broken_unit(lost: str, 
     assert report.problem_count == 1 and report.skipped == {"other languages": 1}
 
 
-def test_a_file_that_never_ends_before_the_next_one(tmp_path: Path) -> None:
+def test_unclosed_file_before_the_next_one(tmp_path: Path) -> None:
     first = xliff_file("de", "en", trans_unit("a"), "<group>").removesuffix("</body></file>")
     first += '<trans-unit id="x"><source>x</source></body></file>'
     path = written(tmp_path, xliff(first, xliff_file("en", "de", trans_unit("b", "c"))), "a.xlf")
@@ -447,7 +447,7 @@ def test_a_file_that_never_ends_before_the_next_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", [tmx(tu("ä", "é"), tu("x &amp; y", "<hi>z</hi>"), tu("😀")), xliff(xliff_file("de", "en", trans_unit("ä")))]
 )
-def test_a_file_cut_off_anywhere(text: str, tmp_path: Path) -> None:
+def test_truncated_files_are_refused(text: str, tmp_path: Path) -> None:
     raw = text.encode()
     suffix = ".tmx" if "<tmx" in text else ".xlf"
     everything, _ = read(written(tmp_path, raw, "a" + suffix))
@@ -457,26 +457,26 @@ def test_a_file_cut_off_anywhere(text: str, tmp_path: Path) -> None:
         pairs, report = read(path)
         assert pairs == everything[: len(pairs)]
         assert len(pairs) == len(_complete(raw[:end].decode("utf-8", "ignore")))
-        (place,) = places(report, path)
-        assert 1 <= int(place) <= raw[:end].count(b"\n") + 1
+        (line,) = problem_lines(report, path)
+        assert 1 <= int(line) <= raw[:end].count(b"\n") + 1
         with pytest.raises(InputError, match=rf"a{suffix}.*: broken XML: .*; get a complete"):
             whole(OPENERS[suffix](path, REQUEST, Report()))
-        with pytest.raises(InputError, match=rf"a{suffix}, line {place}: "):
+        with pytest.raises(InputError, match=rf"a{suffix}, line {line}: "):
             read(path, strict=True)
 
 
 def _complete(text: str) -> list[str]:
-    return [piece for piece in text.replace("</trans-unit>", "</tu>").split("</tu>")[:-1] if piece]
+    return [part for part in text.replace("</trans-unit>", "</tu>").split("</tu>")[:-1] if part]
 
 
-# What is no document at all
+# Not a document
 
 
 @pytest.mark.parametrize(
     "content", [b"", b" \n\t\n", codecs.BOM_UTF8, b"\0" * 100, b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n"]
 )
 @pytest.mark.parametrize("suffix", OPENERS)
-def test_a_file_that_is_no_document(content: bytes, suffix: str, tmp_path: Path) -> None:
+def test_file_that_is_not_a_document_is_refused(content: bytes, suffix: str, tmp_path: Path) -> None:
     path = written(tmp_path, content, "a" + suffix)
     pairs, report = read(path)
     assert pairs == [] and report.problem_count == 1
@@ -486,23 +486,23 @@ def test_a_file_that_is_no_document(content: bytes, suffix: str, tmp_path: Path)
         whole(OPENERS[suffix](path, REQUEST, Report()))
 
 
-def test_an_encoding_that_nobody_knows(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"a\.tmx: says that it is in 'klingon'"):
+def test_unknown_encoding_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a\.tmx: declares the encoding 'klingon'"):
         read(written(tmp_path, tmx(tu("a")).replace("UTF-8", "klingon")))
 
 
 @pytest.mark.parametrize("declared", ["UTF-16", "utf-16le", "UTF-32"])
-def test_a_file_that_declares_what_it_cannot_be(declared: str, tmp_path: Path) -> None:
+def test_impossible_declaration_is_ignored(declared: str, tmp_path: Path) -> None:
     assert read(written(tmp_path, tmx(tu("ä")).replace("UTF-8", declared)))[0] == [("ä", "ä")]
 
 
-def test_half_a_character_of_utf_16(tmp_path: Path) -> None:
+def test_truncated_utf_16(tmp_path: Path) -> None:
     path = written(tmp_path, codecs.BOM_UTF16_LE + tmx(tu("a")).encode("utf-16-le")[:-1])
     with pytest.raises(InputError, match="not utf-16-le"):
         read(path)
 
 
-# Entities and other doors to the outside
+# Entities and external files
 
 
 LAUGHS = "<!DOCTYPE tmx [\n<!ENTITY a 'ha'>\n" + "".join(
@@ -519,7 +519,7 @@ DOORS = {
 
 @pytest.mark.parametrize("name", DOORS)
 @pytest.mark.parametrize("strict", [True, False])
-def test_files_with_entities_are_not_read(name: str, strict: bool, tmp_path: Path) -> None:
+def test_files_with_entities_are_refused(name: str, strict: bool, tmp_path: Path) -> None:
     doctype, reference, line = DOORS[name]
     text = doctype + tmx(tu("a"), tu(reference)).partition("\n")[2]
     path = written(tmp_path, text)
@@ -530,8 +530,8 @@ def test_files_with_entities_are_not_read(name: str, strict: bool, tmp_path: Pat
         whole(tmx_document(path, REQUEST, Report()))
 
 
-def test_nothing_outside_of_the_file_is_opened(tmp_path: Path) -> None:
-    """Whoever opened the pipe would wait for ever."""
+def test_no_external_file_is_opened(tmp_path: Path) -> None:
+    """Opening the pipe would block."""
     os.mkfifo(tmp_path / "tmx14.dtd")
     doctype = (
         f'<!DOCTYPE tmx PUBLIC "-//LISA OSCAR:1998//DTD for Translation Memory eXchange//EN" "{tmp_path}/tmx14.dtd">'
@@ -541,17 +541,17 @@ def test_nothing_outside_of_the_file_is_opened(tmp_path: Path) -> None:
     assert read(path)[0] == [("a", "a")]
 
 
-def test_an_entity_between_units_does_no_harm(tmp_path: Path) -> None:
+def test_entity_between_units_is_ignored(tmp_path: Path) -> None:
     path = written(tmp_path, '<!DOCTYPE tmx SYSTEM "x.dtd">' + tmx(tu("a"), "&nbsp;", tu("b")).partition("\n")[2])
     pairs, report = read(path)
     assert pairs == [("a", "a"), ("b", "b")] and report.problems == []
 
 
-# Depths and sizes
+# Depth and size
 
 
 @pytest.mark.parametrize("levels", [100, 10_000])
-def test_depth(levels: int, tmp_path: Path) -> None:
+def test_maximum_depth(levels: int, tmp_path: Path) -> None:
     deep = "<a>" * levels, "</a>" * levels
     within = tmx(tu("a"), tu("x".join(deep)), tu("b"))
     around = tmx(tu("a"), deep[0], tu("b"), tu("c"), deep[1], tu("d"))
@@ -565,7 +565,7 @@ def test_depth(levels: int, tmp_path: Path) -> None:
         assert whole(tmx_document(path, REQUEST, Report())) == path.read_bytes()
 
 
-def test_languages_are_known_however_deep_a_unit_lies(tmp_path: Path) -> None:
+def test_languages_of_deeply_nested_units(tmp_path: Path) -> None:
     deep = ["<group>" * 1000, trans_unit("a"), "</group>" * 1000, trans_unit("b")]
     text = xliff(xliff_file("de", "en", *deep), xliff_file("de", "fr", *deep), xliff_file("de", "en", *deep))
     pairs, report = read(written(tmp_path, text, "a.xlf"))
@@ -573,21 +573,21 @@ def test_languages_are_known_however_deep_a_unit_lies(tmp_path: Path) -> None:
     assert report.problems == [] and report.skipped == {"other languages": 2}
 
 
-def test_many_units_deep_down_do_not_remember_the_way_each() -> None:
+def test_deeply_nested_units_record_few_elements() -> None:
     text = "<a>" * 10_000 + "<b></b><tu/>" * 5000
     with memory_below(40_000_000):
-        assert sum(stretch.is_unit for stretch in scanned(chunks(text, 1 << 18))) == 5000
+        assert sum(fragment.is_unit for fragment in scanned(chunks(text, 1 << 18))) == 5000
 
 
 @pytest.mark.parametrize("opened", ["<tu><tuv><seg>", "<!--", "<?pi", '<tu a="'])
-def test_what_never_ends_is_given_up(opened: str) -> None:
+def test_unclosed_constructs_are_limited(opened: str) -> None:
     text = tmx(tu("a"), opened, "x" * 2_500_000, "\n", tu("b"))
     report = Report()
     assert unit_texts(scanned(chunks(text, 100_000), report, LimitsConfig(max_unit=1))) == ["aa", "bb"]
     assert report.problem_count == 1
 
 
-def test_a_megabyte_is_a_segment_like_any_other(tmp_path: Path) -> None:
+def test_segment_of_a_megabyte(tmp_path: Path) -> None:
     long = ("ä&amp;<hi>😀</hi>\n" + "word " * 20) * 8000
     path = written(tmp_path, tmx(tu("a"), tu(long), tu("b")))
     pairs, report = read(path)
@@ -597,9 +597,9 @@ def test_a_megabyte_is_a_segment_like_any_other(tmp_path: Path) -> None:
 
 def repeated(head: str, block: str, megabytes: int) -> Iterator[str]:
     yield head
-    piece = block * (65_536 // len(block) + 1)
-    for _ in range((megabytes << 20) // len(piece)):
-        yield piece
+    text = block * (65_536 // len(block) + 1)
+    for _ in range((megabytes << 20) // len(text)):
+        yield text
 
 
 @pytest.mark.parametrize(
@@ -613,14 +613,14 @@ def repeated(head: str, block: str, megabytes: int) -> Iterator[str]:
         ("<tmx><body>", tu("a & b " + "word " * 800), 20),
     ],
 )
-def test_a_stream_is_not_held(head: str, block: str, megabytes: int) -> None:
+def test_stream_is_read_in_little_memory(head: str, block: str, megabytes: int) -> None:
     scanner = UnitScanner(Path("a.tmx"), Report(), UNITS, WATCHED)
     with memory_below(10_000_000):
-        length = sum(len(stretch.raw) for stretch in scanner.scan(repeated(head, block, megabytes)))
+        length = sum(len(fragment.raw) for fragment in scanner.scan(repeated(head, block, megabytes)))
     assert length > megabytes * 900_000
 
 
-def test_a_large_file_is_not_held(tmp_path: Path) -> None:
+def test_large_file_is_read_in_little_memory(tmp_path: Path) -> None:
     path = tmp_path / "a.tmx"
     with path.open("w") as file:
         file.writelines(repeated('<tmx><header srclang="de"/><body>', tu("Wort " * 2000, "word " * 2000), 60))
@@ -630,7 +630,7 @@ def test_a_large_file_is_not_held(tmp_path: Path) -> None:
     assert count > 2800
 
 
-# Any damage
+# Damage
 
 
 SOUND = {
@@ -648,23 +648,23 @@ EDITS = st.lists(
 
 
 def damaged(raw: bytes, edits: list[tuple[str, int, bytes]]) -> bytes:
-    for kind, place, new in edits:
-        at = place % (len(raw) + 1)
+    for kind, position, new in edits:
+        at = position % (len(raw) + 1)
         raw = raw[:at] + (new if kind != "cut" else b"") + raw[at + (len(new) if kind != "put" else 0) :]
     return raw
 
 
 @given(st.sampled_from(sorted(SOUND)), EDITS)
 @settings(deadline=None, max_examples=400)
-def test_damaged_files_are_read_as_far_as_they_go(
+def test_damaged_files_are_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, name: str, edits: list[tuple[str, int, bytes]]
 ) -> None:
     survives(written(tmp_path_factory.getbasetemp(), damaged(SOUND[name].encode(), edits), "damaged-" + name))
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_damage_with_signs_that_mean_something(name: str, tmp_path: Path) -> None:
-    """Bytes at random are seldom the ones that hurt."""
+def test_damage_with_xml_syntax(name: str, tmp_path: Path) -> None:
+    """Random bytes seldom form XML syntax."""
     chance = random.Random(0)
     signs = ["<", ">", "&", "'", '"', "/", "<!--", "-->", "]]>", "<![CDATA[", "<tu>", "</tu>", "<a:>", ":", "<unit>"]
     signs += [
@@ -690,7 +690,7 @@ def test_damage_with_signs_that_mean_something(name: str, tmp_path: Path) -> Non
 
 
 def survives(path: Path) -> None:
-    """Nothing but an InputError, and the document as it was."""
+    """Check that only an InputError is raised, and the document is unchanged."""
     raw = path.read_bytes()
     try:
         pairs, report = read(path)
@@ -707,7 +707,7 @@ def survives(path: Path) -> None:
 
 
 @given(texts(WILD, max_size=40), st.sampled_from(["utf-8", "ascii", "iso-8859-1", "utf-16-le", "shift_jis"]))
-def test_escaped_text_is_read_as_what_it_was(text: str, encoding: str) -> None:
+def test_escaped_text_is_read_back(text: str, encoding: str) -> None:
     possible = carried(text)
     content = escaped(text, encoding)
     assert content.encode(encoding).decode(encoding) == content
@@ -730,7 +730,7 @@ def test_escaped_text_is_read_as_what_it_was(text: str, encoding: str) -> None:
         ('<a b="/>">', '<a b="/>" state="new">'),
     ],
 )
-def test_attributes_are_set_and_all_others_stay(tag: str, expected: str) -> None:
+def test_attributes_are_set_and_others_kept(tag: str, expected: str) -> None:
     assert with_attributes(tag, {"state": "new"}, "utf-8") == expected
 
 
@@ -743,5 +743,5 @@ def test_attributes_are_set_and_all_others_stay(tag: str, expected: str) -> None
         ('<a\nb="/>"\n>', '<a\nb="/>">', "</a>"),
     ],
 )
-def test_an_empty_element_is_opened(tag: str, start: str, end: str) -> None:
+def test_empty_element_is_opened(tag: str, start: str, end: str) -> None:
     assert reopened(tag) == (start, end)

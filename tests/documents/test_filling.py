@@ -1,4 +1,4 @@
-"""Filling units: exact matches, sentences, placeholders and tags, with a translator that is easy to follow."""
+"""Filling of units with a fake translator: exact matches, sentences, placeholders and tags."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FakeMemory:
 
 
 class Shouting:
-    """Says everything in capitals; what `lose` names gets lost on the way."""
+    """Translates into capitals; drops the strings in `lose`."""
 
     def __init__(self, memory: list[Pair] | None = None, lose: str = "") -> None:
         self.model, self.batch_size = FakeModel(), 8
@@ -65,7 +65,7 @@ class Shouting:
 
 
 def word_by_word(model: object, sources: Sequence[str], targets: Sequence[str]) -> list[list[Link]]:
-    """The alignment of a translation that keeps the order of words."""
+    """Align word by word, in order."""
     links = []
     for source, target in zip(sources, targets, strict=True):
         sides = [[match.span() for match in re.finditer(r"\w+|[^\w\s]", text)] for text in (source, target)]
@@ -88,7 +88,7 @@ def fill_one(filler: Filler, *source: str | Tag, printf: bool | None = None) -> 
     return filled
 
 
-def test_paragraphs_are_translated_by_sentence_and_joined_with_their_spacing(filler: Callable[..., Filler]) -> None:
+def test_paragraphs_are_translated_by_sentence_and_keep_their_spacing(filler: Callable[..., Filler]) -> None:
     translator = Shouting()
     found = fill_one(filler(translator), "  Erster Satz.  Zweiter Satz!\n\nDritter\n")
     assert translator.asked == ["Erster Satz.", "Zweiter Satz!", "Dritter"]
@@ -97,13 +97,15 @@ def test_paragraphs_are_translated_by_sentence_and_joined_with_their_spacing(fil
 
 
 @pytest.mark.parametrize(("paragraphs", "split", "asked"), [(False, None, 1), (False, True, 2), (True, False, 1)])
-def test_whether_to_split(filler: Callable[..., Filler], paragraphs: bool, split: bool | None, asked: int) -> None:
+def test_splitting_depends_on_format_and_option(
+    filler: Callable[..., Filler], paragraphs: bool, split: bool | None, asked: int
+) -> None:
     translator = Shouting()
     fill_one(filler(translator, paragraphs=paragraphs, split_sentences=split), "Ein Satz. Noch ein Satz.")
     assert len(translator.asked) == asked
 
 
-def test_tags_come_back_across_sentences(filler: Callable[..., Filler]) -> None:
+def test_tags_are_projected_across_sentences(filler: Callable[..., Filler]) -> None:
     source: Segment = ("Drücken Sie ", OPEN, "den Knopf. Warten", CLOSE, " Sie", Tag("<x/>"), ".")
     found = fill_one(filler(), *source)
     assert found.filling.target == ("DRÜCKEN SIE ", OPEN, "DEN KNOPF. WARTEN", CLOSE, " SIE", Tag("<x/>"), ".")
@@ -111,7 +113,7 @@ def test_tags_come_back_across_sentences(filler: Callable[..., Filler]) -> None:
 
 
 @pytest.mark.parametrize("text", ["%s", "{0} – {1}", "123", "<b></b>", "...", "&nbsp;"])
-def test_what_has_no_letter_is_copied(filler: Callable[..., Filler], text: str) -> None:
+def test_units_without_letters_are_copied(filler: Callable[..., Filler], text: str) -> None:
     translator = Shouting()
     found = fill_one(filler(translator), text)
     assert found.filling == Filling((text,), FillingOrigin.COPY) and translator.asked == []
@@ -121,25 +123,25 @@ def test_tags_alone_are_copied(filler: Callable[..., Filler]) -> None:
     assert fill_one(filler(), Tag("<x/>")).filling.target == (Tag("<x/>"),)
 
 
-def test_placeholders_that_survive_are_left_alone(filler: Callable[..., Filler]) -> None:
+def test_kept_placeholders_need_no_second_translation(filler: Callable[..., Filler]) -> None:
     translator = Shouting()
     found = fill_one(filler(translator), "Datei %s fehlt in {ordner}")
     assert found.filling.text == "DATEI %s FEHLT IN {ordner}" and found.warnings == ()
     assert len(translator.asked) == 1
 
 
-def test_a_placeholder_that_gets_lost_is_put_back_and_said(filler: Callable[..., Filler]) -> None:
+def test_lost_placeholder_is_put_back_with_a_warning(filler: Callable[..., Filler]) -> None:
     found = fill_one(filler(Shouting(lose="%s")), "Datei %s fehlt")
     assert found.filling.text == "DATEI %s FEHLT"
-    assert found.warnings == ("placeholders were put back by alignment: look at their places",)
+    assert found.warnings == ("placeholders were put back by alignment: check their positions",)
 
 
-def test_a_percent_sign_is_no_placeholder_where_the_document_says_so(filler: Callable[..., Filler]) -> None:
+def test_percent_sign_is_not_a_placeholder_if_the_document_says_so(filler: Callable[..., Filler]) -> None:
     found = fill_one(filler(Shouting(lose="%s")), "Datei %s fehlt", printf=False)
     assert found.filling.text == "DATEI FEHLT" and found.warnings == ()
 
 
-def test_exact_matches_come_from_the_memory(filler: Callable[..., Filler]) -> None:
+def test_exact_matches_come_from_the_datastore(filler: Callable[..., Filler]) -> None:
     memory = [Pair("der Knopf", "the button", id="7"), Pair("die Datei %s", "the file", id="8")]
     translator = Shouting(memory)
     found = fill_one(filler(translator), " der  Knopf\n")
@@ -164,7 +166,7 @@ def test_fuzzy_matches_on_request(filler: Callable[..., Filler]) -> None:
     assert fill_one(filler(translator, matches=True, min_match=0.9), "der Knopf hakt").filling.matches == ()
 
 
-def test_a_file_with_a_real_model(tmp_path: Path, tiny: TranslationModel, tiny_store: Datastore) -> None:
+def test_file_is_filled_with_a_tiny_model(tmp_path: Path, tiny: TranslationModel, tiny_store: Datastore) -> None:
     pair = next(tiny_store.pairs())
     path, out = tmp_path / "a.tsv", tmp_path / "b.tsv"
     path.write_text(f"die pumpe\t\tx\nder motor\tthe engine\n\n{pair.source}\n", encoding="utf-8")

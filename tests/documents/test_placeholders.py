@@ -1,4 +1,4 @@
-"""Placeholders: found, compared, turned into tags and back."""
+"""Placeholders: finding, comparing, conversion to tags and back."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from nearmt.documents.placeholders import as_tags, as_text, lost, placeholders, 
         ("eine {geschweifte klammer}", []),
     ],
 )
-def test_what_is_one(text: str, expected: list[str]) -> None:
+def test_placeholders_are_found(text: str, expected: list[str]) -> None:
     assert list(placeholders(text).elements()) == expected
 
 
-def test_a_document_may_say_whether_percent_means_something() -> None:
+def test_document_may_turn_printf_placeholders_on_or_off() -> None:
     assert not placeholders("%d Tage", printf=False)
     assert placeholders("%dTage", printf=True) == {"%d": 1}
     assert not placeholders("%dTage")
 
 
-def test_without() -> None:
+def test_placeholders_are_removed() -> None:
     assert without_placeholders("%s: {name}").strip() == ":"
 
 
-def test_lost_and_found() -> None:
+def test_lost_and_extra_placeholders_are_listed() -> None:
     source = ("Datei %s, Zeile %d", Tag("<x/>"), " %d")
     assert lost(source, ("line %d of %s, %d",)) == []
     assert lost(source, ("line %d of file",)) == ["%s", "%d"]
     assert lost(source, ("line %d of %s, %d, %i",)) == ["+%i"]
 
 
-def test_as_tags_leaves_the_words_and_pairs_elements() -> None:
+def test_as_tags_pairs_elements() -> None:
     segment = as_tags(("Drücken Sie <b>%s</b> jetzt<br/>", Tag("<g>")))
     assert plain_text(segment) == "Drücken Sie  jetzt"
     tags = [part for part in segment if isinstance(part, Tag)]
@@ -56,7 +56,7 @@ def test_as_tags_leaves_the_words_and_pairs_elements() -> None:
 
 
 @given(st.lists(st.sampled_from(["<b>", "</b>", "<i>", "</i>", "<br/>", "%s", " Wort ", "{x}", "&amp;", "<"])))
-def test_there_and_back_is_the_same(parts: list[str]) -> None:
+def test_conversion_round_trips(parts: list[str]) -> None:
     text = "".join(parts)
     assert "".join(str(part) for part in as_text(as_tags((text,)))) == text
     assert as_text(as_tags((text,))) == ((text,) if text else ())
@@ -73,6 +73,6 @@ def test_there_and_back_is_the_same(parts: list[str]) -> None:
         ("%d %%", "a%%b %d", "a %% b %d"),
     ],
 )
-def test_blanks_beside_placeholders(source: str, target: str, expected: str) -> None:
+def test_blanks_next_to_placeholders(source: str, target: str, expected: str) -> None:
     assert spaced(source, target, printf=True) == expected
     assert spaced(source, expected, printf=True) == expected

@@ -1,4 +1,4 @@
-"""Sentences: nothing is lost between them."""
+"""Sentence splitting keeps all text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_abbreviations_do_not_end_sentences() -> None:
     assert split(text) == ["Siehe z. B. Abb. 5 von Dr. Müller.", "Am 3. Mai kam er an!", "Ist das gut?"]
 
 
-def test_line_breaks_do() -> None:
+def test_line_breaks_end_sentences() -> None:
     assert split("Eine Überschrift\nEin Satz.\r\n\r\n  Noch einer. ") == [
         "Eine Überschrift",
         "Ein Satz.",
@@ -30,7 +30,7 @@ def test_regions_and_unknown_languages() -> None:
 
 
 @given(st.text(st.sampled_from("aB .!?\n\r\t 。\u00a0😀é\"'"), max_size=60))
-def test_spans_are_in_order_and_hold_all_that_is_not_blank(text: str) -> None:
+def test_spans_are_ordered_and_cover_all_text(text: str) -> None:
     spans = sentence_spans(text, "de")
     ends = [0, *(end for _, end in spans)]
     assert all(start >= before for (start, _), before in zip(spans, ends, strict=False))
@@ -39,6 +39,6 @@ def test_spans_are_in_order_and_hold_all_that_is_not_blank(text: str) -> None:
     assert all(text[start:end].strip() == text[start:end] != "" for start, end in spans)
 
 
-def test_a_line_that_the_library_stumbles_over_is_one_sentence() -> None:
-    """With sentencex 1.0 a full stop behind a no-break space is a panic, which is no Exception."""
+def test_line_that_crashes_the_library_is_one_sentence() -> None:
+    """In sentencex 1.0 a full stop after a no-break space panics, and the panic is not an Exception."""
     assert sentence_spans("Eins. Zwei.\n;’ A\u00a0. ", "de") == [(0, 5), (6, 11), (12, 18)]

@@ -1,4 +1,4 @@
-"""Inline tags go with the words that they stand at: none is lost, none is doubled, elements nest."""
+"""Projection of inline tags: each tag appears once, next to its words, and elements nest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MARKUP = re.compile(r"<(/?)(\w+)(/?)>|\{(/?)(\w+)\}")
 
 
 def segment_of(markup: str) -> Segment:
-    """`<b>` and `</b>` are an element, `{1}` and `{/1}` a pair of codes, `<x/>` a single tag, `<br/>` a blank one."""
+    """Parse `<b>` and `</b>` as an element, `{1}` and `{/1}` as codes, `<x/>` as a single tag, `<br/>` as a blank."""
     parts: list[str | Tag] = []
     done = 0
     for match in _MARKUP.finditer(markup):
@@ -37,13 +37,13 @@ def words_of(text: str) -> list[tuple[int, int]]:
 
 
 def links_of(source: str, target: str, said: str) -> list[Link]:
-    """For every target word the source word that it says, `-` for none; `der/2` is the second "der"."""
+    """Parse links: for every target word its source word, or `-`; `der/2` is the second "der"."""
     links = []
     for word, answer in zip(words_of(target), said.split(), strict=True):
         if answer != "-":
             spelling, _, number = answer.partition("/") if answer != "/" else (answer, "", "")
-            places = [span for span in words_of(source) if source[slice(*span)] == spelling]
-            links.append(Link(places[int(number or 1) - 1], word))
+            spans = [span for span in words_of(source) if source[slice(*span)] == spelling]
+            links.append(Link(spans[int(number or 1) - 1], word))
     return links
 
 
@@ -84,7 +84,7 @@ EXAMPLES = {
         "prüfen - Motor .",
         "<x/>Check the motor{1}{/1}.<y/><b></b>",
     ),
-    "pairs change places": (
+    "pairs change order": (
         "{1}Heute{/1} prüft <b>der Techniker</b> die Anlage",
         "The technician checks the system today",
         "der Techniker prüft die Anlage Heute",
@@ -126,7 +126,7 @@ EXAMPLES = {
         "Der alte Motor läuft",
         "{1}The <b>old{/1} motor</b> runs",
     ),
-    "codes that cross elements which change places": (
+    "codes that cross elements that change order": (
         "<a>alte {1}Pumpen</a> und <b>Motoren{/1} prüfen</b> !",
         "check motors and old pumps !",
         "prüfen Motoren und alte Pumpen !",
@@ -222,7 +222,7 @@ EXAMPLES = {
         "prüfen - jetzt",
         "<x/>check it now",
     ),
-    "tags at one place keep their order": (
+    "tags at one offset keep their order": (
         "den <x/><y/>Motor<z/><w/> prüfen",
         "check the motor",
         "prüfen den Motor",
@@ -234,7 +234,7 @@ EXAMPLES = {
         "prüfen den neuen Motor",
         "check the <b>new <x/></b> motor",
     ),
-    "a single tag beside an element stays outside": (
+    "a single tag next to an element stays outside": (
         "den <x/><b>neuen</b><y/> Motor prüfen",
         "check the new motor",
         "prüfen den neuen Motor",
@@ -298,13 +298,13 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize(("source", "target", "said", "expected"), EXAMPLES.values(), ids=EXAMPLES)
-def test_examples(source: str, target: str, said: str, expected: str) -> None:
+def test_projected_tags(source: str, target: str, said: str, expected: str) -> None:
     segment = segment_of(source)
     found = project(segment, target, links_of(plain_text(segment), target, said))
     assert markup_of(found) == expected
 
 
-# Anything at all.
+# Generated segments.
 
 _TEXT = st.text(alphabet="ab2 .,(", max_size=6)
 _ACTIONS = st.sampled_from(["text", "text", "single", "blank", "open", "close", "code", "half"])
@@ -312,7 +312,7 @@ _ACTIONS = st.sampled_from(["text", "text", "single", "blank", "open", "close", 
 
 @st.composite
 def segments(draw: st.DrawFn, blanks: bool = True) -> Segment:
-    """Elements that nest, codes that cross, single tags and halves of pairs; every tag looks different."""
+    """Generate nested elements, crossing codes, single tags and unpaired ones; all tags differ."""
     parts: list[str | Tag] = []
     open_elements: list[str] = []
     codes: Counter[str] = Counter()
@@ -361,7 +361,7 @@ def _pairs_of(segment: Segment) -> dict[str, tuple[Tag, Tag]]:
 
 
 def _elements_around(segment: Segment, pairs: dict[str, tuple[Tag, Tag]]) -> dict[Tag, list[str]]:
-    """The elements that each tag stands in; fails where they do not nest."""
+    """Return the enclosing elements of each tag; fail if elements do not nest."""
     around: dict[Tag, list[str]] = {}
     inside: list[str] = []
     for tag in (part for part in segment if isinstance(part, Tag)):
@@ -376,11 +376,11 @@ def _elements_around(segment: Segment, pairs: dict[str, tuple[Tag, Tag]]) -> dic
 
 
 def _text_pattern(segment: Segment) -> str:
-    """The text, where blanks beside single tags need not be."""
+    """Return the text without blanks next to single tags."""
     pattern = ""
-    for place, part in enumerate(segment):
+    for index, part in enumerate(segment):
         if isinstance(part, str):
-            sides = [segment[n] if 0 <= n < len(segment) else None for n in (place - 1, place + 1)]
+            sides = [segment[n] if 0 <= n < len(segment) else None for n in (index - 1, index + 1)]
             single = [isinstance(side, Tag) and side.kind is TagKind.SINGLE for side in sides]
             letters = [re.escape(letter) for letter in part]
             for is_beside, letter in zip(single, (0, -1), strict=True):
@@ -392,7 +392,7 @@ def _text_pattern(segment: Segment) -> str:
 
 @given(projections())
 @settings(max_examples=400)
-def test_what_always_holds(case: tuple[Segment, str, list[Link]]) -> None:
+def test_invariants(case: tuple[Segment, str, list[Link]]) -> None:
     segment, target, links = case
     found = project(segment, target, links)
     assert Counter(part for part in found if isinstance(part, Tag)) == Counter(
@@ -411,7 +411,7 @@ def test_what_always_holds(case: tuple[Segment, str, list[Link]]) -> None:
     assert project(segment, target, links) == found
 
 
-# What is not moved stays.
+# Unchanged order.
 
 
 def _merged(segment: Segment) -> Segment:
@@ -429,14 +429,14 @@ def _identity(text: str) -> list[Link]:
 
 
 @given(segments(blanks=False))
-def test_the_same_text_keeps_its_tags(segment: Segment) -> None:
+def test_equal_text_keeps_its_tags(segment: Segment) -> None:
     text = plain_text(segment)
     assert project(segment, text, _identity(text)) == _merged(segment)
 
 
 @st.composite
 def tidy_segments(draw: st.DrawFn) -> Segment:
-    """Tags stand directly at words, and no pair is empty."""
+    """Generate tags adjacent to words, without empty pairs."""
     parts: list[str | Tag] = []
     open_elements: list[str] = []
     open_codes: list[str] = []
@@ -473,7 +473,7 @@ def _shout(segment: Segment) -> Segment:
 @given(tidy_segments())
 @settings(max_examples=300)
 def test_words_in_the_same_order_keep_their_tags(segment: Segment) -> None:
-    """A translation word by word into capitals: the same as writing the segment in capitals."""
+    """Word-by-word translation into capitals equals the segment in capitals."""
     text = plain_text(segment)
     assert project(segment, text.upper(), _identity(text)) == _merged(_shout(segment))
 
@@ -490,8 +490,8 @@ def test_many_tags_and_deep_nesting() -> None:
     assert project(segment, text.upper(), _identity(text)) == _merged(_shout(segment))
 
 
-def test_a_tag_before_a_mark_that_goes_away_does_not_stick_to_a_word() -> None:
-    """The comma behind the tag has no counterpart."""
+def test_tag_before_lost_punctuation_does_not_touch_a_word() -> None:
+    """The comma after the tag has no counterpart."""
     single = Tag("<x/>")
     links = [Link((0, 5), (0, 5)), Link((8, 10), (6, 8))]
     assert project(("Klick ", single, ", um"), "click to", links) == ("click ", single, " to")

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from nearmt.config.schedule import EverySchedule, GeometricSchedule, Schedule
 from nearmt.contracts import Neighbours, Origin
 from nearmt.engines.base import CachePlan, Retrieved, SentenceCache
 from nearmt.engines.cuda import cache as cuda_cache
 from nearmt.retrieval.retriever import RetrievalPlan, ScheduledRetriever
-from nearmt.config.schedule import EverySchedule, GeometricSchedule, Schedule
 from tests.engines.every_engine import Engine, every_engine
 from tests.engines.plain_cache import PlainStore
 from tests.engines.table_store import TableStore, table_store

@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from nearmt.config.model import PRECISIONS
 from nearmt.engines import precision
 from nearmt.engines.precision import (
-    PRECISIONS,
     FewRowsLinear,
     Int8Linear,
     KernelLinear,

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from nearmt.config.schedule import EverySchedule, GeometricSchedule, Schedule, search_steps
 from nearmt.engines.base import CachePlan, Retrieved, SentenceCache
 from nearmt.retrieval.retriever import RetrievalPlan, ScheduledRetriever
-from nearmt.config.schedule import EverySchedule, GeometricSchedule, Schedule, search_steps
 from tests.toy_store import ToyStore, random_store
 
 CPU = torch.device("cpu")

@@ -46,10 +46,10 @@ def command(data: tuple[Path, ...], out: Path | None, as_json: bool, **options: 
     config = pick(BenchConfig, settings)
     check_pairs(data, Request(), "translate")
     check_output(out, data, "--out")
-    with opened(config) as workbench:
-        languages = workbench.model("fp32").language_pair
+    with opened(config) as loader:
+        languages = loader.model("fp32").language_pair
         pairs = read_pairs(*data, source_lang=languages[0], target_lang=languages[1])
-        bench = Bench.of(workbench, pairs, _name(data), progress_bar)
+        bench = Bench.of(loader, pairs, _name(data), progress_bar)
         for report in bench.run():
             if out is not None:
                 write_json(out, report)  # keep the results so far

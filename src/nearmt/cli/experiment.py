@@ -21,12 +21,12 @@ from nearmt.models import ModelConfig
 from nearmt.research.evaluation import find_comet
 from nearmt.research.experiments import (
     EXPERIMENTS,
+    Artefacts,
     Cell,
     Experiment,
     ExperimentConfig,
     Setup,
-    Workshop,
-    Written,
+    WrittenReport,
     run_tasks,
     tasks_of,
     write_report,
@@ -65,24 +65,24 @@ def command(name: str, data: Path, out: Path, only_report: bool, given: Given, *
     parts = pick(ModelConfig, {**_DEFAULTS, **settings}), pick(StoreConfig, settings), pick(BeamConfig, settings)
     if config.comet is not None:
         find_comet(config.comet)
-    workshop = Workshop(Setup(data, out, config, *parts), progress_bar)
+    artefacts = Artefacts(Setup(data, out, config, *parts), progress_bar)
     chosen = list(EXPERIMENTS.values()) if name == ALL else [EXPERIMENTS[name]]
     if only_report:
-        _report_all(workshop, chosen, name)
+        _report_all(artefacts, chosen, name)
         return
-    wanted = [(experiment, tasks_of(workshop, experiment)) for experiment in chosen]
+    wanted = [(experiment, tasks_of(artefacts, experiment)) for experiment in chosen]
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     line = _command_line(name, settings)
     for experiment, tasks in wanted:
-        run_tasks(workshop, tasks, line, _say)
-        _show(workshop, experiment, write_report(workshop, experiment))
+        run_tasks(artefacts, tasks, line, _say)
+        _show(artefacts, experiment, write_report(artefacts, experiment))
 
 
-def _report_all(workshop: Workshop, chosen: list[Experiment], name: str) -> None:
+def _report_all(artefacts: Artefacts, chosen: list[Experiment], name: str) -> None:
     for experiment in chosen:
-        if name != ALL or workshop.shelf.cells(experiment.name):
-            _show(workshop, experiment, write_report(workshop, experiment))
+        if name != ALL or artefacts.results.cells(experiment.name):
+            _show(artefacts, experiment, write_report(artefacts, experiment))
 
 
 def _say(cell: Cell) -> None:
@@ -93,16 +93,16 @@ def _say(cell: Cell) -> None:
     echo(f"{cell.experiment} {cell.domain} {cell.row}{score}{speed}", err=True)
 
 
-def _show(workshop: Workshop, experiment: Experiment, written: Written) -> None:
+def _show(artefacts: Artefacts, experiment: Experiment, written: WrittenReport) -> None:
     if experiment.measure is None:
         echo(markdown(written.report) + "\n")
     else:
-        for cell in workshop.shelf.cells(experiment.name):
-            for translation, _ in read_examples(workshop.shelf, cell):
+        for cell in artefacts.results.cells(experiment.name):
+            for translation, _ in read_examples(artefacts.results, cell):
                 print_explanation(sys.stdout, translation)
     for note in written.notes:
         warn(note)
-    warn(f"written to {workshop.setup.out}: {', '.join(written.files)}")
+    warn(f"written to {artefacts.setup.out}: {', '.join(written.files)}")
 
 
 def _command_line(name: str, settings: dict[str, Any]) -> str:

@@ -273,8 +273,8 @@ class _Writer:
             self._parts = 0
 
     def summarise(self, report: Report, document: bool) -> None:
-        """Print doubts, problems and counts to stderr."""
-        shown = [*self._summary.doubts.notes(), *report.problems, *dict.fromkeys(self._summary.warnings)]
+        """Print issues, problems and counts to stderr."""
+        shown = [*self._summary.issues.notes(), *report.problems, *dict.fromkeys(self._summary.warnings)]
         for message in shown[:_WARNINGS_SHOWN]:
             warn(message)
         for message in shown[_WARNINGS_SHOWN:]:

@@ -1,4 +1,4 @@
-"""Translation memories as streams of pairs, documents as streams of parts."""
+"""Readers and writers: translation memories as streams of pairs, documents as streams of parts."""
 
 from nearmt.corpus.cleaning import CleaningConfig, clean
 from nearmt.corpus.document import (

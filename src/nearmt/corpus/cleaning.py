@@ -1,4 +1,4 @@
-"""Cleaning rules: what is taken out of texts, and which pairs a memory is better off without."""
+"""Cleaning rules: characters to remove from texts, and pairs to leave out of a memory."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ from nearmt.contracts import Pair
 from nearmt.corpus.report import Report
 from nearmt.corpus.scripts import is_in_wrong_script
 
-# Every run of white space becomes one blank; no-break spaces stay what they are, they carry meaning.
+# Runs of white space become one blank; no-break spaces are kept, because they carry meaning.
 _SPACE = re.compile(r"[\t\n\x0b\x0c\r \x85\u2028\u2029]+")
-# C0 and C1 controls, byte-order mark and the specials that no font shows.
+# C0 and C1 controls, byte-order mark and interlinear annotation characters.
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff\ufff9-\ufffb]")
-# An abbreviation may be written out on the other side: `z. B.` is `for example`.
+# Shorter pairs are exempt from the ratio: an abbreviation may be written out on the other side.
 _RATIO_FROM = 30
 
 
 @dataclass(frozen=True)
 class CleaningConfig(Config):
-    """Which pairs and characters a memory is relieved of."""
+    """The cleaning rules that are on."""
 
-    whitespace: bool = option(True, "turn every run of white space into one blank, with none at the ends")
+    whitespace: bool = option(True, "collapse runs of white space into one blank, and strip the ends")
     control_characters: bool = option(True, "remove control characters")
-    drop_identical: bool = option(False, "leave out pairs whose two sides are the same")
-    drop_wrong_script: bool = option(False, "leave out pairs with a side mostly in a script foreign to its language")
+    drop_identical: bool = option(False, "leave out pairs whose two sides are equal")
+    drop_wrong_script: bool = option(False, "leave out pairs with a side mostly in a script of another language")
     max_length: int | None = option(None, "leave out pairs with more characters than this on a side", low=1)
     max_ratio: float | None = option(
         None,
-        "leave out pairs whose longer side has more than this many times the characters of the shorter; "
+        "leave out pairs whose sides differ in length by more than this factor; "
         f"pairs with fewer than {_RATIO_FROM} characters on both sides are exempt",
         low=1,
     )
-    drop_duplicates: bool = option(False, "leave out pairs that were there before, with the same source and target")
+    drop_duplicates: bool = option(False, "leave out pairs whose source and target occurred before")
 
 
 Rewrite = Callable[[str], str]
-#: Whether a rule leaves out a pair.
-Verdict = Callable[[Pair], bool]
-#: Makes a verdict from the rule's setting, the source language and the target language.
-MakeVerdict = Callable[[Any, str | None, str | None], Verdict]
+#: Decides whether to leave out a pair.
+Predicate = Callable[[Pair], bool]
+#: Makes a predicate from the rule's setting, the source language and the target language.
+MakePredicate = Callable[[Any, str | None, str | None], Predicate]
 
 
 def clean(text: str) -> str:
-    """The text without control characters, with single blanks and none at the ends."""
+    """Remove control characters, collapse white space and strip the ends."""
     return _single_blanks(_without_controls(text))
 
 
 def digest(*texts: str) -> bytes:
-    """Eight bytes that stand for some texts in a set that may grow to millions."""
+    """Hash texts to eight bytes, for sets with millions of elements."""
     content = "".join(f"{len(text)}:{text}" for text in texts)
     return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def rewritten(pair: Pair, rewrite: Rewrite) -> Pair:
-    """The pair with both sides rewritten; the very same object if that changes nothing."""
+    """Rewrite both sides of a pair; return the same object if nothing changes."""
     source, target = rewrite(pair.source), rewrite(pair.target)
     if source == pair.source and target == pair.target:
         return pair
@@ -77,41 +77,41 @@ def _single_blanks(text: str) -> str:
     return _SPACE.sub(" ", text).strip(" ")
 
 
-def _identical(_on: bool, _source_lang: str | None, _target_lang: str | None) -> Verdict:
+def _identical(_on: bool, _source_lang: str | None, _target_lang: str | None) -> Predicate:
     return lambda pair: pair.source == pair.target
 
 
-def _wrong_script(_on: bool, source_lang: str | None, target_lang: str | None) -> Verdict:
+def _wrong_script(_on: bool, source_lang: str | None, target_lang: str | None) -> Predicate:
     return lambda pair: is_in_wrong_script(pair.source, source_lang) or is_in_wrong_script(pair.target, target_lang)
 
 
-def _too_long(most: int, _source_lang: str | None, _target_lang: str | None) -> Verdict:
+def _too_long(most: int, _source_lang: str | None, _target_lang: str | None) -> Predicate:
     return lambda pair: max(len(pair.source), len(pair.target)) > most
 
 
-def _unequal(most: float, _source_lang: str | None, _target_lang: str | None) -> Verdict:
-    def verdict(pair: Pair) -> bool:
+def _unequal(most: float, _source_lang: str | None, _target_lang: str | None) -> Predicate:
+    def is_unequal(pair: Pair) -> bool:
         shorter, longer = sorted((len(pair.source), len(pair.target)))
         return longer >= _RATIO_FROM and longer > most * shorter
 
-    return verdict
+    return is_unequal
 
 
-def _repeated(_on: bool, _source_lang: str | None, _target_lang: str | None) -> Verdict:
+def _repeated(_on: bool, _source_lang: str | None, _target_lang: str | None) -> Predicate:
     seen: set[bytes] = set()
 
-    def verdict(pair: Pair) -> bool:
+    def is_repeated(pair: Pair) -> bool:
         before = len(seen)
         seen.add(digest(pair.source, pair.target))
         return len(seen) == before
 
-    return verdict
+    return is_repeated
 
 
-#: Rules that rewrite texts, by the name of their setting, in the order in which they are applied.
+#: Rules that rewrite texts, by name of their setting, in the order of application.
 REWRITES: dict[str, Rewrite] = {"control-characters": _without_controls, "whitespace": _single_blanks}
-#: Rules that leave out pairs, applied in this order to rewritten pairs; only survivors are remembered as seen.
-DROPS: dict[str, MakeVerdict] = {
+#: Rules that leave out pairs, applied in this order to rewritten pairs; duplicates are checked last.
+DROPS: dict[str, MakePredicate] = {
     "drop-identical": _identical,
     "drop-wrong-script": _wrong_script,
     "max-length": _too_long,
@@ -121,10 +121,10 @@ DROPS: dict[str, MakeVerdict] = {
 
 
 class Cleaner:
-    """Applies the rules that are on, and counts in a report what they do.
+    """Applies the rules that are on and counts their effects in a report.
 
-    A pair that is left out counts for the first rule that wants it so; `changed` counts pairs that are
-    given out. Pairs with an empty side are always left out.
+    A dropped pair counts for the first rule that applies; `changed` counts pairs that are kept. Pairs with an empty
+    side are always left out.
     """
 
     def __init__(

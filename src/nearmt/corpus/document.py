@@ -1,7 +1,7 @@
-"""Documents as streams of parts: text that stays as it is, and units to translate.
+"""Documents as streams of parts: fixed text, and units to translate.
 
-The raw texts of all parts, put together, are the document: what is not filled in is written back
-byte for byte. A part that is filled renders itself, with the translations in their places.
+The concatenated raw texts of all parts are the document: parts that are not filled in are written back byte for
+byte. A part that is filled in renders itself with its translations.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class TagKind(Enum):
 class Tag:
     """Inline markup within a segment."""
 
-    #: As it stands in the document.
+    #: As written in the document.
     markup: str
     kind: TagKind = TagKind.SINGLE
-    #: What an opening tag has in common with the closing tag that belongs to it.
+    #: Shared by an opening tag and its closing tag.
     key: str = ""
-    #: Opening and closing tag are one XML element, so they must nest with others of their kind.
+    #: Opening and closing tag form one XML element, so they must be properly nested.
     element: bool = False
-    #: Stands for a line break or the like: plain text has a blank in its place.
+    #: Represents a line break or similar, which plain text replaces by a blank.
     blank: bool = False
 
 
@@ -40,31 +40,31 @@ Segment = tuple[str | Tag, ...]
 
 
 def plain_text(segment: Segment) -> str:
-    """The words of a segment, without its markup."""
+    """Return the text of a segment without its markup."""
     return "".join(part if isinstance(part, str) else " " * part.blank for part in segment)
 
 
 def text_digest(text: str) -> str:
-    """A short hash of the words, whatever the white space: tells whether somebody has changed them since."""
+    """Hash a text, ignoring white space, to detect later changes."""
     return digest(clean(text)).hex()
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Something to translate."""
+    """A text to translate."""
 
     source: Segment
-    #: What stands there as its translation; empty if there is none.
+    #: Its present translation; empty if there is none.
     target: str = ""
-    #: Where it begins, for messages.
+    #: Line number, for messages.
     line: int = 0
-    #: Whether `%s` and the like are placeholders here; None when the document does not say.
+    #: Whether `%s` and similar are placeholders; None if the document does not say.
     printf: bool | None = None
 
 
 @dataclass(frozen=True)
 class Match:
-    """A stored pair that resembles a source, and how much: 1.0 is the same text."""
+    """A stored pair with a similar source; a similarity of 1.0 means equal text."""
 
     source: str
     target: str
@@ -74,28 +74,28 @@ class Match:
 
     @property
     def percent(self) -> str:
-        """Rounded down: only the same text is a match of 100%."""
+        """The similarity, rounded down, so that only equal text gives 100%."""
         return f"{int(self.similarity * 100 + 1e-6)}%"
 
 
-#: How the note of a machine translation begins: readers of memories leave such units out.
+#: Prefix of the note of a machine translation; readers of memories leave such units out.
 MACHINE_NOTE = "nearmt: machine translation"
 
 
 class FillingOrigin(Enum):
-    MEMORY = "memory"  # the stored translation of the very same source
-    MACHINE = "machine"  # translated
-    COPY = "copy"  # nothing in it to translate
+    MEMORY = "memory"  # the stored translation of an equal source
+    MACHINE = "machine"  # translated by the model
+    COPY = "copy"  # copied, because it has nothing to translate
 
 
 @dataclass(frozen=True)
 class Filling:
-    """A translation for a unit, and what is known about it."""
+    """A translation of a unit and its provenance."""
 
     target: Segment
     origin: FillingOrigin
     score: float | None = None
-    #: The stored pair of an exact match, or the pairs that spoke for the words of the translation.
+    #: The stored pair of an exact match, or the pairs whose tokens the translation uses.
     pair_ids: tuple[str, ...] = ()
     matches: tuple[Match, ...] = ()
 
@@ -106,27 +106,27 @@ class Filling:
 
     @property
     def note(self) -> str:
-        """One line for the people who see the document next."""
+        """One line about the origin, for readers of the document."""
         if self.origin is FillingOrigin.MEMORY:
             return f"nearmt: exact match from the memory, pair {', '.join(self.pair_ids)}"
         if self.origin is FillingOrigin.COPY:
             return "nearmt: copied from the source"
         score = "" if self.score is None else f", score {self.score:.3f}"
-        spoken = f", memory pairs {', '.join(self.pair_ids)}" if self.pair_ids else ""
-        return f"{MACHINE_NOTE}{score}{spoken}"
+        pairs = f", memory pairs {', '.join(self.pair_ids)}" if self.pair_ids else ""
+        return f"{MACHINE_NOTE}{score}{pairs}"
 
 
-#: For each unit of a part its filling, or None to keep what is there.
+#: The filling of each unit of a part; None keeps the present translation.
 Fillings = Sequence[Filling | None]
 
 
 @dataclass(frozen=True)
 class Part:
-    """A stretch of a document."""
+    """A part of a document."""
 
     raw: str
     units: tuple[Unit, ...] = ()
-    #: The text with the fillings in place; a part without units may have something to add as well.
+    #: Renders the text with fillings; a part without units may have additions, too.
     render: Callable[[Fillings], str] | None = None
 
     def filled(self, fillings: Fillings) -> str:
@@ -137,9 +137,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Document:
-    """An opened document: its parts can be walked through once."""
+    """An open document, whose parts can be iterated once."""
 
     encoding: Encoding
     parts: Iterator[Part]
-    #: Paragraphs may hold several sentences; a line of a plain file is one unit, whatever it holds.
+    #: Whether units are paragraphs that may contain several sentences; a line of plain text is one unit.
     paragraphs: bool

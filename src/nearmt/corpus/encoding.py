@@ -1,4 +1,4 @@
-"""How a text file is encoded, found at its beginning and kept for writing it back."""
+"""The encoding of a text file, detected from its beginning and kept for writing it back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearmt.corpus.limits import USUAL_LIMITS, LimitsConfig
+from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
 from nearmt.corpus.unpacking import open_bytes, reading
 from nearmt.errors import InputError
 
@@ -20,7 +20,7 @@ _BOMS = [
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 ]
 _XML_DECLARATION = re.compile(rb"""^<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)["']""")
-# Within the first entry, which has an empty msgid: messages may speak of charsets too.
+# Only in the first entry, which has an empty msgid: messages may mention charsets, too.
 _PO_CHARSET = re.compile(
     rb"""^msgid[ \t]+""[ \t]*\r?\n(?:(?!msgid)[^\n]*\n)*?[^\n]*"Content-Type:[^"\n]*?charset=([\w.:-]+)""",
     re.IGNORECASE | re.MULTILINE,
@@ -31,19 +31,19 @@ _PROBE = rb"\x41 <a>"
 
 @dataclass(frozen=True)
 class Encoding:
-    """A codec, and the byte-order mark that the file began with."""
+    """A codec and the file's byte-order mark."""
 
     name: str = "utf-8"
     bom: bytes = b""
 
     @property
     def errors(self) -> str:
-        """Bytes that are not text survive reading and writing: the unit they stand in is refused, not the file."""
+        """Undecodable bytes survive reading and writing, so that only their unit is refused, not the file."""
         return "strict" if self.name.startswith(("utf-16", "utf-32")) else "surrogateescape"
 
 
 def sniff(path: Path, pattern: re.Pattern[bytes] | None = None) -> Encoding:
-    """The encoding by byte-order mark, by what the file says of itself (`pattern`), or UTF-8."""
+    """Detect the encoding by byte-order mark, then by the file's declaration (`pattern`); else UTF-8."""
     with reading(path), open_bytes(path) as file:
         head = file.read(_CHUNK)
     for bom, name in _BOMS:
@@ -64,8 +64,8 @@ def sniff_po(path: Path) -> Encoding:
     return sniff(path, _PO_CHARSET)
 
 
-def decoded(path: Path, encoding: Encoding, limits: LimitsConfig = USUAL_LIMITS) -> Iterator[str]:
-    """The text of a file in chunks, with its line ends as they are and without its byte-order mark."""
+def decoded(path: Path, encoding: Encoding, limits: LimitsConfig = DEFAULT_LIMITS) -> Iterator[str]:
+    """Yield the text of a file in chunks, with its line ends unchanged and without its byte-order mark."""
     decoder = codecs.getincrementaldecoder(encoding.name)(encoding.errors)
     line = 1
     try:
@@ -82,17 +82,17 @@ def decoded(path: Path, encoding: Encoding, limits: LimitsConfig = USUAL_LIMITS)
 
 
 def _known(name: str, path: Path) -> str:
-    """The codec that a file names. gettext templates say CHARSET where nobody has filled it in."""
+    """Look up the codec that a file names. gettext templates have CHARSET as a dummy."""
     if name == "CHARSET":
         return "utf-8"
     try:
         codec = codecs.lookup(name).name
-        # A file that could be read up to its declaration is no UTF-16, whatever it declares.
+        # A declaration that was found in the bytes cannot be UTF-16, whatever it says.
         if codec.startswith(("utf-8", "utf-16", "utf-32")):
             return "utf-8"
-        # It must be one for texts, and give back what it was given.
+        # It must be a text codec that round-trips.
         if codec != "idna" and _PROBE.decode(codec).encode(codec) == _PROBE:
             return codec
     except (LookupError, UnicodeError):
         pass
-    raise InputError(f"{path}: says that it is in '{name}', which cannot be read; convert it to UTF-8")
+    raise InputError(f"{path}: declares the encoding '{name}', which cannot be read; convert it to UTF-8")

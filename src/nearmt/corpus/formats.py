@@ -1,4 +1,4 @@
-"""Which suffix is which format."""
+"""The formats of files, by suffix."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from nearmt.contracts import Pair
 from nearmt.corpus.document import Document
 from nearmt.corpus.jsonl import jsonl_document, read_jsonl
-from nearmt.corpus.limits import USUAL_LIMITS, LimitsConfig
+from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
 from nearmt.corpus.mo import read_mo
 from nearmt.corpus.po import po_document, read_po
 from nearmt.corpus.report import Report, Request
@@ -34,7 +34,7 @@ READERS: dict[str, Reader] = {
     ".po": read_po,
     ".mo": read_mo,
 }
-#: Documents by the name that `--format` takes.
+#: Document formats by the name that `--format` takes.
 DOCUMENTS: dict[str, Opener] = {
     "text": text_document,
     "tsv": tsv_document,
@@ -57,12 +57,14 @@ _FORMAT_OF = {
 }
 _NOT_TEXT = {
     ".mo": "a compiled catalogue; translate the .po file it was made from",
-    **dict.fromkeys((".docx", ".odt", ".pdf", ".xlsx", ".zip", ".doc"), "no text file; save it as XLIFF, PO or text"),
+    **dict.fromkeys(
+        (".docx", ".odt", ".pdf", ".xlsx", ".zip", ".doc"), "not a text file; save it as XLIFF, PO or text"
+    ),
 }
 
 
 def format_of(path: Path) -> str:
-    """The document format by the file's suffix; whatever is not known is plain text."""
+    """Return the document format of a file by its suffix; unknown suffixes are plain text."""
     suffix = inner_suffix(path)
     if suffix in _NOT_TEXT:
         raise InputError(f"{path}: is {_NOT_TEXT[suffix]}")
@@ -70,9 +72,9 @@ def format_of(path: Path) -> str:
 
 
 def open_document(path: Path, request: Request, report: Report, format: str | None = None) -> Document:
-    """A document to fill in; its format is given, or follows from the suffix.
+    """Open a document to fill in; its format is given, or follows from the suffix.
 
-    An empty file is a text without lines, and nothing else.
+    An empty file is valid as plain text only.
     """
     name = format or format_of(path)
     if name != "text" and path.is_file():
@@ -82,11 +84,8 @@ def open_document(path: Path, request: Request, report: Report, format: str | No
     return DOCUMENTS[name](path, request, report)
 
 
-def check_document(path: Path, format: str | None = None, limits: LimitsConfig = USUAL_LIMITS) -> None:
-    """Read a file to its end: what cannot be translated is known before a model is loaded.
-
-    Nothing is done to what can be read only once (a pipe).
-    """
+def check_document(path: Path, format: str | None = None, limits: LimitsConfig = DEFAULT_LIMITS) -> None:
+    """Read a file to its end, so that errors are reported before a model is loaded; pipes are not read."""
     if path.is_file():
         for _ in open_document(path, Request(limits=limits), Report(), format).parts:
             pass

@@ -1,4 +1,4 @@
-"""What a memory is like, and what each cleaning rule would do to it."""
+"""Statistics of a memory, and the effect that each cleaning rule would have."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from nearmt.corpus.cleaning import (
     DROPS,
     REWRITES,
     CleaningConfig,
+    Predicate,
     Rewrite,
-    Verdict,
     clean,
     digest,
     has_empty_side,
@@ -23,16 +23,16 @@ from nearmt.corpus.report import Report
 
 Texts = tuple[str, str]
 
-# Tried where the settings name no number.
+# Tried if the settings give no number.
 _USUAL: dict[str, float] = {"max-length": 1000, "max-ratio": 3}
-# Examples are for people: a part of a long text will do, with some of what precedes the place in question.
+# Characters shown of a long example, and of the text before the change.
 _SHOWN = 200
 _LEAD = 40
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """Characters of the segments of one side; and their words, all together."""
+    """Statistics of segment lengths of one side in characters, and the total of words."""
 
     mean: float = 0.0
     median: int = 0
@@ -43,14 +43,14 @@ class Lengths:
 
 @dataclass(frozen=True)
 class RuleEffect:
-    """What one rule would do if it were the only one."""
+    """The effect of one rule, applied alone."""
 
     rule: str
-    #: As tried, like `max-ratio 3`.
+    #: The setting that was tried, like `max-ratio 3`.
     setting: str
-    #: Pairs changed or left out.
+    #: Number of pairs changed or left out.
     count: int
-    #: Source and target of pairs left out; a text before and after for a rule that changes texts.
+    #: Source and target of pairs left out, or a text before and after a change.
     examples: list[Texts]
 
 
@@ -58,7 +58,7 @@ class RuleEffect:
 class Inspection:
     files: int
     units: int
-    #: Pairs with text on both sides: what the numbers below are about, in the default cleaning.
+    #: Pairs with text on both sides after default cleaning; the statistics below are about these.
     pairs: int
     skipped: dict[str, int]
     problems: list[str]
@@ -81,60 +81,51 @@ def inspect(
     examples: int = 3,
     files: int = 0,
 ) -> Inspection:
-    """Look at raw pairs once, keeping none of them; pairs with an empty side are counted as skipped.
+    """Collect statistics of raw pairs in one pass; pairs with an empty side are counted as skipped.
 
     Rules that change texts are tried on the raw pairs, rules that leave out pairs on cleaned ones.
     """
-    watches = _watches(config or CleaningConfig(), source_lang, target_lang, examples)
-    source_side, target_side = _Side(), _Side()
-    sources: set[bytes] = set()
-    first: list[Texts] = []
+    seen = _Statistics(_rule_counters(config or CleaningConfig(), source_lang, target_lang, examples), examples)
     for raw in pairs:
         pair = rewritten(raw, clean)
         if has_empty_side(pair):
             report.skipped["empty"] += 1
-            continue
-        source_side.add(pair.source)
-        target_side.add(pair.target)
-        sources.add(digest(pair.source))
-        if len(first) < examples:
-            first.append(_beginnings(pair.source, pair.target))
-        for watch in watches:
-            watch.see(raw, pair)
+        else:
+            seen.add(raw, pair)
     return Inspection(
         files=files,
         units=report.units,
-        pairs=source_side.segments,
+        pairs=seen.source_side.segments,
         skipped=dict(report.skipped),
         problems=list(report.problems),
         problem_count=report.problem_count,
         languages=dict(report.languages),
-        source_lengths=source_side.lengths(),
-        target_lengths=target_side.lengths(),
-        distinct_sources=len(sources),
-        rules=[watch.effect() for watch in watches],
-        examples=first,
+        source_lengths=seen.source_side.lengths(),
+        target_lengths=seen.target_side.lengths(),
+        distinct_sources=len(seen.sources),
+        rules=[counter.effect() for counter in seen.counters],
+        examples=seen.first,
     )
 
 
-#: Of a raw and a cleaned pair the two texts to show if a rule would act on them.
+#: Returns the two texts to show if a rule applies to a raw or cleaned pair.
 _Find = Callable[[Pair, Pair], Texts | None]
 
 
 @dataclass
-class _Watch:
-    """One rule at work, on nothing but a counter."""
+class _RuleCounter:
+    """Counts the pairs that one rule applies to, and keeps the first examples."""
 
     rule: str
     setting: str
     find: _Find
-    #: Cuts two texts to a length that people read.
+    #: Shortens two texts for display.
     show: Callable[[str, str], Texts]
     most: int
     examples: list[Texts] = field(default_factory=list)
     count: int = 0
 
-    def see(self, raw: Pair, pair: Pair) -> None:
+    def add(self, raw: Pair, pair: Pair) -> None:
         found = self.find(raw, pair)
         if found is None:
             return
@@ -148,7 +139,7 @@ class _Watch:
 
 @dataclass
 class _Side:
-    """Lengths of one side as a histogram: millions of segments have few different lengths."""
+    """A histogram of the lengths of one side."""
 
     counts: Counter[int] = field(default_factory=Counter)
     segments: int = 0
@@ -167,7 +158,7 @@ class _Side:
         return Lengths(mean, self._quantile(50), self._quantile(95), max(self.counts), self.words)
 
     def _quantile(self, percent: int) -> int:
-        """The least length that so many percent of the segments do not exceed."""
+        """Return the least length that `percent` of the segments do not exceed."""
         below = 0
         for length in sorted(self.counts):
             below += self.counts[length]
@@ -176,17 +167,41 @@ class _Side:
         return 0
 
 
-def _watches(config: CleaningConfig, source_lang: str | None, target_lang: str | None, most: int) -> list[_Watch]:
-    watches = [
-        _Watch(name, name, _finds_changed_side(rewrite), _around_change, most) for name, rewrite in REWRITES.items()
+@dataclass
+class _Statistics:
+    """Everything that is collected from the pairs."""
+
+    counters: list[_RuleCounter]
+    most_examples: int
+    source_side: _Side = field(default_factory=_Side)
+    target_side: _Side = field(default_factory=_Side)
+    sources: set[bytes] = field(default_factory=set)
+    first: list[Texts] = field(default_factory=list)
+
+    def add(self, raw: Pair, pair: Pair) -> None:
+        self.source_side.add(pair.source)
+        self.target_side.add(pair.target)
+        self.sources.add(digest(pair.source))
+        if len(self.first) < self.most_examples:
+            self.first.append(_beginnings(pair.source, pair.target))
+        for counter in self.counters:
+            counter.add(raw, pair)
+
+
+def _rule_counters(
+    config: CleaningConfig, source_lang: str | None, target_lang: str | None, most: int
+) -> list[_RuleCounter]:
+    counters = [
+        _RuleCounter(name, name, _finds_changed_side(rewrite), _around_change, most)
+        for name, rewrite in REWRITES.items()
     ]
     values = config.public_values()
     for name, make in DROPS.items():
         value: Any = values[name] or _USUAL.get(name, True)
         setting = name if value is True else f"{name} {value}".removesuffix(".0")
         find = _finds_left_out(make(value, source_lang, target_lang))
-        watches.append(_Watch(name, setting, find, _beginnings, most))
-    return watches
+        counters.append(_RuleCounter(name, setting, find, _beginnings, most))
+    return counters
 
 
 def _finds_changed_side(rewrite: Rewrite) -> _Find:
@@ -197,7 +212,7 @@ def _finds_changed_side(rewrite: Rewrite) -> _Find:
     return find
 
 
-def _finds_left_out(leaves_out: Verdict) -> _Find:
+def _finds_left_out(leaves_out: Predicate) -> _Find:
     return lambda _raw, pair: (pair.source, pair.target) if leaves_out(pair) else None
 
 
@@ -206,8 +221,8 @@ def _beginnings(left: str, right: str) -> Texts:
 
 
 def _around_change(before: str, after: str) -> Texts:
-    places = (place for place, (old, new) in enumerate(zip(before, after, strict=False)) if old != new)
-    start = max(0, next(places, min(len(before), len(after))) - _LEAD)
+    changes = (index for index, (old, new) in enumerate(zip(before, after, strict=False)) if old != new)
+    start = max(0, next(changes, min(len(before), len(after))) - _LEAD)
     return _window(before, start), _window(after, start)
 
 

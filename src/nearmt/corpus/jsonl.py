@@ -1,4 +1,4 @@
-"""One JSON object a line: "source" and "target", and whatever else is known about a pair."""
+"""JSON lines: objects with "source", "target" and metadata of a pair."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from nearmt.corpus.report import Report, Request
 from nearmt.corpus.unpacking import open_bytes, reading
 from nearmt.errors import InputError
 
-# Fields of a pair; other scalar values are metadata.
+# Fields of a pair; other scalar fields are metadata.
 _FIELDS = ("source", "target", "id", "origin")
-# What nearmt says of its own translations, apart from the fields of the pair.
+# The field with facts about nearmt's own translations.
 _OWN = "nearmt"
 _BOM = "\ufeff"
 
 
 class _BadLineError(Exception):
-    """Says why a line is no pair."""
+    """A line is not a pair; the message gives the reason."""
 
 
 def read_jsonl(path: Path, request: Request, report: Report) -> Iterator[Pair]:
-    """Pairs of a file, without those that lack a target or that nobody but nearmt has translated."""
+    """Read the pairs of a file, without untranslated and unrevised machine-translated ones."""
     for number, line in numbered_lines(path, partial(report.problem, path), request.limits):
         entry = _entry(line, path, number, report)
         if entry is None:
@@ -42,13 +42,13 @@ def read_jsonl(path: Path, request: Request, report: Report) -> Iterator[Pair]:
 
 
 def jsonl_document(path: Path, request: Request, report: Report) -> Document:
-    """Every line that has a source is a unit; what nearmt knows about it goes under the key "nearmt"."""
+    """Open a document whose lines with a source are units; facts about translations go under the key "nearmt"."""
     encoding = Encoding()
     return Document(encoding, _parts(path, encoding, request, report), paragraphs=True)
 
 
 def _parts(path: Path, encoding: Encoding, request: Request, report: Report) -> Iterator[Part]:
-    # Lines are decoded here because one that cannot be read has to come out again as it is.
+    # Lines are decoded here because unreadable ones are written back unchanged.
     refused = 0
     with reading(path), open_bytes(path, request.limits) as file:
         for number, line, is_whole in bounded_lines(file, request.limits.unit_bytes):
@@ -84,7 +84,7 @@ def _facts(filling: Filling) -> dict[str, Any]:
         {"source": match.source, "target": match.target, "similarity": match.similarity, "id": match.pair_id}
         for match in filling.matches
     ]
-    # Tells later whether somebody has changed what the machine wrote.
+    # To detect later changes of a machine translation.
     digest = {"digest": text_digest(filling.text)} if filling.origin is FillingOrigin.MACHINE else {}
     return {
         "origin": filling.origin.value,
@@ -96,9 +96,9 @@ def _facts(filling: Filling) -> dict[str, Any]:
 
 
 def _entry(line: str, path: Path, number: int, report: Report, must_end: bool = False) -> dict[str, Any] | None:
-    """The object of a line; None for a blank line, and for a bad one, which is reported.
+    """Parse the object of a line; None for a blank line, and for a bad one, which is reported.
 
-    A last line that is no JSON and has no end was cut off: with `must_end` that is an error.
+    With `must_end`, a last line that is not JSON and has no line end is an error: the file was cut off.
     """
     if not line.strip():
         return None
@@ -122,7 +122,7 @@ def _object(line: str) -> dict[str, Any]:
         again = json.dumps(value, ensure_ascii=False) if "\\u" in line else ""
     except json.JSONDecodeError as error:
         raise _BadLineError(f"not JSON ({error.msg}, column {error.colno})") from error
-    except (ValueError, RecursionError) as error:  # numbers and nesting beyond all measure
+    except (ValueError, RecursionError) as error:  # excessive numbers or nesting
         raise _BadLineError("not JSON that can be read") from error
     if not _is_text(again):
         raise _BadLineError("has an escape of half a character, like \\ud800")
@@ -132,7 +132,7 @@ def _object(line: str) -> dict[str, Any]:
 
 
 def _is_text(text: str) -> bool:
-    """Whether there are only characters that a file can hold."""
+    """Whether a text can be encoded in UTF-8, that is, has no lone surrogates."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -150,7 +150,7 @@ def _check(entry: dict[str, Any]) -> None:
 
 
 def _by_machine(entry: dict[str, Any]) -> bool:
-    """Filled in by nearmt and not touched by anybody since."""
+    """Whether nearmt filled the entry in and its text has not changed since."""
     facts = entry.get(_OWN)
     if not isinstance(facts, dict) or facts.get("origin") != FillingOrigin.MACHINE.value:
         return False
@@ -177,7 +177,7 @@ def _metadata(entry: dict[str, Any]) -> dict[str, str]:
 
 
 def _text(value: Any) -> str:
-    """A string as it is, other values as JSON writes them, nothing for null."""
+    """Return a string unchanged, other values as JSON, and "" for null."""
     if isinstance(value, str):
         return value
     return "" if value is None else json.dumps(value, ensure_ascii=False)

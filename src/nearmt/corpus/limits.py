@@ -1,4 +1,4 @@
-"""How large what is read may be: a file from elsewhere must not fill the memory."""
+"""Limits on the size of input, so that untrusted files cannot exhaust memory."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from nearmt.config import Config, option
 
 @dataclass(frozen=True)
 class LimitsConfig(Config):
-    """Limits of input files.
+    """Limits on the size of input.
 
-    4 MiB are about a thousand pages. Honest text is compressed by 3 to 50 times, deflate reaches 1,030 times and
-    LZMA 7,000 times.
+    4 MiB are about a thousand pages. Ordinary text is compressed 3 to 50 times; deflate reaches 1,030 times and LZMA
+    7,000 times.
     """
 
-    max_unit: int = option(4, "most MiB of a line or a unit of a file", low=1, high=1024)
+    max_unit: int = option(4, "maximum size in MiB of a line or a unit of a file", low=1, high=1024)
     max_unpacked: int = option(
-        200, "how many times its packed size a .gz or .xz file may have, beyond its first 64 MiB", low=1, high=10_000
+        200, "maximum compression ratio of a .gz or .xz file, beyond its first 64 MiB", low=1, high=10_000
     )
 
     @property
@@ -26,9 +26,9 @@ class LimitsConfig(Config):
 
     @property
     def too_large(self) -> str:
-        """Why a line or a unit is not read, and what to do."""
+        """The end of an error message about a line or a unit."""
         return f"more than {self.max_unit} MiB (see the setting max-unit)"
 
 
-#: What holds where nothing else is asked for.
-USUAL_LIMITS = LimitsConfig()
+#: The limits where none are given.
+DEFAULT_LIMITS = LimitsConfig()

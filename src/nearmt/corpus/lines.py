@@ -1,4 +1,4 @@
-"""Lines of files, with errors that name file and line."""
+"""Reading of lines, with errors that name file and line."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from nearmt.corpus.limits import USUAL_LIMITS, LimitsConfig
+from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
 from nearmt.corpus.unpacking import open_bytes, reading
 from nearmt.errors import InputError
 
 _BREAKS = re.compile(r"[\t\r\n]+")
 
-#: Told the number of a line that cannot be read, and why.
+#: Called with the number of an unreadable line and the reason.
 OnBadLine = Callable[[int, str], None]
 
 
 def numbered_lines(
-    path: Path, on_bad_line: OnBadLine | None = None, limits: LimitsConfig = USUAL_LIMITS
+    path: Path, on_bad_line: OnBadLine | None = None, limits: LimitsConfig = DEFAULT_LIMITS
 ) -> Iterator[tuple[int, str]]:
-    """(number, text without its line end) of every line; `-` is standard input.
+    """Yield (number, text without its line end) of every line; `-` is standard input.
 
-    Only LF ends a line (and a CR before it goes): other separators of Unicode occur inside segments.
-    A line that is too long or not UTF-8 is an error, or left out if there is somebody to tell.
+    Lines end with LF or CR LF only, because other Unicode separators occur inside segments. A line that is too long
+    or not UTF-8 is an error; with `on_bad_line`, it is reported and left out.
     """
     for number, line in lines_with_ends(path, on_bad_line, limits):
         yield number, split_end(line)[0].removeprefix("\ufeff" if number == 1 else "")
 
 
 def lines_with_ends(
-    path: Path, on_bad_line: OnBadLine | None = None, limits: LimitsConfig = USUAL_LIMITS
+    path: Path, on_bad_line: OnBadLine | None = None, limits: LimitsConfig = DEFAULT_LIMITS
 ) -> Iterator[tuple[int, str]]:
-    """(number, text with its line end, byte-order mark included) of every line."""
+    """Yield (number, text with its line end and byte-order mark) of every line."""
 
     def refuse(number: int, reason: str) -> None:
         if on_bad_line is None:
@@ -56,7 +56,7 @@ def lines_with_ends(
 
 
 def bounded_lines(file: IO[bytes], most: int) -> Iterator[tuple[int, bytes, bool]]:
-    """(number, bytes with the line end, True) of every line; one of more bytes comes in pieces, with False."""
+    """Yield (number, bytes with the line end, True) of every line; longer lines come in several parts, with False."""
     number = 0
     while line := file.readline(most + 1):
         number += 1
@@ -67,7 +67,7 @@ def bounded_lines(file: IO[bytes], most: int) -> Iterator[tuple[int, bytes, bool
 
 
 def split_end(line: str) -> tuple[str, str]:
-    """A line and its end: LF, CR LF, or nothing at the end of the file."""
+    """Split a line from its end: LF, CR LF, or nothing at the end of the file."""
     text = line.removesuffix("\n")
     if text != line:
         text = text.removesuffix("\r")
@@ -75,5 +75,5 @@ def split_end(line: str) -> tuple[str, str]:
 
 
 def one_line(text: str) -> str:
-    """Text for a format in which tabs and line breaks mean something else."""
+    """Replace tabs and line breaks by blanks, for formats where they are separators."""
     return _BREAKS.sub(" ", text)

@@ -1,4 +1,4 @@
-"""From what users type to files: folders, patterns, pairs of aligned files."""
+"""Resolution of paths, folders, patterns and pairs of aligned files to input files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nearmt.errors import InputError, did_you_mean
 from nearmt.languages import same_language
 
 _LANGUAGE = re.compile(r"\.[a-z]{2,3}([-_]\w+)?")
-# Suffixes that look like a language and are none.
+# Suffixes that look like a language code but are not.
 _NO_LANGUAGE = (".txt", ".csv", ".xml", ".zip", ".md", ".py", ".js", ".rtf", ".doc", ".pdf")
 
 
@@ -25,14 +25,14 @@ class Source:
 
     path: Path
     aligned: Path | None = None
-    #: Its name; with folders before it where another file of the same name is read, too.
+    #: Its name, with as many parent folders as needed to be unique.
     name: str = ""
 
 
 def locate(paths: Iterable[Path], request: Request) -> list[Source]:
-    """The files to read, in order. A missing or unknown one is refused before anything is read."""
+    """List the files to read, in order; missing files and unknown formats are errors."""
     found: list[Source] = []
-    waiting: Path | None = None  # a file named after a language, whose partner has not come yet
+    waiting: Path | None = None  # the first of two aligned files
     for path in (file for named in paths for file in _expand(named, request)):
         if inner_suffix(path) in READERS:
             found.append(Source(path))
@@ -49,7 +49,7 @@ def locate(paths: Iterable[Path], request: Request) -> list[Source]:
 
 
 def _named(sources: list[Source]) -> list[Source]:
-    """The sources with names that tell them apart."""
+    """Give the sources unique names."""
     counts: Counter[tuple[str, ...]] = Counter()
     for path in {source.path for source in sources}:
         counts.update(path.parts[-length:] for length in range(1, len(path.parts) + 1))
@@ -62,7 +62,7 @@ def _named(sources: list[Source]) -> list[Source]:
 
 
 def _aligned(first: Path, second: Path, request: Request) -> Source:
-    """Two files named after the languages, in either order."""
+    """Pair two files named after the languages, in either order."""
     codes = [inner_suffix(path)[1:] for path in (first, second)]
     if same_language(request.source_lang, codes[0]) and same_language(request.target_lang, codes[1]):
         return Source(first, second)
@@ -92,7 +92,7 @@ def _expand(path: Path, request: Request) -> list[Path]:
 
 
 def _belongs(file: Path, request: Request) -> bool:
-    """In a folder: files of known formats, and plain files of both languages side by side."""
+    """Whether to read a file of a folder: it has a known format, or is one of two aligned files."""
     suffix = inner_suffix(file)
     if suffix in READERS:
         return True

@@ -6,23 +6,23 @@ import re
 from collections.abc import Iterable
 
 from nearmt.corpus.document import Segment, Tag, TagKind
-from nearmt.corpus.xml_nodes import Node, Stretch
+from nearmt.corpus.xml_nodes import Fragment, Node
 
-# Elements whose content is text of the segment. All others hold codes of the original format, if
-# anything; an element that nobody knows is kept whole as well.
+# Elements whose content is text of the segment. All others contain codes of the original format, or are unknown and
+# kept whole.
 _AROUND_TEXT = {"hi", "g", "mrk", "pc"}
-# Codes that begin or end something, and what tells which belong together: the first of these attributes that is there.
+# Opening and closing codes, and the attributes that pair them, by priority.
 _OPENING = {"bpt", "bx", "sc", "sm"}
 _CLOSING = {"ept", "ex", "ec", "em"}
 _SHARED = ("i", "rid", "startRef", "id")
 _BREAKS = {"lb", "pb", "x-br", "x-lb", "br", "xlf:lb", "xlf:pb"}
 _ATTRIBUTE = re.compile(r"""\s+([^\s=]+)\s*=\s*(?:"[^"]*"|'[^']*')""")
-# What XML 1.0 cannot carry, escaped or not.
+# Characters that XML 1.0 cannot contain, even escaped.
 _IMPOSSIBLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def segment_of(unit: Stretch, parent: Node) -> Segment:
-    """The text and the markup within an element of a unit."""
+def segment_of(unit: Fragment, parent: Node) -> Segment:
+    """Return the text and the markup inside an element of a unit."""
     parts: list[str | Tag] = []
     for child in parent.children:
         if isinstance(child, str):
@@ -41,7 +41,7 @@ def segment_of(unit: Stretch, parent: Node) -> Segment:
     return tuple(part for part in parts if part != "")
 
 
-def _code(unit: Stretch, node: Node) -> Tag:
+def _code(unit: Fragment, node: Node) -> Tag:
     markup = unit.slice(node.start, node.end)
     attributes = node.attributes
     if node.name in _OPENING | _CLOSING:
@@ -52,12 +52,12 @@ def _code(unit: Stretch, node: Node) -> Tag:
 
 
 def carried(text: str) -> str:
-    """What XML can carry of a text."""
+    """Remove the characters that XML cannot contain."""
     return _IMPOSSIBLE.sub("", text)
 
 
 def escaped(text: str, encoding: str = "utf-8") -> str:
-    """Text as XML content: what the encoding lacks becomes a character reference."""
+    """Escape text as XML content; characters outside the encoding become character references."""
     text = carried(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     # A bare carriage return would be read as a line feed.
     text = text.replace("\r", "&#13;")
@@ -65,41 +65,41 @@ def escaped(text: str, encoding: str = "utf-8") -> str:
 
 
 def quoted(text: str, encoding: str) -> str:
-    """Text as an attribute value with its quotes."""
+    """Format text as an attribute value with quotes."""
     return '"' + escaped(" ".join(text.split()), encoding).replace('"', "&quot;") + '"'
 
 
 def written(segment: Segment, encoding: str) -> str:
-    """A segment as XML content."""
+    """Format a segment as XML content."""
     return "".join(escaped(part, encoding) if isinstance(part, str) else part.markup for part in segment)
 
 
-def spliced(unit: Stretch, edits: Iterable[tuple[int, int, str]]) -> str:
-    """The unit's text with stretches replaced; edits do not overlap, those at one place keep their order."""
-    parts, at = [], 0
+def spliced(unit: Fragment, edits: Iterable[tuple[int, int, str]]) -> str:
+    """Apply edits (start, end, text) to a unit's text; they must not overlap, and keep their order at one offset."""
+    parts, offset = [], 0
     for start, end, text in sorted(edits, key=lambda edit: edit[:2]):
-        parts += [unit.slice(at, start), text]
-        at = end
-    return "".join([*parts, unit.slice(at, len(unit.raw))])
+        parts += [unit.slice(offset, start), text]
+        offset = end
+    return "".join([*parts, unit.slice(offset, len(unit.raw))])
 
 
-def without(unit: Stretch, node: Node) -> tuple[int, int, str]:
-    """The edit that removes an element and the white space before it."""
+def without(unit: Fragment, node: Node) -> tuple[int, int, str]:
+    """Make the edit that removes an element and the white space before it."""
     start = node.start
     while start > 0 and unit.raw[start - 1 : start].isspace():
         start -= 1
     return start, node.end, ""
 
 
-def space_before(unit: Stretch, node: Node) -> str:
-    """The white space before an element, if it begins a line: what a new neighbour is indented with."""
+def space_before(unit: Fragment, node: Node) -> str:
+    """Return the white space before an element if it begins a line, to indent a new sibling."""
     start = without(unit, node)[0]
     space = unit.slice(start, node.start)
     return space if "\n" in space else ""
 
 
 def with_attributes(tag: str, values: dict[str, str], encoding: str) -> str:
-    """A start tag with attributes set anew or added."""
+    """Set or add attributes of a start tag."""
     tag = _ATTRIBUTE.sub(lambda found: "" if found.group(1) in values else found.group(), tag)
     end = re.search(r"\s*/?>$", tag)
     assert end is not None
@@ -108,6 +108,6 @@ def with_attributes(tag: str, values: dict[str, str], encoding: str) -> str:
 
 
 def reopened(tag: str) -> tuple[str, str]:
-    """A start tag that may have been an empty element, as one that is not, and its end tag."""
+    """Turn the tag of a possibly empty element into a start tag and an end tag."""
     start = re.sub(r"\s*/?>$", ">", tag)
     return start, f"</{start[1:-1].split(None, 1)[0]}>"

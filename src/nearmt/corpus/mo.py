@@ -1,4 +1,4 @@
-"""Compiled catalogues of gettext: a table of the places of all strings, then the strings."""
+"""Compiled catalogues of gettext: tables of string offsets, then the strings."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearmt.contracts import Pair
-from nearmt.corpus.po import is_turned_round, pairs_of
+from nearmt.corpus.po import is_reversed, pairs_of
 from nearmt.corpus.po_entries import Message, header_fields
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.unpacking import open_bytes, read_up_to, reading
 
 _MAGIC = 0x950412DE
-# A catalogue is held in memory: so many times the largest unit.
+# A catalogue is read into RAM; its maximum size is this many times that of a unit.
 _UNITS_HELD = 16
 
 
 def read_mo(path: Path, request: Request, report: Report) -> Iterator[Pair]:
-    """Pairs of a compiled catalogue, as `read_po` gives them; comments and occurrences are not compiled."""
+    """Read the pairs of a compiled catalogue like `read_po`; it has no comments and occurrences."""
     most = _UNITS_HELD * request.limits.unit_bytes
     with reading(path), open_bytes(path, request.limits) as file:
         data = read_up_to(file, most + 1)
@@ -32,14 +32,14 @@ def read_mo(path: Path, request: Request, report: Report) -> Iterator[Pair]:
         header = header_fields(catalogue.header)
         charset = _charset(header)
     except (ValueError, LookupError, struct.error) as error:
-        report.problem(path, None, f"is no compiled catalogue, or a damaged one ({error})")
+        report.problem(path, None, f"is not a compiled catalogue, or damaged ({error})")
         return
-    turned = is_turned_round(header, request, report)
-    if turned is None:
+    reverse = is_reversed(header, request, report)
+    if reverse is None:
         return
-    if catalogue.in_pieces:
-        report.units += catalogue.in_pieces
-        report.skipped["system-dependent"] += catalogue.in_pieces
+    if catalogue.system_dependent:
+        report.units += catalogue.system_dependent
+        report.skipped["system-dependent"] += catalogue.system_dependent
     for number in range(catalogue.count):
         source, target = catalogue.strings(number)
         if not source:
@@ -53,60 +53,60 @@ def read_mo(path: Path, request: Request, report: Report) -> Iterator[Pair]:
         except UnicodeError:
             report.problem(path, None, f"entry {number + 1} is not {charset}, as the header says")
         else:
-            yield from pairs_of(message, path, header.get("language", ""), turned, request, report)
+            yield from pairs_of(message, path, header.get("language", ""), reverse, request, report)
 
 
 @dataclass(frozen=True)
 class _Catalogue:
-    """The bytes of a catalogue, with all numbers in them checked."""
+    """The bytes of a catalogue, with all offsets checked."""
 
     data: bytearray
     order: str
     count: int
-    #: Where the tables of the originals and of the translations begin.
+    #: Offsets of the tables of originals and translations.
     tables: tuple[int, int]
-    #: Messages with the likes of `%<PRIu64>`: they are compiled in pieces, and passed over.
-    in_pieces: int
+    #: Number of messages with system-dependent parts like `%<PRIu64>`, which are skipped.
+    system_dependent: int
 
     @classmethod
     def of(cls, data: bytearray) -> _Catalogue:
         orders = [order for order in "<>" if data[:4] == struct.pack(order + "I", _MAGIC)]
         if not orders:
-            raise ValueError("it does not begin as one")
+            raise ValueError("its magic number is wrong")
         revision, count, *tables = struct.unpack_from(orders[0] + "4I", data, 4)
         if revision >> 16 > 1 or revision & 0xFFFF > 1:
             raise ValueError("its revision is unknown")
         if any(table + 8 * count > len(data) for table in tables):
             raise ValueError("it ends too early")
-        in_pieces = struct.unpack_from(orders[0] + "I", data, 36)[0] if revision & 0xFFFF else 0
-        catalogue = cls(data, orders[0], count, (tables[0], tables[1]), in_pieces)
-        catalogue._check_places()
+        system_dependent = struct.unpack_from(orders[0] + "I", data, 36)[0] if revision & 0xFFFF else 0
+        catalogue = cls(data, orders[0], count, (tables[0], tables[1]), system_dependent)
+        catalogue._check_offsets()
         return catalogue
 
-    def _check_places(self) -> None:
-        """Strings lie in the file and do not overlap: else a few bytes could claim to be very many."""
+    def _check_offsets(self) -> None:
+        """Check that strings are inside the file and do not overlap, so that a small file cannot expand."""
         total = 0
         for table in self.tables:
             for length, start in struct.iter_unpack(self.order + "2I", self.data[table : table + 8 * self.count]):
                 total += length
                 if start + length > len(self.data):
                     raise ValueError("it ends too early")
-        # Tools may let the translation be the original where both are the same.
+        # Tools may store an original and an equal translation once.
         if total > 2 * len(self.data):
             raise ValueError("its strings overlap")
 
     def strings(self, number: int) -> tuple[bytes, bytes]:
-        """The original of a message and its translation."""
+        """Return the original of a message and its translation."""
         original, translation = (self._string(table + 8 * number) for table in self.tables)
         return original, translation
 
-    def _string(self, place: int) -> bytes:
-        length, start = struct.unpack_from(self.order + "2I", self.data, place)
+    def _string(self, offset: int) -> bytes:
+        length, start = struct.unpack_from(self.order + "2I", self.data, offset)
         return bytes(self.data[start : start + length])
 
     @property
     def header(self) -> str:
-        """The translation of the empty message; it is the first, since messages are sorted."""
+        """The translation of the empty message, which is the first, since messages are sorted."""
         found = (target for source, target in map(self.strings, range(self.count)) if not source)
         return next(found, b"").decode("latin-1")
 
@@ -119,7 +119,7 @@ def _charset(header: Mapping[str, str]) -> str:
 
 
 def _message(source: bytes, target: bytes, charset: str) -> Message:
-    """`context EOT msgid NUL plural`, and the forms with NUL between them."""
+    """Parse `context EOT msgid NUL plural`, and the translations separated by NUL."""
     context, has_context, text = source.decode(charset).rpartition("\x04")
     singular, has_plural, plural = text.partition("\0")
     forms = target.decode(charset).split("\0") if has_plural else [target.decode(charset)]

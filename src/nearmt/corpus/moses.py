@@ -1,4 +1,4 @@
-"""Two aligned plain files, one segment a line: `corpus.de` and `corpus.en`."""
+"""Two aligned plain files with one segment per line: `corpus.de` and `corpus.en`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearmt.errors import InputError
 
 
 def read_aligned(source: Path, target: Path, request: Request, report: Report) -> Iterator[Pair]:
-    """Pairs of equal line numbers; files of unequal length are refused."""
+    """Pair lines of equal number; files of unequal length are an error."""
     sides = (numbered_lines(path, limits=request.limits) for path in (source, target))
     for source_line, target_line in zip_longest(*sides):
         if source_line is None or target_line is None:

@@ -1,4 +1,4 @@
-"""Files that are written as they were read: encoding, byte-order mark, line ends."""
+"""Writing of files with a given encoding, byte-order mark and line ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nearmt.errors import OutputError, writing
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a file that cannot be written, before hours are spent on its content; leaves nothing behind."""
+    """Raise an error if a file cannot be written, before its content is computed; leaves no file behind."""
     if path.is_dir():
         raise OutputError(f"{path}: is a folder; name a file")
     if not path.parent.is_dir():
@@ -28,16 +28,16 @@ def check_writable(path: Path) -> None:
             if not os.access(path, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             return
-        with tempfile.TemporaryFile(dir=path.parent):  # never has a name where the system can do that
+        with tempfile.TemporaryFile(dir=path.parent):  # has no name where the system supports that
             pass
 
 
 @contextmanager
 def open_file(path: Path, encoding: Encoding) -> Iterator[TextIO]:
-    """A text file that takes its name only when it is complete; `.gz` and `.xz` are packed."""
+    """Open a text file that gets its name only when it is complete; `.gz` and `.xz` are compressed."""
     if path.is_dir():
         raise OutputError(f"{path}: is a folder; name a file")
-    if path.exists() and not path.is_file():  # a pipe or a device: it has its name already
+    if path.exists() and not path.is_file():  # a pipe or a device cannot be renamed
         with writing(path), path.open("wb") as device, text_to(device, encoding, path) as out:
             yield out
         return
@@ -53,7 +53,7 @@ def open_file(path: Path, encoding: Encoding) -> Iterator[TextIO]:
 
 @contextmanager
 def text_to(raw: IO[bytes], encoding: Encoding, name: Path | str) -> Iterator[TextIO]:
-    """Text into bytes, with nothing added but the byte-order mark."""
+    """Encode text into a byte stream, after the byte-order mark."""
     raw.write(encoding.bom)
     out = io.TextIOWrapper(raw, encoding=encoding.name, errors=encoding.errors, newline="")
     try:
@@ -65,7 +65,7 @@ def text_to(raw: IO[bytes], encoding: Encoding, name: Path | str) -> Iterator[Te
             f"{name}: '{letter}' cannot be written in {encoding.name}; convert the document to UTF-8 first"
         ) from error
     finally:
-        # Left to itself it would close what it was given.
+        # Otherwise the wrapper would close the stream.
         out.detach()
 
 
@@ -73,7 +73,7 @@ def text_to(raw: IO[bytes], encoding: Encoding, name: Path | str) -> Iterator[Te
 def _packed(path: Path, suffix: str) -> Iterator[IO[bytes]]:
     with path.open("wb") as raw:
         if suffix == ".gz":
-            # Without name and time: the same content gives the same file.
+            # Without name and time, so that equal content gives equal files.
             with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
                 yield cast(IO[bytes], packed)
         elif suffix == ".xz":

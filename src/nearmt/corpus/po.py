@@ -1,4 +1,4 @@
-"""Catalogues of gettext as memories and as documents."""
+"""PO catalogues of gettext as memories and as documents."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from nearmt.corpus.report import Report, Request
 from nearmt.errors import InputError
 from nearmt.languages import same_language
 
-#: What programmers write their messages in, unless the header says otherwise.
+#: The source language, unless the header names another.
 _USUAL_SOURCE = "en"
-# Three digits are no language's number of plural forms.
+# No language has a hundred plural forms.
 _PLURAL_COUNT = re.compile(r"nplurals\s*=\s*([1-9]\d?)\b")
 
 
 def read_po(path: Path, request: Request, report: Report) -> Iterator[Pair]:
-    """Pairs of a catalogue: msgid is the source, msgstr the target; of plurals the first and the last form.
+    """Read the pairs of a catalogue: msgid is the source, msgstr the target; of plurals the first and the last form.
 
-    A catalogue of the opposite direction is turned round.
+    The sides of a catalogue of the opposite direction are swapped.
     """
-    language, turned = "", False
+    language, reverse = "", False
     for block, entry in entries_of(path, sniff_po(path), request, report):
         if entry and entry.is_header:
             language = entry.header.get("language", "")
-            direction = is_turned_round(entry.header, request, report)
+            direction = is_reversed(entry.header, request, report)
             if direction is None:
                 return
-            turned = direction
+            reverse = direction
             continue
         report.units += block.has_message and not block.is_rest
         if block.is_obsolete and not block.is_rest:
@@ -42,35 +42,35 @@ def read_po(path: Path, request: Request, report: Report) -> Iterator[Pair]:
         elif entry and entry.is_fuzzy and not request.unconfirmed:
             report.skipped["fuzzy"] += 1
         elif entry:
-            yield from pairs_of(entry.message, path, language, turned, request, report)
+            yield from pairs_of(entry.message, path, language, reverse, request, report)
 
 
 def po_document(path: Path, request: Request, report: Report) -> Document:
-    """A catalogue to be filled in."""
+    """Open a catalogue to fill in."""
     encoding = sniff_po(path)
     entries = entries_of(path, encoding, request, report, must_end=True)
     return Document(encoding=encoding, parts=_parts(path, entries, request), paragraphs=True)
 
 
 def pairs_of(
-    message: Message, path: Path, language: str, turned: bool, request: Request, report: Report
+    message: Message, path: Path, language: str, reverse: bool, request: Request, report: Report
 ) -> Iterator[Pair]:
-    """The pairs of a message. As in gettext, context and msgid say which one it is, whatever its translation."""
+    """Make the pairs of a message. As in gettext, context and msgid identify it, whatever its translation."""
     sides = [(name, source, target) for name, source, target in message.sides if target]
     if not sides:
         report.skipped["untranslated"] += 1
     for name, source, target in sides:
         if language:
             report.count_language(language)
-        if turned:
+        if reverse:
             source, target = target, source  # noqa: PLW2901
         yield Pair(source, target, request.identity(path, name), path.name, message.metadata)
 
 
-def is_turned_round(header: Mapping[str, str], request: Request, report: Report) -> bool | None:
-    """Whether a catalogue translates from the target language that is asked for into the source language.
+def is_reversed(header: Mapping[str, str], request: Request, report: Report) -> bool | None:
+    """Whether a catalogue translates from the requested target language into the source language.
 
-    Then its sides change places. None if it is of other languages: folders of catalogues hold many.
+    Then its sides are swapped. None if it is of other languages, which is usual in folders of catalogues.
     """
     language = header.get("language", "")
     if same_language(language, request.target_lang):

@@ -1,7 +1,6 @@
-"""The entries of a PO file, one by one: a broken one costs no other, and every line can be written back.
+"""Parsing of PO files entry by entry: a broken entry does not affect others, and every line can be written back.
 
-polib reads files as a whole, and lets a missing quote pass with the last letter; so PO files are taken
-apart here.
+polib reads whole files, and accepts a missing quotation mark by dropping the last letter, so it is not used.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ _UNDECODABLE = re.compile("[\ud800-\udfff]")
 FUZZY = re.compile(r"(?:^|[,\s])\s*fuzzy(?=[,\s]|$)")
 
 _ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", '"': '"'}
-# What a line takes in memory beside its characters.
+# Estimated RAM of a line in addition to its characters.
 _LINE_COST = 100
-#: The kind of a piece of a line that is too long.
-_PIECE = "…"
-# Not \a: gettext reads the bare character as well, and polib reads nothing else.
+#: The kind of a part of a line that is too long.
+_OVERLONG = "…"
+# Not \a: gettext reads the bare character as well, and polib only that.
 ESCAPES = str.maketrans({character: "\\" + letter for letter, character in _ESCAPED.items() if letter != "a"})
 
 
@@ -42,22 +41,22 @@ class Message(NamedTuple):
 
     @property
     def sides(self) -> list[tuple[str, str, str]]:
-        """Ids within the catalogue, sources and translations."""
+        """Ids within the catalogue, sources and translations, of singular and plural."""
         identity = digest(self.metadata.get("context", ""), self.source).hex()
         if self.plural is None:
             return [(identity, self.source, self.forms[0])]
-        # A language with one form says it of any number: it translates the plural.
+        # In a language with one form, it translates the plural.
         singular = [(identity, self.source, self.forms[0])] if len(self.forms) > 1 else []
         return [*singular, (f"{identity}:plural", self.plural, self.forms[-1])]
 
 
 class Line(NamedTuple):
-    #: With its end.
+    #: With its line end.
     text: str
     #: Empty for a blank line; the mark of a comment; the keyword; `"` for a string alone; `?` for anything else;
-    #: `…` for a piece of a line that is too long.
+    #: `…` for a part of a line that is too long.
     kind: str
-    #: What stands behind mark or keyword.
+    #: The text after mark or keyword.
     rest: str = ""
     is_obsolete: bool = False
 
@@ -92,32 +91,32 @@ def as_line(text: str) -> Line:
 
 
 def _lines(chunks: Iterable[str], most: int) -> Iterator[Line]:
-    """Only LF ends a line: other separators of Unicode occur inside strings. One that is too long comes in pieces."""
+    """Split text into lines at LF only, since other Unicode separators occur in strings; cut overlong lines."""
     begun: list[str] = []
-    size, is_piece = 0, False
+    size, is_overlong = 0, False
     for chunk in chunks:
         *ended, rest = chunk.split("\n")
         for text in ended:
             whole = "".join([*begun, text, "\n"])
-            yield Line(whole, _PIECE) if is_piece else as_line(whole)
+            yield Line(whole, _OVERLONG) if is_overlong else as_line(whole)
             begun.clear()
-            size, is_piece = 0, False
+            size, is_overlong = 0, False
         if rest:
             begun.append(rest)
             size += len(rest)
         if size > most:
-            yield Line("".join(begun), _PIECE)
+            yield Line("".join(begun), _OVERLONG)
             begun.clear()
-            size, is_piece = 0, True
+            size, is_overlong = 0, True
     if begun:
-        yield Line("".join(begun), _PIECE) if is_piece else as_line("".join(begun))
+        yield Line("".join(begun), _OVERLONG) if is_overlong else as_line("".join(begun))
 
 
 @dataclass(frozen=True)
 class Block:
-    """An entry with the comments before it, or lines between entries."""
+    """An entry with its comments, or lines between entries."""
 
-    #: The number of its first line.
+    #: Number of its first line.
     line: int
     lines: list[Line]
     #: The beginning, or the rest, of an entry that is too large.
@@ -146,13 +145,13 @@ def _blocks(lines: Iterable[Line], most: int) -> Iterator[Block]:
 
 
 def _groups(lines: Iterable[Line], most: int) -> Iterator[tuple[list[Line], bool, bool]]:
-    """Lines of one entry each, with the comments before it; lines that belong to none.
+    """Group lines into entries with the comments before them, and lines between entries.
 
-    One that costs too much comes in several groups: the first is cut, the others are its rest.
+    An entry that is too large comes in several groups: the first has is_cut set, the others is_rest.
     """
     group: list[Line] = []
     keyword, is_obsolete, is_rest, size = "", False, False, 0
-    # Blank lines and comments since: only what follows them shows whose they are.
+    # Blank lines and comments since the last message line; the next one decides to which entry they belong.
     waiting: list[Line] = []
     for line in lines:
         if size > most:
@@ -167,23 +166,22 @@ def _groups(lines: Iterable[Line], most: int) -> Iterator[tuple[list[Line], bool
         is_next = line.is_obsolete != is_obsolete or not _continues(keyword, waiting, line.kind)
         if is_next or not (group or is_rest):
             yield group, False, is_rest
-            blank = next(at for at, other in enumerate([*waiting, line]) if other.kind)
+            blank = next(index for index, other in enumerate([*waiting, line]) if other.kind)
             yield waiting[:blank], False, False
             group, waiting, keyword, is_rest = waiting[blank:], [], "", False
             size = line.cost + sum(other.cost for other in group)
         group += [*waiting, line]
         waiting.clear()
         is_obsolete = line.is_obsolete
-        keyword = line.kind if line.kind not in ('"', "?", _PIECE) else keyword
+        keyword = line.kind if line.kind not in ('"', "?", _OVERLONG) else keyword
     yield group, False, is_rest
     yield waiting, False, False
 
 
 def _continues(keyword: str, waiting: Sequence[Line], kind: str) -> bool:
-    """Whether a line belongs to the entry whose last keyword is given, behind the lines that wait.
+    """Whether a line belongs to the entry whose last keyword is given, after the waiting lines.
 
-    Lines with nothing between them stay together even where they make no sense, so that what is broken
-    is broken as a whole.
+    Adjacent lines stay together even if they are out of order, so that a broken entry is refused as a whole.
     """
     if kind == '"' or (keyword and kind in _followers(keyword)):
         return True
@@ -192,12 +190,12 @@ def _continues(keyword: str, waiting: Sequence[Line], kind: str) -> bool:
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry that gettext understands."""
+    """A valid entry."""
 
     block: Block
-    #: Of its msgid.
+    #: Line number of its msgid.
     line: int
-    #: By keyword, in order.
+    #: Strings by keyword, in order.
     texts: Mapping[str, str]
     is_header: bool
 
@@ -242,15 +240,15 @@ class _BrokenEntry(Exception):
 
 
 class _UnfinishedEntry(_BrokenEntry):
-    """It has no translation; at the end of a file, this is where it was cut off."""
+    """An entry without translation; at the end of a file, it was cut off."""
 
 
 def entries_of(
     path: Path, encoding: Encoding, request: Request, report: Report, must_end: bool = False
 ) -> Iterator[tuple[Block, Entry | None]]:
-    """All of a catalogue; no entry where there is none, or an obsolete one, or a broken one.
+    """Yield all blocks of a catalogue with their entries; None for text between entries, obsolete and broken entries.
 
-    With `must_end` a file that is empty or ends in the middle of an entry is an error.
+    With `must_end`, a file that is empty or ends in the middle of an entry is an error.
     """
     has_header = has_message = False
     unfinished: _BrokenEntry | None = None
@@ -287,7 +285,7 @@ def _parsed(block: Block, encoding: Encoding, has_header: bool) -> Entry:
             raise _BrokenEntry(number, "a comment inside an entry")
         if not line.is_message:
             continue
-        if line.kind == _PIECE:
+        if line.kind == _OVERLONG:
             raise _BrokenEntry(number, "a line that is too long (see the setting max-unit)")
         if line.kind == "?":
             raise _BrokenEntry(number, "neither a comment nor a string nor a keyword of gettext")
@@ -299,7 +297,7 @@ def _parsed(block: Block, encoding: Encoding, has_header: bool) -> Entry:
         strings.setdefault(keyword, []).append(_string(line.rest, number, encoding))
     if not keyword.startswith("msgstr"):
         raise _UnfinishedEntry(msgid_line, "an entry without msgstr")
-    texts = {keyword: "".join(pieces) for keyword, pieces in strings.items()}
+    texts = {keyword: "".join(parts) for keyword, parts in strings.items()}
     is_header = not has_header and not texts["msgid"] and "msgctxt" not in texts and "msgstr" in texts
     return Entry(block, msgid_line, texts, is_header)
 
@@ -331,6 +329,6 @@ def _string(quoted: str, number: int, encoding: Encoding) -> str:
 
 
 def _from_bytes(escapes: str, encoding: Encoding) -> str:
-    r"""`\303\244` is one letter in UTF-8, so neighbours are decoded together."""
+    r"""Decode adjacent escapes together: `\303\244` is one letter in UTF-8."""
     codes = [int(code[1:], 16) if code.startswith("x") else int(code, 8) for code in escapes.split("\\")[1:]]
     return bytes(code & 0xFF for code in codes).decode(encoding.name)

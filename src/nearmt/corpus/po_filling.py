@@ -1,4 +1,4 @@
-"""Putting translations into entries of PO files: only what changes is written anew."""
+"""Filling of PO entries: only changed lines are rewritten."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _OUR_NOTE = "# nearmt:"
 
 
 def rendered(entry: Entry, plural_count: int, fillings: Fillings) -> str:
-    """The entry with its translations replaced, and every other line as it was."""
-    # With one form for all numbers, only the translation of the plural has a place.
+    """Render an entry with its translations replaced and all other lines unchanged."""
+    # A language with one form needs only the translation of the plural.
     used = fillings[1:] if "msgid_plural" in entry.texts and plural_count == 1 else fillings
     if all(filling is None for filling in used):
         return entry.block.raw
@@ -28,7 +28,7 @@ def rendered(entry: Entry, plural_count: int, fillings: Fillings) -> str:
 
 
 def _sections(lines: Sequence[Line], end: str) -> dict[str, list[Line]]:
-    """Lines by keyword, each with its end; comments come first, under no keyword."""
+    """Group lines by keyword; comments come first, under an empty keyword."""
     sections: dict[str, list[Line]] = {"": []}
     keyword = ""
     for line in lines:
@@ -39,7 +39,7 @@ def _sections(lines: Sequence[Line], end: str) -> dict[str, list[Line]]:
 
 
 def _replaced(entry: Entry, plural_count: int, fillings: Fillings) -> dict[str, str | None]:
-    """New texts by keyword; None for a form that the language does not have."""
+    """Return new texts by keyword; None for a form that the language does not have."""
     texts = [filling.text if filling else None for filling in fillings]
     if "msgid_plural" not in entry.texts:
         return {"msgstr": texts[0]}
@@ -54,14 +54,14 @@ def _replaced(entry: Entry, plural_count: int, fillings: Fillings) -> dict[str, 
 
 
 def _quoted(keyword: str, text: str) -> list[str]:
-    """A text of several lines begins below its keyword."""
-    pieces = [piece for piece in re.split(r"(?<=\n)", text) if piece]
-    strings = ['"' + piece.translate(ESCAPES) + '"' for piece in pieces]
+    """Quote a text; one of several lines begins below its keyword."""
+    lines = [line for line in re.split(r"(?<=\n)", text) if line]
+    strings = ['"' + line.translate(ESCAPES) + '"' for line in lines]
     return [f"{keyword} {strings[0]}"] if len(strings) == 1 else [f'{keyword} ""', *strings]
 
 
 def _will_be_fuzzy(entry: Entry, used: Fillings) -> bool:
-    """What a machine wrote is fuzzy; what was fuzzy and is kept, in part, stays so."""
+    """Whether an entry is fuzzy after filling: it has a machine translation, or keeps a fuzzy one in part."""
     if any(filling and filling.origin is FillingOrigin.MACHINE for filling in used):
         return True
     return entry.is_fuzzy and None in used
@@ -71,19 +71,20 @@ def _with_flag(entry: Entry, comments: list[Line], is_fuzzy: bool, end: str) -> 
     if is_fuzzy == entry.is_fuzzy:
         return comments
     if not is_fuzzy:
-        # The text that was translated before is there only to explain why the entry was fuzzy.
+        # The previous msgid is useful only while the entry is fuzzy.
         return [line for comment in comments if comment.kind != "#|" for line in _confirmed(comment, end)]
     kinds = [line.kind for line in comments]
     if "#," in kinds:
-        at = kinds.index("#,")
-        flags = comments[at].rest.strip()
-        return [*comments[:at], as_line(f"#, {flags}, fuzzy{end}" if flags else f"#, fuzzy{end}"), *comments[at + 1 :]]
-    at = kinds.index("#|") if "#|" in kinds else len(kinds)
-    return [*comments[:at], as_line(f"#, fuzzy{end}"), *comments[at:]]
+        index = kinds.index("#,")
+        flags = comments[index].rest.strip()
+        line = as_line(f"#, {flags}, fuzzy{end}" if flags else f"#, fuzzy{end}")
+        return [*comments[:index], line, *comments[index + 1 :]]
+    index = kinds.index("#|") if "#|" in kinds else len(kinds)
+    return [*comments[:index], as_line(f"#, fuzzy{end}"), *comments[index:]]
 
 
 def _confirmed(comment: Line, end: str) -> list[Line]:
-    """The comment without `fuzzy`; none if it said only that."""
+    """Remove `fuzzy` from a comment; drop the comment if it has no other flag."""
     if comment.kind != "#," or not FUZZY.search(comment.rest):
         return [comment]
     flags = FUZZY.sub("", comment.rest).strip(" \t,")
@@ -91,10 +92,10 @@ def _confirmed(comment: Line, end: str) -> list[Line]:
 
 
 def _with_notes(comments: list[Line], used: Fillings, end: str) -> list[Line]:
-    """Notes stand above the other comments that touch the entry, instead of earlier notes."""
+    """Put notes above the other comments of the entry, in place of earlier notes."""
     kept = [line for line in comments if not line.text.lstrip().startswith(_OUR_NOTE)]
-    top = max((at + 1 for at, line in enumerate(kept) if not line.kind), default=0)
-    # The two halves of a plural may have the same to say.
+    top = max((index + 1 for index, line in enumerate(kept) if not line.kind), default=0)
+    # Singular and plural may have the same note.
     notes = dict.fromkeys(note for filling in used if filling for note in _notes(filling))
     return [*kept[:top], *(as_line(f"# {note}{end}") for note in notes), *kept[top:]]
 

@@ -1,4 +1,4 @@
-"""Pairs from files of all formats, cleaned and counted."""
+"""Reading of pairs from files of all formats, with cleaning and a report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from nearmt.contracts import Pair
 from nearmt.corpus.cleaning import Cleaner, CleaningConfig
 from nearmt.corpus.formats import READERS
-from nearmt.corpus.limits import USUAL_LIMITS, LimitsConfig
+from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
 from nearmt.corpus.locating import Source, locate
 from nearmt.corpus.moses import read_aligned
 from nearmt.corpus.report import Report, Request
@@ -18,7 +18,7 @@ from nearmt.errors import InputError
 
 
 class PairStream(Iterator[Pair]):
-    """Cleaned pairs of files, and a report of what was left out; it can be walked through once."""
+    """An iterator over cleaned pairs of files, with a report of those left out."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class PairStream(Iterator[Pair]):
 
     @property
     def signature(self) -> str:
-        """The rules in force."""
+        """The cleaning rules that are on."""
         return self.cleaning.signature()
 
     def __next__(self) -> Pair:
@@ -58,28 +58,28 @@ def read_pairs(
     unconfirmed: bool = False,
     limit: int | None = None,
     strict: bool = True,
-    limits: LimitsConfig = USUAL_LIMITS,
+    limits: LimitsConfig = DEFAULT_LIMITS,
 ) -> PairStream:
-    """Cleaned pairs of all files, in order; those with an empty side are left out.
+    """Read cleaned pairs of all files, in order; pairs with an empty side are left out.
 
-    The format follows the suffix (`.gz` and `.xz` are unpacked); folders are searched for files of known
-    formats, patterns such as `memories/*.tmx` are expanded. Two files whose suffixes are the two languages
-    (`a.de a.en`) are aligned plain text. What cannot be read is an error, or, without `strict`, left out and
-    named in the stream's `report`; so is what exceeds the `limits`.
+    The format follows the suffix (`.gz` and `.xz` are unpacked); folders are searched for files of known formats, and
+    patterns such as `memories/*.tmx` are expanded. Two files whose suffixes are the two languages (`a.de a.en`) are
+    aligned plain text. Unreadable units, and those beyond the `limits`, are errors; without `strict`, they are left
+    out and listed in the stream's `report`.
     """
     request = Request(source_lang, target_lang, unconfirmed, limits)
     return PairStream([Path(path) for path in paths], request, cleaning, limit=limit, strict=strict)
 
 
 def raw_pairs(sources: list[Source], request: Request, report: Report) -> Iterator[Pair]:
-    """Pairs as they stand in the files. A file that cannot be read to its end does not keep the others away."""
+    """Read pairs without cleaning. An error in one file does not stop the reading of others."""
     for source in sources:
         if source.aligned is not None:
-            # Where one of two files has a line more, nobody knows since when they have been out of step.
+            # A difference in length raises an error: the lines may have been misaligned long before.
             yield from read_aligned(source.path, source.aligned, request, report)
             continue
         try:
-            asked = replace(request, file_name=source.name)
-            yield from READERS[inner_suffix(source.path)](source.path, asked, report)
+            named = replace(request, file_name=source.name)
+            yield from READERS[inner_suffix(source.path)](source.path, named, report)
         except InputError as error:
             report.failure(error)

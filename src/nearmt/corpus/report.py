@@ -1,4 +1,4 @@
-"""What happened while files were read: nothing is left out without being counted."""
+"""Counts and problems of reading files; everything left out is counted."""
 
 from __future__ import annotations
 
@@ -7,60 +7,60 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nearmt.corpus.limits import USUAL_LIMITS, LimitsConfig
+from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
 from nearmt.errors import InputError
 
-#: Problems that are kept word for word; beyond them only their number is.
+#: Maximum number of problems kept as text; further ones are only counted.
 _KEPT = 1000
-#: Characters of a problem: some quote the file.
+#: Maximum length of a problem, which may quote the file.
 _LONGEST = 500
 _LONGEST_CODE = 50
 
 
 @dataclass(frozen=True)
 class Request:
-    """What readers are asked for."""
+    """What readers should return."""
 
     source_lang: str | None = None
     target_lang: str | None = None
-    #: Also what nobody has confirmed: fuzzy entries, states before `translated`.
+    #: Include unconfirmed pairs: fuzzy entries, states before `translated`.
     unconfirmed: bool = False
-    limits: LimitsConfig = USUAL_LIMITS
-    #: What the ids of a file's units begin with, if not with its name.
+    limits: LimitsConfig = DEFAULT_LIMITS
+    #: Prefix of the ids of a file's units, if not its name.
     file_name: str = ""
 
     def identity(self, path: Path, *names: str) -> str:
-        """The id of a unit of a file, by what it is called there."""
+        """Make the id of a unit from its names within the file."""
         return ":".join([self.file_name or path.name, *(name for name in names if name)])
 
 
 @dataclass
 class Report:
-    """Counts of one reading. In strict mode the first problem ends it."""
+    """Counts of one reading. In strict mode the first problem is raised as an error."""
 
     strict: bool = False
-    #: Units met, whatever became of them.
+    #: All units, including those left out.
     units: int = 0
-    #: Pairs given out.
+    #: Pairs returned.
     pairs: int = 0
-    #: Units left out for what they are (`fuzzy`, `untranslated`, ...), by reason.
+    #: Units left out, by reason (`fuzzy`, `untranslated`, ...).
     skipped: Counter[str] = field(default_factory=Counter)
     #: Pairs dropped and pairs changed, by cleaning rule.
     dropped: Counter[str] = field(default_factory=Counter)
     changed: Counter[str] = field(default_factory=Counter)
-    #: Segments by language code, where files name their languages.
+    #: Segments by language code, if files name their languages.
     languages: Counter[str] = field(default_factory=Counter)
-    #: Units and files that could not be read: one line each, with file, line and reason.
+    #: Unreadable units and files: one line each, with file, line and reason.
     problems: list[str] = field(default_factory=list)
     problem_count: int = 0
 
     def problem(self, path: Path, line: int | None, reason: str) -> None:
-        """Something cannot be read: go on without it, or not at all."""
+        """Record an unreadable unit, or raise an error in strict mode."""
         where = f"{path}, line {line}" if line else str(path)
         self.failure(InputError(f"{where}: {reason}"))
 
     def failure(self, error: InputError) -> None:
-        """The same, for an error that ended the reading of a file."""
+        """Record an error that ended the reading of a file, or raise it in strict mode."""
         if self.strict:
             raise error
         self.problem_count += 1
@@ -68,12 +68,12 @@ class Report:
             self.problems.append(_shortened(str(error)))
 
     def count_language(self, code: str) -> None:
-        """Count a segment of a language; codes beyond all measure are one language."""
+        """Count a segment of a language; overlong codes, and those beyond a maximum, are counted together."""
         known = len(code) <= _LONGEST_CODE and (code in self.languages or len(self.languages) < _KEPT)
         self.languages[code if known else "…"] += 1
 
     def summary(self) -> dict[str, Any]:
-        """As plain values, for machines."""
+        """Convert to plain values, for JSON."""
         return {
             "units": self.units,
             "pairs": self.pairs,

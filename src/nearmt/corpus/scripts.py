@@ -1,6 +1,6 @@
-"""Scripts: which ones a language is written in, and which ones a text is written in.
+"""The scripts of languages and of texts.
 
-A script goes by the first word of its letters' Unicode names: LATIN, CYRILLIC, CJK.
+A script is named by the first word of its letters' Unicode names: LATIN, CYRILLIC, CJK.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from functools import cache
 
 from nearmt.languages import NLLB_CODE, base_language
 
-# ISO 15924 code, and the scripts that it stands for.
+# ISO 15924 codes and their scripts.
 _SCRIPT_ROWS = """
 Latn LATIN|Cyrl CYRILLIC|Grek GREEK|Arab ARABIC|Hebr HEBREW|Armn ARMENIAN|Geor GEORGIAN|Ethi ETHIOPIC|Thaa THAANA
 Deva DEVANAGARI|Beng BENGALI|Gujr GUJARATI|Guru GURMUKHI|Orya ORIYA|Taml TAMIL|Telu TELUGU|Knda KANNADA
 Mlym MALAYALAM|Sinh SINHALA|Thai THAI|Laoo LAO|Khmr KHMER|Mymr MYANMAR|Tibt TIBETAN|Mong MONGOLIAN|Cans CANADIAN
 Hans CJK BOPOMOFO|Hant CJK BOPOMOFO|Hani CJK|Jpan CJK HIRAGANA KATAKANA|Kore HANGUL CJK|Hang HANGUL
 """
-# Languages that are written in further scripts than the one their usual code names.
+# Languages with further scripts than the one of their usual code.
 _FURTHER_ROWS = """
 az Cyrl|bs Cyrl|kk Latn|mn Mong|sr Latn|uz Cyrl
 """
-# Fewer letters than this are names, units and abbreviations, which cross scripts.
+# Shorter texts are often names, units and abbreviations, which keep their script.
 _FEWEST_LETTERS = 4
 
 
@@ -40,7 +40,7 @@ for _language, _code in _rows(_FURTHER_ROWS):
 
 @cache
 def scripts_of_language(code: str | None) -> frozenset[str]:
-    """The scripts of a language, empty when nothing is known; `sr-Latn` and `sr@latin` name theirs."""
+    """Return the scripts of a language; empty if unknown. `sr-Latn` and `sr@latin` name theirs."""
     code = code or ""
     for detail in re.split(r"[-_@.]", code.strip())[1:]:
         if detail.upper() in _KNOWN:
@@ -52,14 +52,14 @@ def scripts_of_language(code: str | None) -> frozenset[str]:
 
 @cache
 def script_of_letter(character: str) -> str:
-    """The script of a letter; nothing for other characters and for letters that belong to no script in particular."""
+    """Return the script of a letter; "" for other characters and letters of no particular script."""
     name = unicodedata.name(character, "") if character.isalpha() else ""
     word = re.split(r"[ -]", name.removeprefix("FULLWIDTH ").removeprefix("HALFWIDTH "))[0]
     return word if word in _KNOWN else ""
 
 
 def letters_by_script(text: str) -> Counter[str]:
-    """How many letters of each script a text has."""
+    """Count the letters of a text by script."""
     counts: Counter[str] = Counter()
     for character, count in Counter(text).items():
         if script := script_of_letter(character):
@@ -68,9 +68,9 @@ def letters_by_script(text: str) -> Counter[str]:
 
 
 def is_in_wrong_script(text: str, language: str | None) -> bool:
-    """Whether more than half of the letters, and of at least four, are foreign to the language."""
+    """Whether a text has at least four letters, and more than half of them in scripts of other languages."""
     scripts = scripts_of_language(language)
-    # Most texts have no foreign letter at all, and need no counting.
+    # Most texts have no foreign letters, so counting is skipped.
     if not scripts or {*scripts, ""}.issuperset(map(script_of_letter, set(text))):
         return False
     counts = letters_by_script(text)

@@ -1,4 +1,4 @@
-"""Plain text: one unit a line, each replaced by its translation."""
+"""Plain text: each line is a unit, which its translation replaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TMX: translation memories, read as pairs of any two of their languages and filled in as documents."""
+"""TMX memories, read as pairs of two of their languages, and filled in as documents."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearmt.contracts import Pair
-from nearmt.corpus.document import MACHINE_NOTE, Document, FillingOrigin, Fillings, Part, Unit, plain_text, text_digest
+from nearmt.corpus.document import (
+    MACHINE_NOTE,
+    Document,
+    Filling,
+    FillingOrigin,
+    Fillings,
+    Part,
+    Unit,
+    plain_text,
+    text_digest,
+)
 from nearmt.corpus.encoding import Encoding, decoded, sniff_xml
 from nearmt.corpus.markup import carried, escaped, quoted, reopened, segment_of, space_before, spliced, without, written
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.xml import UnitScanner
-from nearmt.corpus.xml_nodes import Node, Stretch
+from nearmt.corpus.xml_nodes import Fragment, Node
 from nearmt.languages import base_language, best_fit, same_language
 
 _KEPT_ATTRIBUTES = ("creationdate", "creationid", "changedate", "changeid")
@@ -23,15 +33,15 @@ _ORIGIN = "x-origin"
 
 @dataclass
 class _Header:
-    """What the header says of the units behind it."""
+    """The header of a file."""
 
     source_lang: str | None = None
-    #: Written by `nearmt export`: identities of pairs are kept as they are.
+    #: Whether `nearmt export` wrote the file, so that ids of pairs are kept unchanged.
     own: bool = False
 
 
 def read_tmx(path: Path, request: Request, report: Report) -> Iterator[Pair]:
-    """Pairs of the two languages asked for; if none are, of the memory's own and the first other one."""
+    """Read pairs of the requested languages; by default of the source language and the first other one."""
     for unit, header in _units(path, sniff_xml(path), request, report):
         report.units += 1
         variants = _variants(unit)
@@ -47,33 +57,33 @@ def read_tmx(path: Path, request: Request, report: Report) -> Iterator[Pair]:
 
 
 def tmx_document(path: Path, request: Request, report: Report) -> Document:
-    """Units that lack the target language can be filled in."""
+    """Open a memory whose units without the target language can be filled in."""
     encoding = sniff_xml(path)
     return Document(encoding, _parts(path, encoding, request, report), paragraphs=True)
 
 
 def _scan(
     path: Path, encoding: Encoding, request: Request, report: Report, must_end: bool = False
-) -> Iterator[Stretch]:
+) -> Iterator[Fragment]:
     scanner = UnitScanner(path, report, frozenset({"tu"}), frozenset({"header"}), request.limits, must_end)
     return scanner.scan(decoded(path, encoding, request.limits))
 
 
-def _units(path: Path, encoding: Encoding, request: Request, report: Report) -> Iterator[tuple[Stretch, _Header]]:
+def _units(path: Path, encoding: Encoding, request: Request, report: Report) -> Iterator[tuple[Fragment, _Header]]:
     header = _Header()
-    for stretch in _scan(path, encoding, request, report):
-        if stretch.node is not None and stretch.is_unit:
-            yield stretch, header
-        elif stretch.node is not None:
-            header = _header_of(stretch.node)
+    for fragment in _scan(path, encoding, request, report):
+        if fragment.node is not None and fragment.is_unit:
+            yield fragment, header
+        elif fragment.node is not None:
+            header = _header_of(fragment.node)
 
 
 def _header_of(node: Node) -> _Header:
     return _Header(_named(node, None), node.attributes.get("creationtool") == "nearmt")
 
 
-def _source_lang(unit: Stretch, header: _Header) -> str | None:
-    """The language that a unit was translated from, as it says itself or as the header says."""
+def _source_lang(unit: Fragment, header: _Header) -> str | None:
+    """Return the source language of a unit, by its attribute or the header."""
     assert unit.node is not None
     return _named(unit.node, header.source_lang)
 
@@ -83,8 +93,8 @@ def _named(node: Node, otherwise: str | None) -> str | None:
     return None if language == "*all*" else language
 
 
-def _variants(unit: Stretch) -> list[tuple[str, Node]]:
-    """The unit's texts by language code."""
+def _variants(unit: Fragment) -> list[tuple[str, Node]]:
+    """Return the unit's variants with their language codes."""
     assert unit.node is not None
     found = []
     for node in unit.node.elements("tuv"):
@@ -103,15 +113,15 @@ def _choose(variants: list[tuple[str, Node]], request: Request, named: str | Non
     return source, others[0][1] if others else None
 
 
-def _by_machine(unit: Stretch, variant: Node) -> bool:
-    """Filled in by nearmt and not touched by anybody since."""
+def _by_machine(unit: Fragment, variant: Node) -> bool:
+    """Whether nearmt filled the variant in and its text has not changed since."""
     notes = {prop.attributes.get("type"): prop.text() for prop in variant.elements("prop")}
     if not notes.get(_OWN, "").startswith(MACHINE_NOTE):
         return False
     return notes.get(_DIGEST) in (None, text_digest(_text(unit, variant)))
 
 
-def _text(unit: Stretch, variant: Node) -> str:
+def _text(unit: Fragment, variant: Node) -> str:
     return plain_text(segment_of(unit, _segment_node(variant)))
 
 
@@ -121,13 +131,13 @@ def _segment_node(variant: Node) -> Node:
     return node
 
 
-def _pair(unit: Stretch, source: Node, target: Node, path: Path, request: Request, header: _Header) -> Pair:
+def _pair(unit: Fragment, source: Node, target: Node, path: Path, request: Request, header: _Header) -> Pair:
     assert unit.node is not None
     metadata: dict[str, str] = {}
     props = [*unit.node.elements("prop"), *target.elements("prop")]
     tuid, origin = unit.node.attributes.get("tuid", ""), path.name
     if header.own:
-        # What follows the origin is what the pair knew itself, a `tuid` of an earlier file included.
+        # The properties after the origin are the pair's metadata, including the `tuid` of an earlier file.
         first = props.pop(0) if props and props[0].attributes.get("type") == _ORIGIN else None
         origin = "" if first is None else first.text()
     elif tuid:
@@ -148,48 +158,60 @@ def _pair(unit: Stretch, source: Node, target: Node, path: Path, request: Reques
 def _parts(path: Path, encoding: Encoding, request: Request, report: Report) -> Iterator[Part]:
     header = _Header()
     code = base_language(request.target_lang or "")
-    for stretch in _scan(path, encoding, request, report, must_end=True):
-        if stretch.node is None or not stretch.is_unit:
-            header = header if stretch.node is None else _header_of(stretch.node)
-            yield Part(stretch.text)
+    for fragment in _scan(path, encoding, request, report, must_end=True):
+        if fragment.node is None or not fragment.is_unit:
+            header = header if fragment.node is None else _header_of(fragment.node)
+            yield Part(fragment.text)
         else:
-            # New texts are named as the file names its others: en-GB rather than en.
-            code = best_fit([(language, language) for language, _ in _variants(stretch)], code) or code
-            yield _part(stretch, request, header, encoding, code)
+            # New variants use the language codes of the file: en-GB rather than en.
+            code = best_fit([(language, language) for language, _ in _variants(fragment)], code) or code
+            yield _part(fragment, request, header, encoding, code)
 
 
-def _part(unit: Stretch, request: Request, header: _Header, encoding: Encoding, code: str) -> Part:
-    """A unit whose source can be translated; a target that is missing is put behind the source."""
-    assert unit.node is not None
+def _part(unit: Fragment, request: Request, header: _Header, encoding: Encoding, code: str) -> Part:
+    """Make the part of a unit; a missing target is inserted after the source."""
     source, target = _choose(_variants(unit), request, _source_lang(unit, header))
     if source is None or (target is None and not request.target_lang):
         return Part(unit.text)
-    there = _text(unit, target) if target is not None else ""
-    prefix = unit.node.prefix
-    found = Unit(segment_of(unit, _segment_node(source)), there, source.line)
+    present = _text(unit, target) if target is not None else ""
+    found = Unit(segment_of(unit, _segment_node(source)), present, source.line)
 
     def render(fillings: Fillings) -> str:
         (filling,) = fillings
         assert filling is not None
-        text = written(filling.target, encoding.name)
-        notes = [(_OWN, filling.note)]
-        if filling.origin is FillingOrigin.MACHINE:
-            notes.append((_DIGEST, text_digest(carried(plain_text(filling.target)))))
-        notes += [(f"{_OWN}-match", f"{m.percent}: {m.source} -> {m.target}") for m in filling.matches]
-        props = [
-            f"<{prefix}prop type={quoted(kind, encoding.name)}>{escaped(note, encoding.name)}</{prefix}prop>"
-            for kind, note in notes
-        ]
+        text, props = written(filling.target, encoding.name), _props(unit, filling, encoding.name)
         if target is None:
-            language = quoted(code, encoding.name)
-            seg = f"<{prefix}seg>{text}</{prefix}seg>"
-            new = f"{space_before(unit, source)}<{prefix}tuv xml:lang={language}>{''.join(props)}{seg}</{prefix}tuv>"
-            return spliced(unit, [(source.end, source.end, new)])
-        old_seg = _segment_node(target)
-        tag, end_tag = reopened(unit.slice(old_seg.start, old_seg.inner))
-        old = [prop for prop in target.elements("prop") if prop.attributes.get("type", "").startswith(_OWN)]
-        edits = [without(unit, prop) for prop in old]
-        new = "".join(prop + space_before(unit, old_seg) for prop in props) + f"{tag}{text}{end_tag}"
-        return spliced(unit, [*edits, (old_seg.start, old_seg.end, new)])
+            return _with_new_variant(unit, source, code, text, props, encoding.name)
+        return _with_changed_variant(unit, target, text, props)
 
     return Part(unit.text, (found,), render)
+
+
+def _props(unit: Fragment, filling: Filling, encoding: str) -> list[str]:
+    """Format the facts about a filling as properties."""
+    assert unit.node is not None
+    prefix, notes = unit.node.prefix, [(_OWN, filling.note)]
+    if filling.origin is FillingOrigin.MACHINE:
+        notes.append((_DIGEST, text_digest(carried(plain_text(filling.target)))))
+    notes += [(f"{_OWN}-match", f"{m.percent}: {m.source} -> {m.target}") for m in filling.matches]
+    return [
+        f"<{prefix}prop type={quoted(kind, encoding)}>{escaped(note, encoding)}</{prefix}prop>" for kind, note in notes
+    ]
+
+
+def _with_new_variant(unit: Fragment, source: Node, code: str, text: str, props: list[str], encoding: str) -> str:
+    assert unit.node is not None
+    prefix, language = unit.node.prefix, quoted(code, encoding)
+    seg = f"<{prefix}seg>{text}</{prefix}seg>"
+    new = f"{space_before(unit, source)}<{prefix}tuv xml:lang={language}>{''.join(props)}{seg}</{prefix}tuv>"
+    return spliced(unit, [(source.end, source.end, new)])
+
+
+def _with_changed_variant(unit: Fragment, target: Node, text: str, props: list[str]) -> str:
+    """Replace the text of a variant, and the properties of an earlier filling."""
+    old_seg = _segment_node(target)
+    tag, end_tag = reopened(unit.slice(old_seg.start, old_seg.inner))
+    old = [prop for prop in target.elements("prop") if prop.attributes.get("type", "").startswith(_OWN)]
+    edits = [without(unit, prop) for prop in old]
+    new = "".join(prop + space_before(unit, old_seg) for prop in props) + f"{tag}{text}{end_tag}"
+    return spliced(unit, [*edits, (old_seg.start, old_seg.end, new)])

@@ -27,7 +27,7 @@ def read_tsv(path: Path, request: Request, report: Report) -> Iterator[Pair]:
 
 
 def tsv_document(path: Path, request: Request, report: Report) -> Document:
-    """Lines whose second column is empty or missing can be filled in; further columns stay."""
+    """Open a file whose lines with an empty or missing second column can be filled in; further columns are kept."""
     lines = lines_with_ends(path, limits=request.limits)
     return Document(Encoding(), (_part(number, line) for number, line in lines), paragraphs=False)
 

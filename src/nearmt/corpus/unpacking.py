@@ -1,4 +1,4 @@
-"""The bytes of files, plain or compressed; one that unpacks beyond all measure is refused."""
+"""Reading of plain and compressed files, with a limit on the compression ratio."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
-from nearmt.corpus.limits import USUAL_LIMITS, LimitsConfig
+from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
 from nearmt.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,31 +20,31 @@ if TYPE_CHECKING:
 
 COMPRESSED = (".gz", ".xz")
 STDIN = Path("-")
-#: Unpacked bytes that are never too many: the beginning of a file says little about the rest.
+#: Unpacked bytes to which the limit does not apply.
 FREE_BYTES = 1 << 26
 _BUFFER = 1 << 17
 
 
 def inner_suffix(path: Path) -> str:
-    """The suffix that names the format: `.tsv` for `a.tsv` and for `a.tsv.xz`."""
+    """Return the suffix that names the format: `.tsv` for `a.tsv` and for `a.tsv.xz`."""
     return (Path(path.stem).suffix if path.suffix.lower() in COMPRESSED else path.suffix).lower()
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what can go wrong while a file is read into one line."""
+    """Turn errors of reading a file into errors with a one-line message."""
     try:
         yield
     except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: damaged compressed file ({error})") from error
-    except MemoryError as error:  # a file of LZMA says how much it takes to unpack it
+    except MemoryError as error:  # LZMA files set the size of their dictionary
         raise InputError(f"{path}: there is too little memory to read it") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
 
 
-def open_bytes(path: Path, limits: LimitsConfig = USUAL_LIMITS) -> IO[bytes]:
-    """The file's content, unpacked."""
+def open_bytes(path: Path, limits: LimitsConfig = DEFAULT_LIMITS) -> IO[bytes]:
+    """Open a file for reading its unpacked content."""
     if path == STDIN:
         return sys.stdin.buffer
     if path.suffix.lower() in COMPRESSED:
@@ -53,7 +53,7 @@ def open_bytes(path: Path, limits: LimitsConfig = USUAL_LIMITS) -> IO[bytes]:
 
 
 def read_up_to(file: IO[bytes], most: int) -> bytearray:
-    """The beginning of a file, in as much memory as it takes."""
+    """Read at most `most` bytes, allocating only as much memory as needed."""
     data = bytearray()
     while len(data) < most and (chunk := file.read(min(_BUFFER, most - len(data)))):
         data += chunk
@@ -61,14 +61,14 @@ def read_up_to(file: IO[bytes], most: int) -> bytearray:
 
 
 class _Unpacked(io.RawIOBase):
-    """What a compressed file holds, up to a multiple of what was read of it."""
+    """The content of a compressed file, up to a multiple of the compressed bytes read."""
 
     def __init__(self, path: Path, limits: LimitsConfig) -> None:
         super().__init__()
         self._path, self._limits = path, limits
         self._file = path.open("rb")
         self._packed = _Counting(self._file)
-        # Both call nothing but `read`.
+        # Both call `read` only.
         packed = cast(IO[bytes], self._packed)
         self._content: gzip.GzipFile | lzma.LZMAFile = (
             gzip.GzipFile(mode="rb", fileobj=packed) if path.suffix.lower() == ".gz" else lzma.LZMAFile(packed)  # noqa: SIM115

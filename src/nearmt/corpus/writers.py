@@ -1,7 +1,6 @@
-"""Pairs written as files, so that nobody's memory is locked in.
+"""Writing of pairs in several formats.
 
-Writers take one pair at a time, and return how many pairs hold something that the format cannot carry
-and that was therefore altered.
+Writers stream pairs, and return the number of pairs that were altered because the format cannot represent them.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from nearmt.corpus.lines import one_line
 from nearmt.corpus.markup import carried as carried_by_xml
 from nearmt.corpus.markup import escaped
 
-#: Pairs, where to write them, source language, target language -> number of altered pairs.
+#: Takes pairs, output, source and target language; returns the number of altered pairs.
 Writer = Callable[[Iterable[Pair], TextIO, str, str], int]
 
-# Metadata that TMX has attributes for.
+# Metadata with attributes in TMX.
 _TU_ATTRIBUTES = ("creationdate", "creationid", "changedate", "changeid")
 _LINE_BREAK = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-# Metadata that PO has a place for.
+# Metadata with fields in PO.
 _PO_OWN = ("context", "comment", "occurrences")
 # Control characters for which PO files have no escape that all tools know.
 _NOT_PO = re.compile("[\x00-\x07\x0e-\x1f]")
@@ -37,7 +36,7 @@ _PO_ESCAPES = str.maketrans(
 
 
 def write_tmx(pairs: Iterable[Pair], out: TextIO, source_lang: str, target_lang: str) -> int:
-    """TMX 1.4; characters that XML cannot carry are left out."""
+    """Write TMX 1.4; characters that XML cannot contain are removed."""
     languages = [quoteattr(language) for language in (source_lang, target_lang)]
     out.write(
         '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n'
@@ -54,11 +53,11 @@ def write_tmx(pairs: Iterable[Pair], out: TextIO, source_lang: str, target_lang:
 
 
 def write_tsv(pairs: Iterable[Pair], out: TextIO, source_lang: str, target_lang: str) -> int:
-    """Source, target and origin; tabs and line breaks become blanks, identity and metadata are left out."""
+    """Write source, target and origin; tabs and line breaks become blanks, ids and metadata are left out."""
     altered = 0
     for pair in pairs:
         columns = [pair.source, pair.target, *([pair.origin] if pair.origin else [])]
-        # At the beginning of a file it would be taken for a byte-order mark.
+        # At the beginning of a file it would be read as a byte-order mark.
         carried = [one_line(text).removeprefix("\ufeff") for text in columns]
         altered += carried != columns
         out.write("\t".join(carried) + "\n")
@@ -66,7 +65,7 @@ def write_tsv(pairs: Iterable[Pair], out: TextIO, source_lang: str, target_lang:
 
 
 def write_po(pairs: Iterable[Pair], out: TextIO, source_lang: str, target_lang: str) -> int:
-    """A gettext catalogue; what else is known of a pair becomes comments."""
+    """Write a gettext catalogue; metadata become comments."""
     header = {
         "Language": target_lang,
         "MIME-Version": "1.0",
@@ -90,7 +89,7 @@ def write_po(pairs: Iterable[Pair], out: TextIO, source_lang: str, target_lang: 
 
 
 def write_jsonl(pairs: Iterable[Pair], out: TextIO, source_lang: str, target_lang: str) -> int:
-    """Everything that is known of a pair, one object a line."""
+    """Write pairs with all metadata, one JSON object per line."""
     for pair in pairs:
         entry: dict[str, Any] = {"id": pair.id} if pair.id else {}
         entry |= {"source": pair.source, "target": pair.target, "origin": pair.origin}
@@ -104,7 +103,7 @@ WRITERS: dict[str, Writer] = {"tmx": write_tmx, "tsv": write_tsv, "po": write_po
 
 
 def _with_texts(pair: Pair, carry: Callable[[str], str]) -> Pair:
-    """The pair with all its texts as a format can carry them."""
+    """Apply a function to all texts of a pair."""
     return replace(
         pair,
         source=carry(pair.source),
@@ -134,14 +133,14 @@ def _translation_unit(pair: Pair, source_lang: str, target_lang: str) -> str:
 
 
 def _po_string(keyword: str, text: str) -> str:
-    """A keyword with its text, broken after line feeds as usual."""
+    """Format a keyword with its text, broken after line feeds as usual."""
     lines = re.findall("[^\n]*\n|[^\n]+", text)
     quoted = [f'"{line.translate(_PO_ESCAPES)}"\n' for line in lines]
     return f"{keyword} " + "".join(quoted if len(quoted) == 1 else ['""\n', *quoted])
 
 
 def _po_comments(pair: Pair) -> tuple[str, bool]:
-    """What is known of a pair as comments, and whether line breaks had to go."""
+    """Format metadata as comments; also return whether line breaks were removed."""
     facts = {"origin": pair.origin} if pair.origin else {}
     facts |= {name: value for name, value in pair.metadata.items() if name not in _PO_OWN}
     lines = [f"#. {name}: {value}" for name, value in facts.items()]
@@ -154,13 +153,13 @@ def _po_comments(pair: Pair) -> tuple[str, bool]:
 
 
 def _free_context(pair: Pair, seen: set[bytes]) -> str:
-    """The pair's context, or the first stand-in that keeps its entry apart from those before it; it is now taken."""
+    """Return the pair's context, or a substitute if an earlier entry has the same context and source."""
     for context in _contexts(pair):
         key = digest(context, pair.source)
         if key not in seen:
             seen.add(key)
             return context
-    raise AssertionError("numbers do not end")
+    raise AssertionError("unreachable: contexts are unlimited")
 
 
 def _contexts(pair: Pair) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""XLIFF 1.2 and 2.x: bilingual documents, read as pairs by their state and filled in as documents."""
+"""XLIFF 1.2 and 2.x documents, read as pairs by their state, and filled in as documents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nearmt.corpus.report import Report, Request
 from nearmt.corpus.xliff_filling import fill_unit_1, fill_unit_2
 from nearmt.corpus.xliff_model import Entry, entries_1, entries_2
 from nearmt.corpus.xml import UnitScanner
-from nearmt.corpus.xml_nodes import Node, Stretch
+from nearmt.corpus.xml_nodes import Fragment, Node
 from nearmt.errors import InputError
 from nearmt.languages import same_language
 
@@ -28,7 +28,7 @@ class _Languages:
 
     @classmethod
     def around(cls, nodes: tuple[Node, ...]) -> _Languages:
-        """As the elements around a unit name them; the innermost wins."""
+        """Return the languages that the elements around a unit name; the innermost wins."""
         found = cls()
         for node in nodes:
             source, target = _LANGUAGE_ATTRIBUTES.get(node.name, ("", ""))
@@ -40,34 +40,34 @@ class _Languages:
 
 
 def read_xliff(path: Path, request: Request, report: Report) -> Iterator[Pair]:
-    """Pairs whose state says that somebody stands by them. A file of the opposite direction is turned round."""
-    for stretch in _scan(path, sniff_xml(path), request, report):
-        if stretch.node is None or not stretch.is_unit:
+    """Read confirmed pairs, by their state. The sides of a file of the opposite direction are swapped."""
+    for fragment in _scan(path, sniff_xml(path), request, report):
+        if fragment.node is None or not fragment.is_unit:
             continue
         report.units += 1
-        languages = _Languages.around(stretch.around)
-        turned = not languages.fit(request) and _Languages(languages.target, languages.source).fit(request)
-        if not turned and not languages.fit(request):
+        languages = _Languages.around(fragment.around)
+        reverse = not languages.fit(request) and _Languages(languages.target, languages.source).fit(request)
+        if not reverse and not languages.fit(request):
             report.skipped["other languages"] += 1
             continue
         for language in filter(None, (languages.source, languages.target)):
             report.count_language(language)
-        for entry in _entries(stretch.node):
+        for entry in _entries(fragment.node):
             if reason := _unusable(entry, request):
                 report.skipped[reason] += 1
             else:
-                yield _pair(stretch, entry, path, request, turned)
+                yield _pair(fragment, entry, path, request, reverse)
 
 
 def xliff_document(path: Path, request: Request, report: Report) -> Document:
-    """Units without a target can be filled in."""
+    """Open a document whose units without a target can be filled in."""
     encoding = sniff_xml(path)
     return Document(encoding, _parts(path, encoding, request, report), paragraphs=True)
 
 
 def _scan(
     path: Path, encoding: Encoding, request: Request, report: Report, must_end: bool = False
-) -> Iterator[Stretch]:
+) -> Iterator[Fragment]:
     units, watched = frozenset({"trans-unit", "unit"}), frozenset(_LANGUAGE_ATTRIBUTES)
     scanner = UnitScanner(path, report, units, watched, request.limits, must_end)
     return scanner.scan(decoded(path, encoding, request.limits))
@@ -83,10 +83,10 @@ def _unusable(entry: Entry, request: Request) -> str | None:
     return None if entry.confirmed or request.unconfirmed else "not confirmed"
 
 
-def _pair(unit: Stretch, entry: Entry, path: Path, request: Request, turned: bool) -> Pair:
+def _pair(unit: Fragment, entry: Entry, path: Path, request: Request, reverse: bool) -> Pair:
     assert unit.node is not None and entry.target is not None
     source, target = (plain_text(segment_of(unit, node)) for node in (entry.source, entry.target))
-    if turned:
+    if reverse:
         source, target = target, source
     inside = next((node.attributes for node in reversed(unit.around) if node.name == "file"), {})
     file = inside.get("original") or inside.get("id", "")
@@ -102,44 +102,44 @@ def _pair(unit: Stretch, entry: Entry, path: Path, request: Request, turned: boo
 
 
 def _notes(unit: Node) -> list[str]:
-    holders = [unit, *unit.elements("notes")]
-    return [note.text() for holder in holders for note in holder.elements("note")]
+    parents = [unit, *unit.elements("notes")]
+    return [note.text() for parent in parents for note in parent.elements("note")]
 
 
 def _parts(path: Path, encoding: Encoding, request: Request, report: Report) -> Iterator[Part]:
-    for stretch in _scan(path, encoding, request, report, must_end=True):
-        if stretch.node is None:
-            yield Part(stretch.text)
-        elif not stretch.is_unit:
-            yield _head(stretch, path, request, encoding)
+    for fragment in _scan(path, encoding, request, report, must_end=True):
+        if fragment.node is None:
+            yield Part(fragment.text)
+        elif not fragment.is_unit:
+            yield _head(fragment, path, request, encoding)
         else:
-            yield _part(stretch, encoding)
+            yield _part(fragment, encoding)
 
 
-def _head(stretch: Stretch, path: Path, request: Request, encoding: Encoding) -> Part:
-    """The start tag that names the languages: they must be the model's; a missing target is named."""
-    assert stretch.node is not None
-    names = _LANGUAGE_ATTRIBUTES[stretch.node.name]
-    languages = _Languages.around((stretch.node,))
+def _head(fragment: Fragment, path: Path, request: Request, encoding: Encoding) -> Part:
+    """Check the start tag that names the languages, which must be the model's; add a missing target language."""
+    assert fragment.node is not None
+    names = _LANGUAGE_ATTRIBUTES[fragment.node.name]
+    languages = _Languages.around((fragment.node,))
     if not languages.fit(request):
         raise InputError(
-            f"{path}, line {stretch.node.line}: is {languages.source or '?'} to {languages.target or '?'}, "
+            f"{path}, line {fragment.node.line}: is {languages.source or '?'} to {languages.target or '?'}, "
             f"the model translates {request.source_lang} to {request.target_lang}"
         )
     if not languages.source or languages.target or not request.target_lang:
-        return Part(stretch.text)
+        return Part(fragment.text)
     target = {names[1]: request.target_lang}
-    return Part(stretch.text, render=lambda _: with_attributes(stretch.text, target, encoding.name))
+    return Part(fragment.text, render=lambda _: with_attributes(fragment.text, target, encoding.name))
 
 
-def _translatable(unit: Stretch) -> bool:
-    """As the unit says, or the innermost group or file around it that says something."""
+def _translatable(unit: Fragment) -> bool:
+    """Whether a unit may be translated, by its attribute or that of the innermost element around it that has one."""
     assert unit.node is not None
-    said = (node.attributes.get("translate") for node in (unit.node, *reversed(unit.around)))
-    return next((value for value in said if value), "yes") != "no"
+    values = (node.attributes.get("translate") for node in (unit.node, *reversed(unit.around)))
+    return next((value for value in values if value), "yes") != "no"
 
 
-def _part(unit: Stretch, encoding: Encoding) -> Part:
+def _part(unit: Fragment, encoding: Encoding) -> Part:
     assert unit.node is not None
     entries = _entries(unit.node)
     if not entries or not _translatable(unit):

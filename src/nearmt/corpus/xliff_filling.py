@@ -1,4 +1,4 @@
-"""Putting translations into units of XLIFF 1.2 and 2.x."""
+"""Filling of units of XLIFF 1.2 and 2.x."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from nearmt.corpus.markup import (
     written,
 )
 from nearmt.corpus.xliff_model import SUB_STATE, Entry
-from nearmt.corpus.xml_nodes import Node, Stretch
+from nearmt.corpus.xml_nodes import Fragment, Node
 
 Edit = tuple[int, int, str]
 
-# State of a target by where it comes from. What a machine wrote is never called translated, so that it
-# is not taken for a translation somebody stands by; its second word says what it is.
+# State of a target by its origin. Machine translations are never marked as translated, so that they do not count as
+# confirmed.
 _STATE_1 = {
     FillingOrigin.MACHINE: {"state": "needs-review-translation", "state-qualifier": "mt-suggestion"},
     FillingOrigin.MEMORY: {"state": "translated", "state-qualifier": "exact-match"},
@@ -32,17 +32,17 @@ _STATE_2 = {
 }
 
 
-def fill_unit_1(unit: Stretch, entries: list[Entry], fillings: Fillings, encoding: str) -> str:
-    """XLIFF 1.2: a target behind the source, with its state, a note and alternatives."""
+def fill_unit_1(unit: Fragment, entries: list[Entry], fillings: Fillings, encoding: str) -> str:
+    """Fill in a unit of XLIFF 1.2: a target after the source, with its state, a note and alternatives."""
     assert unit.node is not None
     given = [filling for filling in fillings if filling is not None]
     source = unit.node.element("seg-source") or unit.node.element("source")
     assert source is not None
     target = unit.node.element("target")
-    # Several segments share one target: it is as sure as the least sure of them.
+    # Several segments share one target, which has the least confirmed state of them.
     origins = {filling.origin for filling in given}
     origin = origins.pop() if len(origins) == 1 and len(given) == len(fillings) else FillingOrigin.MACHINE
-    sure = origin is FillingOrigin.MEMORY
+    confirmed = origin is FillingOrigin.MEMORY
     prefix = unit.node.prefix
     tag = unit.slice(target.start, target.inner) if target is not None else f"<{prefix}target>"
     start, end = reopened(with_attributes(tag, _STATE_1[origin], encoding))
@@ -51,7 +51,7 @@ def fill_unit_1(unit: Stretch, entries: list[Entry], fillings: Fillings, encodin
     extra = "".join(f'{indent}<{prefix}note from="nearmt">{escaped(f.note, encoding)}</{prefix}note>' for f in given)
     extra += "".join(indent + _alternative(match, prefix, encoding) for f in given for match in f.matches)
     edits = [without(unit, node) for node in _own_1(unit.node)]
-    if not sure and unit.node.attributes.get("approved") == "yes":
+    if not confirmed and unit.node.attributes.get("approved") == "yes":
         approval = with_attributes(unit.slice(0, unit.node.inner), {"approved": "no"}, encoding)
         edits.append((0, unit.node.inner, approval))
     if target is None:
@@ -61,24 +61,24 @@ def fill_unit_1(unit: Stretch, entries: list[Entry], fillings: Fillings, encodin
     return spliced(unit, edits)
 
 
-def _content_1(unit: Stretch, entries: list[Entry], fillings: Fillings, encoding: str) -> str:
-    """The target's content: the translation, or the structure of `seg-source` with translations in it."""
+def _content_1(unit: Fragment, entries: list[Entry], fillings: Fillings, encoding: str) -> str:
+    """Return the target's content: the translation, or the structure of `seg-source` with translations."""
     assert unit.node is not None
-    holder = unit.node.element("seg-source")
-    if holder is None or entries[0].source.name == "source":
+    segmented = unit.node.element("seg-source")
+    if segmented is None or entries[0].source.name == "source":
         assert fillings[0] is not None
         return written(fillings[0].target, encoding)
-    parts, at = [], holder.inner
+    parts, offset = [], segmented.inner
     for entry, filling in zip(entries, fillings, strict=True):
         start, end = reopened(unit.slice(entry.source.start, entry.source.inner))
-        parts += [unit.slice(at, entry.source.start), start]
+        parts += [unit.slice(offset, entry.source.start), start]
         if filling is not None:
             parts.append(written(filling.target, encoding))
-        elif entry.target is not None and entry.is_translated:  # the others would be taken for translations now
+        elif entry.target is not None and entry.is_translated:  # untranslated targets must not look translated
             parts.append(unit.slice(entry.target.inner, entry.target.inner_end))
         parts.append(end)
-        at = entry.source.end
-    return "".join([*parts, unit.slice(at, holder.inner_end)])
+        offset = entry.source.end
+    return "".join([*parts, unit.slice(offset, segmented.inner_end)])
 
 
 def _alternative(match: Match, prefix: str, encoding: str) -> str:
@@ -91,14 +91,14 @@ def _alternative(match: Match, prefix: str, encoding: str) -> str:
 
 
 def _own_1(unit: Node) -> list[Node]:
-    """Notes and alternatives that an earlier run of nearmt left."""
+    """Return notes and alternatives of an earlier run of nearmt."""
     notes = [node for node in unit.elements("note") if node.attributes.get("from") == "nearmt"]
     others = [node for node in unit.elements("alt-trans") if node.attributes.get("origin", "").startswith("nearmt")]
     return notes + others
 
 
-def fill_unit_2(unit: Stretch, entries: list[Entry], fillings: Fillings, encoding: str) -> str:
-    """XLIFF 2: a target in each segment, the segment's state, and notes of the unit."""
+def fill_unit_2(unit: Fragment, entries: list[Entry], fillings: Fillings, encoding: str) -> str:
+    """Fill in a unit of XLIFF 2: a target in each segment, the segment's state, and notes of the unit."""
     assert unit.node is not None
     edits: list[Edit] = []
     notes: list[str] = []
@@ -110,35 +110,36 @@ def fill_unit_2(unit: Stretch, entries: list[Entry], fillings: Fillings, encodin
     return spliced(unit, [*edits, *_notes_2(unit, notes, encoding)])
 
 
-def _segment_2(unit: Stretch, entry: Entry, filling: Filling, encoding: str) -> list[Edit]:
-    assert entry.holder is not None
-    holder = with_attributes(unit.slice(entry.holder.start, entry.holder.inner), _STATE_2[filling.origin], encoding)
+def _segment_2(unit: Fragment, entry: Entry, filling: Filling, encoding: str) -> list[Edit]:
+    segment = entry.segment
+    assert segment is not None
+    tag = with_attributes(unit.slice(segment.start, segment.inner), _STATE_2[filling.origin], encoding)
     text = written(filling.target, encoding)
-    edits = [(entry.holder.start, entry.holder.inner, holder)]
+    edits = [(segment.start, segment.inner, tag)]
     if entry.target is None:
         indent = space_before(unit, entry.source)
-        prefix = entry.holder.prefix
+        prefix = segment.prefix
         return [*edits, (entry.source.end, entry.source.end, f"{indent}<{prefix}target>{text}</{prefix}target>")]
     start, end = reopened(unit.slice(entry.target.start, entry.target.inner))
     return [*edits, (entry.target.start, entry.target.end, f"{start}{text}{end}")]
 
 
-def _notes_2(unit: Stretch, notes: list[str], encoding: str) -> list[Edit]:
-    """Notes stand before the original data and the segments."""
+def _notes_2(unit: Fragment, notes: list[str], encoding: str) -> list[Edit]:
+    """Put notes before the original data and the segments."""
     assert unit.node is not None
     prefix = unit.node.prefix
     written_notes = "".join(
         f'<{prefix}note category="nearmt">{escaped(note, encoding)}</{prefix}note>' for note in notes
     )
     whole = f"<{prefix}notes>{written_notes}</{prefix}notes>"
-    holder = unit.node.element("notes")
-    if holder is not None and holder.inner != holder.end:
-        old = [node for node in holder.elements("note") if node.attributes.get("category") == "nearmt"]
-        place = holder.inner_end
-        while unit.raw[place - 1 : place].isspace():
-            place -= 1
-        return [*((node.start, node.end, "") for node in old), (place, place, written_notes)]
-    if holder is not None:
-        return [(holder.start, holder.end, whole)]
+    present = unit.node.element("notes")
+    if present is not None and present.inner != present.end:
+        old = [node for node in present.elements("note") if node.attributes.get("category") == "nearmt"]
+        offset = present.inner_end
+        while unit.raw[offset - 1 : offset].isspace():
+            offset -= 1
+        return [*((node.start, node.end, "") for node in old), (offset, offset, written_notes)]
+    if present is not None:
+        return [(present.start, present.end, whole)]
     first = unit.node.elements("originalData", "segment", "ignorable")[0]
     return [(first.start, first.start, whole + space_before(unit, first))]

@@ -1,4 +1,4 @@
-"""Where XLIFF 1.2 and 2.x keep their sources, targets and states."""
+"""Sources, targets and states in XLIFF 1.2 and 2.x."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nearmt.corpus.xml_nodes import Node
 
-#: States behind which somebody stands.
+#: States of confirmed translations.
 _CONFIRMED_1 = {"final", "signed-off", "translated"}
 _UNTRANSLATED_1 = {"new", "needs-translation"}
 _CONFIRMED_2 = {"translated", "reviewed", "final"}
@@ -16,35 +16,35 @@ SUB_STATE = "nearmt"
 
 @dataclass(frozen=True)
 class Entry:
-    """A source and the place of its target within a unit."""
+    """A source and its target within a unit."""
 
     source: Node
     target: Node | None
     state: str
     confirmed: bool
-    #: What tells it from the unit's other entries.
+    #: Identifies it among the unit's entries.
     key: str = ""
-    #: XLIFF 2: the element that holds both.
-    holder: Node | None = None
+    #: XLIFF 2: the element of source and target.
+    segment: Node | None = None
 
     @property
     def is_translated(self) -> bool:
-        """Tools put the source into targets that nobody has translated yet, and say so in the state."""
+        """Whether the state allows it: tools copy the source into untranslated targets and mark them as new."""
         return self.state not in _UNTRANSLATED_1
 
 
 def entries_1(unit: Node) -> list[Entry]:
-    """XLIFF 1.2: one source and one target, or as many as `seg-source` marks."""
+    """Return the entries of a unit of XLIFF 1.2: one, or one for each segment that `seg-source` marks."""
     source, target = unit.element("source"), unit.element("target")
     if source is None:
         return []
     state = target.attributes.get("state", "") if target is not None else ""
     approved = unit.attributes.get("approved")
-    # Without a state, whoever wrote the target and did not disapprove of it meant it.
+    # A target without a state counts as confirmed unless it is disapproved.
     confirmed = approved == "yes" or state in _CONFIRMED_1 or (state == "" and approved != "no")
     marked = _by_mid(unit.element("seg-source"))
     targets = dict(_by_mid(target))
-    # Whoever translated the whole did not go by segments.
+    # The target was translated as a whole, not by segments.
     whole = target is not None and not targets and target.text().strip() != ""
     if not marked or whole:
         return [Entry(source, target, state, confirmed)]
@@ -52,12 +52,12 @@ def entries_1(unit: Node) -> list[Entry]:
 
 
 def _by_mid(node: Node | None) -> list[tuple[str, Node]]:
-    """Segments with what tells them apart: their `mid`, or their number where there is none."""
+    """Return segments with their `mid`, or their number if they have none."""
     return [(found.attributes.get("mid") or str(number), found) for number, found in enumerate(segments_of(node), 1)]
 
 
 def segments_of(node: Node | None) -> list[Node]:
-    """The `mrk` elements that mark segments, at any depth."""
+    """Find the `mrk` elements that mark segments, at any depth."""
     if node is None:
         return []
     found = []
@@ -69,7 +69,7 @@ def segments_of(node: Node | None) -> list[Node]:
 
 
 def entries_2(unit: Node) -> list[Entry]:
-    """XLIFF 2: a unit has segments, each with a state of its own."""
+    """Return the entries of a unit of XLIFF 2: one for each segment, with its state."""
     entries = []
     for number, segment in enumerate(unit.elements("segment"), 1):
         source, target = segment.element("source"), segment.element("target")
@@ -77,7 +77,7 @@ def entries_2(unit: Node) -> list[Entry]:
             continue
         state = segment.attributes.get("state", "")
         confirmed = state in _CONFIRMED_2 or state == ""
-        # Segments need no ids: then their number tells them apart, which is no id that a segment may have.
+        # A segment without an id is identified by its number, with `#`, which ids cannot contain.
         key = segment.attributes.get("id") or (f"#{number}" if number > 1 else "")
         entries.append(Entry(source, target, state, confirmed, key, segment))
     return entries

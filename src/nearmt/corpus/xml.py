@@ -1,9 +1,8 @@
-"""XML documents as streams: units one by one, and the text between them untouched.
+"""Streaming of XML documents: units one by one, and the text between them unchanged.
 
-expat parses, so a file of any size needs the memory of one unit; it says where each tag stands, so a
-unit can be edited in place and everything else written back as it was. Entities are refused and
-nothing outside the file is ever read. After a broken unit the scanner goes on at the next one; the time it
-takes grows with the size of the file, however much of it is broken.
+expat parses the file, so that only one unit is in RAM, and gives the offset of each tag, so that a unit can be edited
+and everything else written back unchanged. Entities are refused, and no other file is read. After a broken unit, the
+scanner resumes at the next one; its time is linear in the size of the file, however much of it is broken.
 """
 
 from __future__ import annotations
@@ -14,24 +13,24 @@ from pathlib import Path
 from typing import NoReturn
 from xml.parsers import expat
 
-from nearmt.corpus.limits import USUAL_LIMITS, LimitsConfig
+from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
 from nearmt.corpus.report import Report
-from nearmt.corpus.xml_nodes import Node, Stretch, joined
+from nearmt.corpus.xml_nodes import Fragment, Node, joined
 from nearmt.errors import InputError
 
-#: Nested elements within a unit; around one, those farther in are not told.
+#: Maximum depth of elements in a unit, and of the recorded elements around it.
 _DEEPEST = 64
-#: Nested elements anywhere: expat remembers them all.
+#: Maximum depth of elements anywhere, since expat keeps them all.
 _DEEPEST_OF_ALL = 100_000
-#: Elements of a unit: each takes some hundred bytes, however short it is.
+#: Maximum number of elements of a unit; each takes some hundred bytes.
 _MOST_ELEMENTS = 1 << 16
-#: Bytes that a new parser gets at first: if these break it, the others have not been looked at in vain.
+#: First bytes given to a new parser, so that little is parsed in vain if it fails at once.
 _FIRST_BYTES = 256
-#: After broken units text is parsed again, this many times as much as there is, and so many bytes more.
+#: Limit on the text parsed again after broken units: a multiple of the text, plus a number of bytes.
 _PARSED_AGAIN, _PARSED_AGAIN_BYTES = 4, 1 << 20
-#: Where the end of the document must be found if its end tags do not fit.
+#: The last bytes of a document, in which its end tag must be found if tags do not match.
 _TAIL_BYTES = 4096
-#: Longest beginning of a start tag that must not be torn apart while the next unit is looked for.
+#: Overlap of buffers while looking for the start tag of the next unit.
 _NAME_BYTES = 128
 _ENDED = "the file ends in the middle, or is empty"
 _AT_END = {
@@ -50,13 +49,13 @@ _LAST_TAG = re.compile(rb"</(?:[\w.-]+:)?(?:tmx|xliff)\s*>")
 
 
 class _Broken(Exception):
-    """The unit at hand cannot be used."""
+    """The current unit cannot be used."""
 
 
 class UnitScanner:
-    """Finds the elements named `units` (not nested in one another) and the start tags named `watched`.
+    """Finds the elements named `units` (not nested) and the start tags named `watched`.
 
-    With `must_end` a file that ends in the middle is an error, else a problem.
+    With `must_end`, a file that ends in the middle is an error, else a problem in the report.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class UnitScanner:
         report: Report,
         units: frozenset[str],
         watched: frozenset[str],
-        limits: LimitsConfig = USUAL_LIMITS,
+        limits: LimitsConfig = DEFAULT_LIMITS,
         must_end: bool = False,
     ) -> None:
         self._path, self._report = path, report
@@ -77,21 +76,21 @@ class UnitScanner:
         self._buffer_at = 0  # offset of the buffer in the document
         self._lines_before = 0  # line ends before the buffer
         self._counted = (0, 0)  # an offset, and the line ends before it
-        self._fed = 0  # offset up to which the parser knows the document
-        self._again = 0  # bytes that were parsed more than once
-        self._tail = b""  # the end of what was handed out
+        self._fed = 0  # offset up to which the parser has read
+        self._again = 0  # bytes parsed more than once
+        self._tail = b""  # the last bytes returned
         self._around: list[Node] = []
-        self._deeper = 0  # open elements farther in
-        self._unit: list[Node] = []  # open elements of the unit at hand
-        self._unit_at = 0  # and its offset
-        self._elements = 0  # and how many it has had
-        self._type_at: int | None = None  # offset of a document type that has not ended
+        self._deeper = 0  # open elements beyond those recorded
+        self._unit: list[Node] = []  # open elements of the current unit
+        self._unit_at = 0  # its offset
+        self._elements = 0  # number of its elements so far
+        self._type_at: int | None = None  # offset of an open document type declaration
         self._found: list[tuple[int, int, Node, bool, tuple[Node, ...]]] = []
         self._search_from: int | None = None  # set while looking for the next unit after a broken one
         self._start_parser(b"", 0, 0)
 
-    def scan(self, chunks: Iterable[str]) -> Iterator[Stretch]:
-        """The whole document in stretches; their raw texts put together are the document."""
+    def scan(self, chunks: Iterable[str]) -> Iterator[Fragment]:
+        """Yield the document as fragments, whose concatenated raw texts are the document."""
         for chunk in chunks:
             data = chunk.encode("utf-8", "surrogatepass")
             self._buffer += data
@@ -102,10 +101,10 @@ class UnitScanner:
         if self._must_end and self._search_from is not None and not self._has_end():
             raise InputError(f"{self._path}: broken XML: the file has no end; get a complete one")
 
-    # Parsing and finding the way again
+    # Parsing and recovery
 
     def _start_parser(self, prefix: bytes, offset: int, line: int) -> None:
-        """A parser that goes on at an offset of the document, told which elements are open there."""
+        """Start a parser at an offset of the document; `prefix` opens the elements that are open there."""
         parser = expat.ParserCreate("utf-8")
         parser.buffer_text = True
         parser.StartElementHandler = self._on_start
@@ -114,7 +113,7 @@ class UnitScanner:
         parser.EntityDeclHandler = self._on_entity
         parser.StartDoctypeDeclHandler = self._on_document_type
         parser.EndDoctypeDeclHandler = self._on_document_type_end
-        # Values that a document type gives to all elements of a name could be long, and many.
+        # Default values of a document type could be long, and many.
         parser.specified_attributes = True
         parser.SkippedEntityHandler = self._on_skipped_entity
         self._parser, self._base, self._base_line = parser, offset - len(prefix), line
@@ -125,7 +124,7 @@ class UnitScanner:
             self._replaying = False
 
     def _parse(self, final: bool) -> None:
-        """Parse what is in the buffer, from broken unit to broken unit."""
+        """Parse the buffer, resuming after broken units."""
         while self._search_from is None or self._resume():
             try:
                 self._feed()
@@ -138,7 +137,7 @@ class UnitScanner:
                 self._lose(error)
 
     def _feed(self) -> None:
-        """Give the parser what it has not seen; after a broken handler expat goes on to the end of what it has."""
+        """Feed the parser in growing blocks, since expat reads a block to its end even if a handler fails."""
         while self._fed < self._end():
             start = self._fed
             size = max(_FIRST_BYTES, start - self._began)
@@ -151,22 +150,22 @@ class UnitScanner:
         return self._buffer_at + len(self._buffer)
 
     def _lose(self, error: Exception) -> None:
-        """Report what is broken and look for the next unit behind the beginning of this one."""
+        """Report a broken unit and continue the search for units after its start."""
         line, offset, reason = self._parser.CurrentLineNumber, self._parser.CurrentByteIndex, str(error)
         code = None
         if isinstance(error, expat.ExpatError):
             line, offset, code = self._parser.ErrorLineNumber, self._parser.ErrorByteIndex, error.code
             reason = _ENDED if code in _AT_END else expat.ErrorString(error.code)
-        at = max(self._base + offset, self._buffer_at)
-        broken_from = self._unit_at if self._unit else at
-        # Once the way was lost between units, end tags there need not fit any more.
+        failed_at = max(self._base + offset, self._buffer_at)
+        broken_from = self._unit_at if self._unit else failed_at
+        # After a recovery between units, end tags there need not match.
         if self._unit or not (self._resumed and code in _OUT_OF_PLACE):
             if self._must_end and code in _AT_END and not self._has_end():
                 where = f"{self._path}, line {line + self._base_line}"
                 raise InputError(f"{where}: broken XML: {reason}; get a complete file")
             self._report.problem(self._path, line + self._base_line, f"broken XML: {reason}")
-        # What never ends was parsed to the end of the buffer.
-        parsed_to = self._fed if code is None or code in _AT_END else at
+        # An unclosed construct was parsed to the end of the buffer.
+        parsed_to = self._fed if code is None or code in _AT_END else failed_at
         self._again += parsed_to - broken_from
         if self._again > _PARSED_AGAIN * parsed_to + _PARSED_AGAIN_BYTES:
             broken_from = max(broken_from, parsed_to - 1)
@@ -174,14 +173,14 @@ class UnitScanner:
         self._unit, self._type_at = [], None
 
     def _resume(self) -> bool:
-        """Start again at the next unit or watched element, if it is in the buffer."""
+        """Resume at the next unit or watched element, if it is in the buffer."""
         assert self._search_from is not None
         found = self._landmark.search(self._buffer, self._search_from - self._buffer_at)
         if found is None:
             self._search_from = max(self._search_from, self._end() - _NAME_BYTES)
             return False
         offset = self._buffer_at + found.start()
-        # What has the name of an open element stands behind it: the end tag was passed over.
+        # An element with the name of an open one follows it: the end tag was skipped.
         names = [node.name for node in self._around]
         if (name := found.group(1).decode()) in names:
             del self._around[names.index(name) :]
@@ -191,17 +190,17 @@ class UnitScanner:
         return True
 
     def _count_lines(self, offset: int) -> int:
-        """Line ends before an offset that lies behind those asked for before."""
+        """Count the line ends before an offset; offsets must increase from call to call."""
         start, lines = max(self._counted, (self._buffer_at, self._lines_before))
         lines += self._buffer.count(b"\n", start - self._buffer_at, offset - self._buffer_at)
         self._counted = offset, lines
         return lines
 
     def _has_end(self) -> bool:
-        """Whether the end tag of the whole document is there."""
+        """Whether the end tag of the document was found."""
         return _LAST_TAG.search(self._tail + self._buffer[-_TAIL_BYTES:]) is not None
 
-    # What expat tells
+    # Handlers of expat
 
     def _on_start(self, qualified: str, attributes: dict[str, str]) -> None:
         if self._replaying:
@@ -210,8 +209,8 @@ class UnitScanner:
         start = self._base + self._parser.CurrentByteIndex
         is_unit = name in self._units
         if self._unit and is_unit:
-            self._give_up_unit(name)
-        # Offsets count from the beginning of the unit, or of the tag outside of units.
+            self._drop_unit(name)
+        # Offsets are relative to the unit, or to the tag outside of units.
         at = start - self._unit_at if self._unit else 0
         node = Node(name, prefix + colon, attributes, self._base_line + self._parser.CurrentLineNumber, at)
         tag = self._tag_at(start)
@@ -236,8 +235,8 @@ class UnitScanner:
             else:
                 self._deeper += 1
 
-    def _give_up_unit(self, inner: str) -> None:
-        """A unit within a unit: the outer one has no end, and its elements are something around the inner one."""
+    def _drop_unit(self, inner: str) -> None:
+        """Drop a unit that contains a unit: its end tag is missing, and its elements enclose the inner one."""
         reason = f"<{inner}> within <{self._unit[0].name}>: an end tag is missing"
         line = self._base_line + self._parser.CurrentLineNumber
         self._report.problem(self._path, line, f"broken XML: {reason}")
@@ -286,34 +285,34 @@ class UnitScanner:
         assert found is not None
         return found.group()
 
-    # Handing out
+    # Output
 
-    def _release(self, final: bool) -> Iterator[Stretch]:
-        """Hand out what was found, and the text up to where the next find may begin."""
+    def _release(self, final: bool) -> Iterator[Fragment]:
+        """Yield the units found, and the text up to where the next one may begin."""
         for start, end, node, is_unit, around in self._found:
             if start > self._buffer_at:
-                yield Stretch(self._cut(start))
-            yield Stretch(self._cut(end), node, is_unit, around)
+                yield Fragment(self._cut(start))
+            yield Fragment(self._cut(end), node, is_unit, around)
         self._found = []
         settled = self._end() if final else self._settled()
         if settled > self._buffer_at:
-            yield Stretch(self._cut(settled))
+            yield Fragment(self._cut(settled))
 
     def _settled(self) -> int:
-        """The offset before which no further find begins."""
+        """Return the offset before which no further unit begins."""
         if self._search_from is not None:
-            at = self._search_from - self._buffer_at
-            while 0 < at < len(self._buffer) and self._buffer[at] & 0xC0 == 0x80:  # within a character
-                at -= 1
-            return self._buffer_at + at
+            index = self._search_from - self._buffer_at
+            while 0 < index < len(self._buffer) and self._buffer[index] & 0xC0 == 0x80:  # inside a character
+                index -= 1
+            return self._buffer_at + index
         if self._unit:
             return self._unit_at
-        # The token that expat wants more of; it may put off looking at what it has, and is nowhere then.
-        at = self._parser.CurrentByteIndex
-        return max(self._base + at, self._buffer_at) if at >= 0 else self._buffer_at
+        # The start of an incomplete token; negative while expat defers parsing.
+        index = self._parser.CurrentByteIndex
+        return max(self._base + index, self._buffer_at) if index >= 0 else self._buffer_at
 
     def _cut(self, end: int) -> bytes:
-        """Take the beginning of the buffer, up to an offset of the document."""
+        """Remove the beginning of the buffer, up to an offset of the document, and return it."""
         raw = bytes(self._buffer[: end - self._buffer_at])
         del self._buffer[: len(raw)]
         self._buffer_at += len(raw)

@@ -1,4 +1,4 @@
-"""What is found in XML documents: elements with their places, and stretches of text."""
+"""Elements of XML documents with their offsets, and fragments of text."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Node:
     attributes: dict[str, str]
     line: int
     start: int
-    inner: int = 0  # behind the start tag
-    inner_end: int = 0  # where the end tag begins
+    inner: int = 0  # end of the start tag
+    inner_end: int = 0  # start of the end tag
     end: int = 0
     children: list[Node | str] = field(default_factory=list)
 
     def elements(self, *names: str) -> list[Node]:
-        """Child elements of these names; those with another prefix belong to somebody else."""
+        """Return child elements of these names with the same namespace prefix."""
         return [
             child
             for child in self.children
@@ -32,18 +32,18 @@ class Node:
         return next(iter(self.elements(name)), None)
 
     def text(self) -> str:
-        """All text within."""
+        """Return all text inside."""
         return "".join(child if isinstance(child, str) else child.text() for child in self.children)
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """Some text of the document; with a node if it is a unit, or the start tag of a watched element."""
+class Fragment:
+    """A part of the document's text; with a node if it is a unit, or the start tag of a watched element."""
 
     raw: bytes
     node: Node | None = None
     is_unit: bool = False
-    #: The open elements around it, outermost first; not all where they are very many.
+    #: The open elements around it, outermost first, up to a maximum depth.
     around: tuple[Node, ...] = ()
 
     def slice(self, start: int, end: int) -> str:
@@ -55,7 +55,7 @@ class Stretch:
 
 
 def joined(children: list[Node | str]) -> list[Node | str]:
-    """Text that came in pieces in one."""
+    """Join adjacent texts."""
     joined: list[Node | str] = []
     for kind, run in groupby(children, type):
         same = list(run)

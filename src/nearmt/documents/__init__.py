@@ -1,7 +1,7 @@
-"""Translating documents: their units are filled in, everything else stays as it is."""
+"""Translation of documents: units are filled in, everything else is kept."""
 
 from nearmt.config.filling import FillConfig
+from nearmt.documents.document import FillSummary, fill_document, filled_parts, is_to_fill
 from nearmt.documents.filling import FilledUnit, Filler
-from nearmt.documents.walking import FillSummary, fill_document, filled_parts, is_to_fill
 
 __all__ = ["FillConfig", "FillSummary", "FilledUnit", "Filler", "fill_document", "filled_parts", "is_to_fill"]

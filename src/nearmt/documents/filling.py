@@ -1,4 +1,4 @@
-"""Units in, fillings out: exact matches, sentences, placeholders, tags."""
+"""Filling of units: exact matches, sentences, placeholders, tags."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from dataclasses import dataclass, replace
 from nearmt.config.filling import FillConfig
 from nearmt.contracts import Progress, Translation
 from nearmt.corpus import Filling, FillingOrigin, Match, Segment, Tag, Unit, plain_text
-from nearmt.documents.doubts import Doubt, doubt_about
+from nearmt.documents.issues import Issue, find_issue
 from nearmt.documents.placeholders import as_tags, as_text, lost, spaced, without_placeholders
 from nearmt.documents.sentences import sentence_spans, stripped_span
 from nearmt.documents.tags import project
-from nearmt.models.alignment import Link, align
+from nearmt.models.alignment import Link, Span, align
 from nearmt.translator import Translator, joined
 
-#: Pairs named as the origin of a translation.
+#: Maximum number of pairs named as the origin of a translation.
 _PAIRS_NAMED = 3
 
 
 @dataclass(frozen=True)
 class FilledUnit:
-    """A unit's filling, how it was translated, and what people should look at."""
+    """A unit's filling, its translation, and warnings about it."""
 
     filling: Filling
     translation: Translation
     warnings: tuple[str, ...] = ()
-    doubt: Doubt | None = None
+    issue: Issue | None = None
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class _Result:
 
 
 class Filler:
-    """Fills units with a translator's model and memory."""
+    """Fills units with a translator's model and datastore."""
 
     def __init__(self, translator: Translator, config: FillConfig, *, paragraphs: bool, explain: bool = False) -> None:
         self.translator, self.config = translator, config
@@ -48,7 +48,7 @@ class Filler:
         self._split = paragraphs if config.split_sentences is None else config.split_sentences
 
     def fill(self, units: Sequence[Unit], progress: Progress | None = None) -> list[FilledUnit]:
-        """A filling for every unit, in order."""
+        """Fill every unit, in order."""
         filled: dict[int, FilledUnit] = {}
         for number, unit in enumerate(units):
             ready = _copied(unit) or self._from_memory(unit)
@@ -60,9 +60,9 @@ class Filler:
         return [self._with_matches(units[number], filled[number]) for number in range(len(units))]
 
     def _from_memory(self, unit: Unit) -> FilledUnit | None:
-        memory = self.translator.datastore
+        store = self.translator.datastore
         text = plain_text(unit.source)
-        pair = memory.snapshot().exact(text) if memory is not None and self.config.exact else None
+        pair = store.snapshot().exact(text) if store is not None and self.config.exact else None
         if pair is None:
             return None
         start, end = stripped_span(text, 0, len(text))
@@ -73,7 +73,7 @@ class Filler:
         return FilledUnit(filling, Translation(source=text, text=pair.target, score=0.0), warnings)
 
     def _translated(self, units: Sequence[Unit], progress: Progress | None) -> list[FilledUnit]:
-        """Translate; where that loses placeholders, do it again with the placeholders taken out and put back."""
+        """Translate units; if placeholders are lost, translate again with placeholders as tags."""
         results = self._segments([(unit.source, unit.printf) for unit in units], progress)
         again = [n for n, unit in enumerate(units) if lost(unit.source, results[n].target, unit.printf)]
         protected = self._segments([(as_tags(units[n].source, units[n].printf), units[n].printf) for n in again])
@@ -81,7 +81,7 @@ class Filler:
         for number, result in zip(again, protected, strict=True):
             unit, target = units[number], as_text(result.target)
             missing = lost(unit.source, target, unit.printf)
-            warnings[number] = _warnings(missing) or ("placeholders were put back by alignment: look at their places",)
+            warnings[number] = _warnings(missing) or ("placeholders were put back by alignment: check their positions",)
             if not missing:
                 results[number] = replace(result, target=target)
         return [
@@ -94,44 +94,41 @@ class Filler:
             result.translation, source=plain_text(unit.source).strip(), text=plain_text(result.target).strip()
         )
         filling = Filling(
-            result.target, FillingOrigin.MACHINE, score=translation.score, pair_ids=_speakers(translation)
+            result.target, FillingOrigin.MACHINE, score=translation.score, pair_ids=_main_pairs(translation)
         )
-        doubt = doubt_about(self.translator.model, translation.source, translation.text)
-        return FilledUnit(filling, translation, result.warnings + warnings, doubt)
+        issue = find_issue(self.translator.model, translation.source, translation.text)
+        return FilledUnit(filling, translation, result.warnings + warnings, issue)
 
     def _segments(
-        self, asked: Sequence[tuple[Segment, bool | None]], progress: Progress | None = None
+        self, requests: Sequence[tuple[Segment, bool | None]], progress: Progress | None = None
     ) -> list[_Result]:
-        """Segments (and whether `%s` is a placeholder there) by sentences, with their tags at the aligned places."""
-        segments = [segment for segment, _ in asked]
+        """Translate segments by sentences and project their tags; the flag says whether `%s` is a placeholder."""
+        segments = [segment for segment, _ in requests]
         texts = [plain_text(segment) for segment in segments]
         spans = [self._spans(text) for text in texts]
         sentences = [text[start:end] for text, cuts in zip(texts, spans, strict=True) for start, end in cuts]
         found = iter(self.translator.translate(sentences, explain=self._explain, progress=progress))
-        wholes, translations, places, warnings = [], [], [], []
-        for text, cuts, (_, printf) in zip(texts, spans, asked, strict=True):
+        wholes, translations, span_pairs, warnings = [], [], [], []
+        for text, cuts, (_, printf) in zip(texts, spans, requests, strict=True):
             parts = [_spaced(next(found), printf) for _ in cuts]
-            whole, where = _assembled(text, cuts, parts)
+            whole, target_spans = _assembled(text, cuts, parts)
             wholes.append(whole)
-            places.append(list(zip(cuts, where, strict=True)))
+            span_pairs.append(list(zip(cuts, target_spans, strict=True)))
             translations.append(joined(text, parts))
-            warnings.append(self._about(parts))
-        targets = self._tagged(segments, wholes, places)
+            warnings.append(self._length_warnings(parts))
+        targets = self._tagged(segments, wholes, span_pairs)
         return [_Result(*result) for result in zip(targets, translations, warnings, strict=True)]
 
-    def _about(self, parts: Sequence[Translation]) -> tuple[str, ...]:
-        """What people should know of the translation of a unit."""
+    def _length_warnings(self, parts: Sequence[Translation]) -> tuple[str, ...]:
         warnings = []
-        if cut := max((part.pieces for part in parts), default=1) - 1:
+        if cuts := max((part.pieces for part in parts), default=1) - 1:
             positions = self.translator.model.seq2seq.positions
-            warnings.append(f"longer than the model's {positions} tokens; translated in {cut + 1} pieces")
+            warnings.append(f"longer than the model's {positions} tokens; translated in {cuts + 1} segments")
         if any(part.truncated for part in parts):
-            warnings.append(
-                "the translation reached its length bound and was cut there (see the setting max-new-tokens)"
-            )
+            warnings.append("the translation reached its length limit and was cut (see the setting max-new-tokens)")
         return tuple(warnings)
 
-    def _spans(self, text: str) -> list[tuple[int, int]]:
+    def _spans(self, text: str) -> list[Span]:
         if self._split:
             return sentence_spans(text, self.translator.model.language_pair[0])
         start, end = stripped_span(text, 0, len(text))
@@ -141,50 +138,50 @@ class Filler:
         self,
         segments: Sequence[Segment],
         targets: Sequence[str],
-        places: Sequence[Sequence[tuple[tuple[int, int], tuple[int, int]]]],
+        span_pairs: Sequence[Sequence[tuple[Span, Span]]],
     ) -> list[Segment]:
-        """The targets with the tags of their segments, by aligning what stands at the places."""
-        wanted = [n for n, segment in enumerate(segments) if any(isinstance(part, Tag) for part in segment)]
+        """Put the tags of segments into their targets, by aligning the given pairs of source and target spans."""
+        with_tags = [n for n, segment in enumerate(segments) if any(isinstance(part, Tag) for part in segment)]
         sides: list[tuple[str, str]] = []
-        for number in wanted:
+        for number in with_tags:
             text = plain_text(segments[number])
-            sides += [(text[a:b], targets[number][c:d]) for (a, b), (c, d) in places[number]]
+            sides += [(text[a:b], targets[number][c:d]) for (a, b), (c, d) in span_pairs[number]]
         found = iter(align(self.translator.model, [side[0] for side in sides], [side[1] for side in sides]))
         tagged: list[Segment] = [(target,) for target in targets]
-        for number in wanted:
-            links = [_moved(link, a, c) for (a, _), (c, _) in places[number] for link in next(found)]
+        for number in with_tags:
+            links = [_moved(link, a, c) for (a, _), (c, _) in span_pairs[number] for link in next(found)]
             tagged[number] = project(segments[number], targets[number], links)
         return tagged
 
     def _with_matches(self, unit: Unit, filled: FilledUnit) -> FilledUnit:
-        memory = self.translator.datastore
-        if memory is None or not self.config.matches:
+        store = self.translator.datastore
+        if store is None or not self.config.matches:
             return filled
-        found: list[Match] = memory.snapshot().matches(
+        found: list[Match] = store.snapshot().matches(
             plain_text(unit.source), self.config.max_matches, self.config.min_match
         )
         return replace(filled, filling=replace(filled.filling, matches=tuple(found)))
 
 
 def _copied(unit: Unit) -> FilledUnit | None:
-    """A unit without a letter outside of placeholders is its own translation."""
+    """Copy a unit that has no letters outside of placeholders."""
     text = plain_text(unit.source)
     if any(character.isalpha() for character in without_placeholders(text, unit.printf)):
         return None
     return FilledUnit(Filling(unit.source, FillingOrigin.COPY), Translation(source=text, text=text, score=0.0))
 
 
-def _assembled(text: str, cuts: list[tuple[int, int]], parts: list[Translation]) -> tuple[str, list[tuple[int, int]]]:
-    """The translations with the white space that stood between their sources, and where each came to stand."""
-    pieces, at, length, where = [], 0, 0, []
+def _assembled(text: str, cuts: list[Span], parts: list[Translation]) -> tuple[str, list[Span]]:
+    """Join translations with the white space between their sources; also return the span of each."""
+    texts, offset, length, spans = [], 0, 0, []
     for (start, end), part in zip(cuts, parts, strict=True):
-        space = text[at:start]
+        space = text[offset:start]
         length += len(space)
-        where.append((length, length + len(part.text)))
+        spans.append((length, length + len(part.text)))
         length += len(part.text)
-        pieces += [space, part.text]
-        at = end
-    return "".join([*pieces, text[at:]]), where
+        texts += [space, part.text]
+        offset = end
+    return "".join([*texts, text[offset:]]), spans
 
 
 def _spaced(part: Translation, printf: bool | None) -> Translation:
@@ -196,8 +193,8 @@ def _moved(link: Link, source: int, target: int) -> Link:
     return Link((a + source, b + source), (c + target, d + target))
 
 
-def _speakers(translation: Translation) -> tuple[str, ...]:
-    """The pairs that spoke most for the words of an explained translation."""
+def _main_pairs(translation: Translation) -> tuple[str, ...]:
+    """Return the pairs with the largest shares in an explained translation."""
     shares: Counter[str] = Counter()
     for token in translation.provenance or ():
         for witness in token.witnesses:

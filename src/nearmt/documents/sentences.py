@@ -1,4 +1,4 @@
-"""Sentences of a text, by a library made for it."""
+"""Sentence splitting, by the package sentencex."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _LINE = re.compile(r"[^\r\n]+")
 
 
 def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
-    """Where the sentences of a text stand, without the white space between them. A line break ends a sentence."""
+    """Return the spans of sentences, without white space at their ends. A line break ends a sentence."""
     spans = []
     for line in _LINE.finditer(text):
-        at = line.start()
+        offset = line.start()
         for sentence in _sentences(line.group(), base_language(language)):
-            spans.append(stripped_span(text, at, at + len(sentence)))
-            at += len(sentence)
+            spans.append(stripped_span(text, offset, offset + len(sentence)))
+            offset += len(sentence)
     return [(start, end) for start, end in spans if start < end]
 
 
 def _sentences(line: str, language: str) -> list[str]:
-    """The sentences of a line; one that the library stumbles over is a single sentence."""
+    """Split a line into sentences; a line on which the library crashes is one sentence."""
     try:
         from sentencex import segment
     except ImportError as error:
@@ -32,14 +32,14 @@ def _sentences(line: str, language: str) -> list[str]:
     try:
         return list(segment(language, line))
     except BaseException as error:
-        # Its panics are no Exceptions, and their class cannot be imported.
+        # Its panics do not derive from Exception, and their class cannot be imported.
         if type(error).__name__ != "PanicException":
             raise
         return [line]
 
 
 def stripped_span(text: str, start: int, end: int) -> tuple[int, int]:
-    """The span without white space at its ends."""
+    """Shrink a span by the white space at its ends."""
     while start < end and text[start].isspace():
         start += 1
     while end > start and text[end - 1].isspace():

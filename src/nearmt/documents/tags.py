@@ -1,4 +1,4 @@
-"""Inline markup of a source, put back into its translation where the words went that it stood beside."""
+"""Projection of inline tags from a source to its translation, by word alignment."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from nearmt.corpus.document import Segment, Tag, TagKind, plain_text
 from nearmt.models.alignment import WORD, Link, Span
 
 _BLANKS = re.compile(r"\s*")
-# Marks that want no blank before them, or none behind them.
+# Punctuation without a blank before it, and without one after it.
 _CLOSING, _OPENING = frozenset(".,;:!?…)]}%»”’"), frozenset("([{«„“‘¿¡")
 
-#: Where a tag goes: the offset in the target, its rank among the tags there, its number in the source.
-_Place = tuple[int, int, int]
+#: The position of a tag in the target: offset, rank among the tags at that offset, number in the source.
+_Position = tuple[int, int, int]
 
 
 def project(segment: Segment, target: str, links: Sequence[Link]) -> Segment:
-    """The target with every tag of the source segment in it, each once.
+    """Insert every tag of the source segment into the target once.
 
-    Pairs surround the words that are linked to what they surround in the source; other tags stay beside
-    the word they stand at. Offsets of the links count in the plain texts. The text stays as it is, save
-    for blanks beside single tags that stand alone in the source and would stick to a word in the target.
+    Paired tags enclose the words aligned with those they enclose in the source; other tags stay adjacent to their
+    word. Offsets of the links refer to plain texts. The text is unchanged, except for blanks next to single tags that
+    are isolated in the source and would touch a word in the target.
     """
     if "".join(part for part in segment if isinstance(part, str)) == target:
         return _merged(segment)
     source = _Source.read(segment)
-    return _written(source, target, _places(source, target, _Reach(source, target, links)))
+    return _written(source, target, _positions(source, target, _Projection(source, target, links)))
 
 
 @dataclass(frozen=True)
 class _Mark:
-    """A tag of the source and where it stands."""
+    """A tag of the source and its position."""
 
     tag: Tag
     offset: int
@@ -46,7 +46,7 @@ class _Mark:
 
 @dataclass(frozen=True)
 class _Source:
-    """A segment, taken apart. Tags end words: within one, its parts count as words."""
+    """The words and tags of a segment. A tag inside a word splits it into two."""
 
     text: str
     words: list[Span]
@@ -69,16 +69,16 @@ class _Source:
     def follows_blank(self, mark: _Mark) -> bool:
         return mark.offset == 0 or self.text[mark.offset - 1].isspace()
 
-    def stands_alone(self, mark: _Mark) -> bool:
-        """Neither side of it is a word; a tag that is a blank itself needs no others."""
+    def is_isolated(self, mark: _Mark) -> bool:
+        """Whether no word is adjacent; tags that represent a blank do not count."""
         ends = mark.offset == len(self.text) or not self.text[mark.offset].isalnum()
         return self.follows_blank(mark) and ends and not mark.tag.blank
 
 
-class _Reach:
-    """Where the words of the source went: the stretch of the target that a run of them covers.
+class _Projection:
+    """Maps runs of source words to spans of the target.
 
-    Level n of the tables holds the least start and the greatest end of 2 ** n words from each word on.
+    Level n of the tables has the least start and the greatest end of the 2 ** n words from each word on.
     """
 
     def __init__(self, source: _Source, target: str, links: Sequence[Link]) -> None:
@@ -94,7 +94,7 @@ class _Reach:
             self._high.append(np.maximum(self._high[-1][:-half], self._high[-1][half:]))
 
     def of(self, first: int, last: int) -> Span | None:
-        """What the words `first` to `last` (exclusive) cover; None if nothing is linked to them."""
+        """Return the span of the words `first` to `last` (exclusive); None if none of them is linked."""
         if first >= last:
             return None
         level = (last - first).bit_length() - 1
@@ -103,21 +103,21 @@ class _Reach:
         return None if end < 0 else (int(min(self._low[level][first], self._low[level][second])), end)
 
     def around(self, opening: _Mark, closing: _Mark) -> Span:
-        """What a pair of tags surrounds."""
+        """Return the span that a pair of tags encloses."""
         first, last = opening.words_before, closing.words_before
         if first == 0 and last == self.words > 0:
             return 0, self.end
-        return self.of(first, last) or self._behind(first)
+        return self.of(first, last) or self._after(first)
 
-    def _behind(self, word: int) -> Span:
-        """The empty stretch where the words before this one end."""
+    def _after(self, word: int) -> Span:
+        """Return the empty span at the end of the words before this one."""
         passed = bisect_left(self._linked, word)
         is_last = word == self.words > 0
-        place = self.end if is_last else self._end_of(passed - 1) if passed else 0
-        return place, place
+        offset = self.end if is_last else self._end_of(passed - 1) if passed else 0
+        return offset, offset
 
-    def beside(self, mark: _Mark, forward: bool) -> int:
-        """Where a single tag goes: to the nearest linked word, the one ahead first if it looks `forward`."""
+    def adjacent(self, mark: _Mark, forward: bool) -> int:
+        """Return the offset of a single tag, at the nearest linked word; `forward` prefers the next word on ties."""
         here = mark.words_before
         if here in (0, self.words) or not self._linked:
             return self.end if here else 0
@@ -133,48 +133,48 @@ class _Reach:
 
 
 def _linked(source: _Source, target: str, links: Sequence[Link]) -> Iterator[tuple[int, Span]]:
-    """Words of the source, and what is linked to them."""
+    """Yield words of the source with the target spans linked to them."""
     ends = [end for _, end in source.words]
     for link in links:
-        (start, end), (said_start, said_end) = link.source, link.target
-        is_same = source.text[start:end] == target[said_start:said_end]
+        (start, end), (target_start, target_end) = link.source, link.target
+        is_same = source.text[start:end] == target[target_start:target_end]
         for word in range(bisect_right(ends, start), len(ends)):
             word_start, word_end = source.words[word]
             if word_start >= end:
                 break
-            if is_same:  # tags keep their places within words that need no translation, as in m<sup>2</sup>
-                shift = said_start - start
+            if is_same:  # tags inside copied words keep their offsets, as in m<sup>2</sup>
+                shift = target_start - start
                 yield word, (max(word_start, start) + shift, min(word_end, end) + shift)
             else:
-                yield word, (said_start, said_end)
+                yield word, (target_start, target_end)
 
 
 @dataclass
 class _Element:
-    """A pair of tags that must nest, and its stretch of the target. The root of all is the whole target.
+    """A pair of tags that must nest, and its span of the target. The root is the whole target.
 
-    Ranks order the tags at one offset: first what ends there, the innermost first (negative), then what stands
-    there (0), then what begins there, the outermost first.
+    Ranks order the tags at one offset: first closing tags, innermost first (negative), then single tags (0), then
+    opening tags, outermost first.
     """
 
     start: int
     end: int
     depth: int = 0
     children: list[_Element] = field(default_factory=list)
-    #: The element itself or, if it is empty, the next around it that is not: its tags stand within that.
+    #: The element itself or, if it is empty, the nearest non-empty ancestor, which contains its tags.
     solid: _Element = field(init=False)
 
     def __post_init__(self) -> None:
         self.solid = self
 
     def rank_within(self, offset: int) -> int:
-        """The rank of a tag at the offset that belongs inside the element."""
+        """Return the rank of a tag inside the element at this offset."""
         if offset == self.start:
             return 2 * self.depth + 1
         return -2 * self.depth - 1 if offset == self.end else 0
 
-    def settle(self, target: str) -> None:
-        """Fit the children in, none over another: what comes first in the target keeps its stretch."""
+    def fit_children(self, target: str) -> None:
+        """Move the children inside the element without overlap; those that begin first keep their spans."""
         free = self.start
         for child in sorted(self.children, key=lambda child: (child.start, child.end)):
             start, end = child.start, min(child.end, self.end)
@@ -185,83 +185,86 @@ class _Element:
             child.solid = child if child.start < child.end else self.solid
 
 
-def _places(source: _Source, target: str, reach: _Reach) -> list[_Place]:
-    """Where every tag goes."""
+def _positions(source: _Source, target: str, projection: _Projection) -> list[_Position]:
+    """Return the position of every tag in the target."""
     marks = source.marks
     elements, codes = _pairs(marks)
-    homes, own = _tree(marks, elements, reach)
-    _settle_all(homes[:1], target)
-    wanted = {number: reach.beside(mark, source.follows_blank(mark)) for number, mark in enumerate(marks)}
-    bounds = list(homes)
+    parents, own = _tree(marks, elements, projection)
+    _fit_all(parents[:1], target)
+    offsets = {number: projection.adjacent(mark, source.follows_blank(mark)) for number, mark in enumerate(marks)}
+    bounds = list(parents)
     for opening, closing in codes.items():
-        wanted[opening], wanted[closing] = reach.around(marks[opening], marks[closing])
-        if wanted[opening] == wanted[closing]:
-            homes[closing] = bounds[closing] = homes[opening]
-        elif homes[opening] is not homes[closing]:  # it crosses elements, which may change places
-            bounds[opening] = bounds[closing] = homes[0]
-    places: list[_Place] = []
-    for number, (home, bound) in enumerate(zip(homes, bounds, strict=True)):
+        offsets[opening], offsets[closing] = projection.around(marks[opening], marks[closing])
+        if offsets[opening] == offsets[closing]:
+            parents[closing] = bounds[closing] = parents[opening]
+        elif parents[opening] is not parents[closing]:  # it crosses elements, whose order may change
+            bounds[opening] = bounds[closing] = parents[0]
+    positions: list[_Position] = []
+    for number, (parent, bound) in enumerate(zip(parents, bounds, strict=True)):
         element = own.get(number)
         if element is not None and element.start < element.end:
             is_opening = number in elements
             rank = 2 * element.depth if is_opening else -2 * element.depth
-            places.append((element.start if is_opening else element.end, rank, number))
+            positions.append((element.start if is_opening else element.end, rank, number))
         else:
-            offset = element.start if element else min(max(wanted[number], bound.start), bound.end)
-            places.append((offset, home.solid.rank_within(offset), number))
-    return places
+            offset = element.start if element else min(max(offsets[number], bound.start), bound.end)
+            positions.append((offset, parent.solid.rank_within(offset), number))
+    return positions
 
 
 def _pairs(marks: list[_Mark]) -> tuple[dict[int, int], dict[int, int]]:
-    """Opening tags with their closing tags, by number: elements, which nest, and codes, which may cross."""
+    """Pair opening and closing tags by number: elements, which nest, and codes, which may cross."""
     elements: dict[int, int] = {}
     codes: dict[int, int] = {}
     unclosed: list[int] = []
     waiting: dict[tuple[bool, str], list[int]] = defaultdict(list)
     for number, tag in enumerate(mark.tag for mark in marks):
-        namesakes = waiting[tag.element, tag.key]
+        same_key = waiting[tag.element, tag.key]
         if tag.kind is TagKind.OPEN:
-            namesakes.append(number)
+            same_key.append(number)
             if tag.element:
                 unclosed.append(number)
-        elif tag.kind is TagKind.CLOSE and namesakes:
-            opening = namesakes.pop()
+        elif tag.kind is TagKind.CLOSE and same_key:
+            opening = same_key.pop()
             (elements if tag.element else codes)[opening] = number
             while tag.element and (inner := unclosed.pop()) != opening:
                 waiting[True, marks[inner].tag.key].pop()  # its closing tag would cross this one
     return elements, codes
 
 
-def _tree(marks: list[_Mark], elements: dict[int, int], reach: _Reach) -> tuple[list[_Element], dict[int, _Element]]:
-    """For every tag the element that it stands in, the whole target at last; and the elements by their two tags."""
-    inside = [_Element(0, reach.end)]
-    homes: list[_Element] = []
+def _tree(
+    marks: list[_Mark], elements: dict[int, int], projection: _Projection
+) -> tuple[list[_Element], dict[int, _Element]]:
+    """Return the parent element of every tag, and the elements by the numbers of their tags."""
+    open_elements = [_Element(0, projection.end)]
+    parents: list[_Element] = []
     own: dict[int, _Element] = {}
     for number, mark in enumerate(marks):
         if number in own:
-            inside.pop()
-        homes.append(inside[-1])
+            open_elements.pop()
+        parents.append(open_elements[-1])
         if number in elements:
             closing = elements[number]
-            own[number] = own[closing] = _Element(*reach.around(mark, marks[closing]), depth=len(inside))
-            inside[-1].children.append(own[number])
-            inside.append(own[number])
-    return homes, own
+            span = projection.around(mark, marks[closing])
+            own[number] = own[closing] = _Element(*span, depth=len(open_elements))
+            open_elements[-1].children.append(own[number])
+            open_elements.append(own[number])
+    return parents, own
 
 
-def _settle_all(pending: list[_Element], target: str) -> None:
+def _fit_all(pending: list[_Element], target: str) -> None:
     while pending:
         element = pending.pop()
-        element.settle(target)
+        element.fit_children(target)
         pending += element.children
 
 
-def _written(source: _Source, target: str, places: list[_Place]) -> Segment:
-    """The target with its tags."""
+def _written(source: _Source, target: str, positions: list[_Position]) -> Segment:
+    """Insert the tags into the target."""
     parts: list[str | Tag] = []
     done = 0
-    order = sorted(range(len(places)), key=places.__getitem__)
-    for offset, numbers in groupby(order, key=lambda number: places[number][0]):
+    order = sorted(range(len(positions)), key=positions.__getitem__)
+    for offset, numbers in groupby(order, key=lambda number: positions[number][0]):
         parts.append(target[done:offset])
         parts += _spaced(source, [source.marks[number] for number in numbers], target, offset)
         done = offset
@@ -269,16 +272,16 @@ def _written(source: _Source, target: str, places: list[_Place]) -> Segment:
 
 
 def _spaced(source: _Source, marks: list[_Mark], target: str, offset: int) -> list[str | Tag]:
-    """Tags that go to one offset, with blanks between those that stood alone and the words there."""
+    """Return the tags of one offset, with blanks between isolated tags and adjacent words."""
     parts: list[str | Tag] = [mark.tag for mark in marks]
-    alone = [place for place, mark in enumerate(marks) if mark.tag.kind is TagKind.SINGLE and source.stands_alone(mark)]
+    alone = [index for index, mark in enumerate(marks) if mark.tag.kind is TagKind.SINGLE and source.is_isolated(mark)]
     if not alone or any(mark.tag.blank for mark in marks):
         return parts
-    before, behind = target[max(offset - 1, 0) : offset], target[offset : offset + 1]
-    # Beside a mark in the source, it only must not stick to a word.
-    beside_mark = source.text[marks[alone[-1]].offset : marks[alone[-1]].offset + 1].strip()
-    sticks = behind.isalnum() if beside_mark else behind.strip() and behind not in _CLOSING
-    if sticks:
+    before, after = target[max(offset - 1, 0) : offset], target[offset : offset + 1]
+    # A tag before punctuation in the source needs a blank before a word only.
+    before_mark = source.text[marks[alone[-1]].offset : marks[alone[-1]].offset + 1].strip()
+    needs_blank = after.isalnum() if before_mark else after.strip() and after not in _CLOSING
+    if needs_blank:
         parts.insert(alone[-1] + 1, " ")
     if before and not before.isspace() and before not in _OPENING:
         parts.insert(alone[0], " ")
@@ -286,7 +289,7 @@ def _spaced(source: _Source, marks: list[_Mark], target: str, offset: int) -> li
 
 
 def _merged(parts: Sequence[str | Tag]) -> Segment:
-    """Neighbouring strings become one."""
+    """Join adjacent strings."""
     merged: list[str | Tag] = []
     for is_text, run in groupby(parts, key=lambda part: isinstance(part, str)):
         found = list(run)

@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nearmt.engines.cpu.cells import CellCodes, Centres
 from torch import Tensor
 
 from nearmt.contracts import Neighbours

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from nearmt.config.schedule import EverySchedule
 from nearmt.contracts import Neighbours, Origin
 from nearmt.engines.base import CachePlan, Retrieved
 from nearmt.engines.cuda import cache as cuda_cache
@@ -18,7 +19,6 @@ from nearmt.engines.cuda.cache import ArrivingNumbers, CacheBuffers, CudaCache
 from nearmt.engines.cuda.entries import CudaEntryTable
 from nearmt.engines.cuda.keys import SegmentedKeys
 from nearmt.engines.reference.cache import ReferenceCache
-from nearmt.config.schedule import EverySchedule
 from tests.engines.every_engine import GPU, WITH_TRITON
 from tests.engines.table_store import TableStore, table_store
 from tests.engines.test_cache import PLAN, Walk, assert_same, random_queries, walks, with_cache

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from nearmt.engines.cuda.pieces import PIECE, _cut
 from torch import Tensor
 
 from nearmt.engines.cuda.clusters import BLOCK, ClusterIndex, _cut

@@ -105,7 +105,7 @@ def test_translations_are_the_same(family: str, together: int) -> None:
     def tokens(model: Seq2SeqModel) -> list[list[int]]:
         lengths = [len(source) for source in sources]
         config = BeamConfig(max_new_tokens=30)
-        found, _ = beam_search(model, PlainMethod(), sources, lengths, config, together=together)
+        found, _ = beam_search(model, PlainMethod(), sources, lengths, config, slots=together)
         return [hypothesis.tokens for hypothesis in found]
 
     assert tokens(staged(Seq2SeqModel(restless_model(family)))) == tokens(Seq2SeqModel(restless_model(family)))
@@ -117,7 +117,7 @@ def test_seats_that_nobody_takes_do_not_leave_the_positions(family: str) -> None
     sources = random_sources(5, count=120)
     model = staged(Seq2SeqModel(restless_model(family)))
     lengths = [len(source) for source in sources]
-    found, _ = beam_search(model, PlainMethod(), sources, lengths, BeamConfig(max_new_tokens=30), together=5)
+    found, _ = beam_search(model, PlainMethod(), sources, lengths, BeamConfig(max_new_tokens=30), slots=5)
     assert sum(hypothesis.steps for hypothesis in found) > 5 * model.positions
     assert model._graphed is not None
     assert any(shape.sentences == 6 for shape in model._graphed._stages)

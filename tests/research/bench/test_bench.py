@@ -1,4 +1,4 @@
-"""The benchmark: what is timed is what is translated, whoever translates it."""
+"""The speed benchmark: systems, timing, quality, reports."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from nearmt.decoding import BeamConfig, beam_search
 from nearmt.errors import ConfigError, InputError
 from nearmt.methods import PlainMethod
 from nearmt.models import Seq2SeqModel, TranslationModel
-from nearmt.research.bench import Bench, BenchConfig, Workbench, ctranslate2, generate, load, opened
+from nearmt.research.bench import Bench, BenchConfig, SystemLoader, ctranslate2, generate, load, opened
+from nearmt.research.bench.loading import threads_set
 from nearmt.research.bench.measuring import Measured, blocks_of, quartiles, ratios, sample, sorted_by_length, take_turns
-from nearmt.research.bench.processes import Crew
+from nearmt.research.bench.processes import ProcessPool
 from nearmt.research.bench.profile import OTHER, PARTS, UNNAMED, part_of, shares
 from nearmt.research.bench.quality import queries_of, recall
-from nearmt.research.bench.runners import Batch, Cell, Output, PeerRunner, Runner
+from nearmt.research.bench.runners import Batch, Output, PeerRunner, Runner, Variant
 from nearmt.research.bench.tables import TABLES, markdown
-from nearmt.research.bench.workbench import threads_set
 from nearmt.timing import Timings
 from nearmt.translator import Translator
 from tests.tiny import random_sources, restless_model
@@ -36,7 +36,7 @@ from tools import results_table
 
 
 @pytest.fixture
-def workbench(tiny_store: Datastore) -> Iterator[Workbench]:
+def loader(tiny_store: Datastore) -> Iterator[SystemLoader]:
     config = BenchConfig(
         datastore=str(tiny_store.path), beams="1,3", batch_sizes="3", repeats=2, device="cpu", max_new_tokens=8
     )
@@ -44,8 +44,8 @@ def workbench(tiny_store: Datastore) -> Iterator[Workbench]:
         yield found
 
 
-def run(workbench: Workbench, pairs: Sequence[Pair]) -> dict[str, Any]:
-    bench = Bench.of(workbench, pairs, "tiny", lambda label: nullcontext())
+def run(loader: SystemLoader, pairs: Sequence[Pair]) -> dict[str, Any]:
+    bench = Bench.of(loader, pairs, "tiny", lambda label: nullcontext())
     *_, last = bench.run()
     return last
 
@@ -53,7 +53,7 @@ def run(workbench: Workbench, pairs: Sequence[Pair]) -> dict[str, Any]:
 # Settings
 
 
-def test_settings_are_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"systems": "plain,knnn"}, "did you mean 'knn'"),
         ({"precisions": "fp16"}, "no 'fp16'"),
@@ -72,12 +72,12 @@ def test_settings_are_refused() -> None:
     assert BenchConfig().sizes(on_gpu=True) == [1, 8, 64]
 
 
-def test_what_runs_by_default(workbench: Workbench) -> None:
-    names = [[cell.name for cell in cells] for _, _, cells in workbench.cells()]
+def test_default_variants(loader: SystemLoader) -> None:
+    names = [[variant.name for variant in variants] for _, _, variants in loader.variants()]
     assert len(names) == 2 and names[0] == names[1]
     assert "transformers int8" not in names[0] and {"transformers bf16", "chunk int8", "knn fp32"} < set(names[0])
     with opened(BenchConfig(device="cpu")) as without:
-        found = {cell.system for _, _, cells in without.cells() for cell in cells}
+        found = {variant.system for _, _, variants in without.variants() for variant in variants}
         assert found == {"transformers", "ctranslate2", "plain"}
 
 
@@ -86,102 +86,102 @@ def test_what_runs_by_default(workbench: Workbench) -> None:
 
 @pytest.mark.parametrize("family", ["marian", "m2m_100"])
 @pytest.mark.parametrize("beams", [1, 4])
-def test_transformers_says_what_plain_says(family: str, beams: int) -> None:
-    """End of sentence included, without start and forced tokens."""
-    seq2seq, search = Seq2SeqModel(restless_model(family)), BeamConfig(beams=beams, max_new_tokens=20)
+def test_transformers_equals_plain(family: str, beams: int) -> None:
+    """Outputs contain the end of sentence, but no start or forced tokens."""
+    seq2seq, beam = Seq2SeqModel(restless_model(family)), BeamConfig(beams=beams, max_new_tokens=20)
     sources = random_sources(0, count=8)
-    own, _ = beam_search(seq2seq, PlainMethod(), sources, list(map(len, sources)), search)
-    peer = generate.decoder(restless_model(family), seq2seq, search)([(sources[:5], 20), (sources[5:], 20)])
+    own, _ = beam_search(seq2seq, PlainMethod(), sources, list(map(len, sources)), beam)
+    peer = generate.decoder(restless_model(family), seq2seq, beam)([(sources[:5], 20), (sources[5:], 20)])
     assert peer == [hypothesis.tokens for hypothesis in own]
     assert len(set(map(len, peer))) > 1
 
 
-def test_peers_answer_in_order(workbench: Workbench, tiny_pairs: list[Pair]) -> None:
+def test_peers_translate_in_input_order(loader: SystemLoader, tiny_pairs: list[Pair]) -> None:
     texts = [pair.source for pair in tiny_pairs[:9]]
-    peer, own = (workbench.runner(Cell(name, "fp32", 4, 3)) for name in ("transformers", "plain"))
+    peer, own = (loader.runner(Variant(name, "fp32", 4, 3)) for name in ("transformers", "plain"))
     assert peer.translate(texts) == own.translate(texts)
     assert isinstance(peer, PeerRunner)
-    # What it is given, by length: what it says is told by the text.
-    asked: list[list[int]] = []
+    # Batches are sorted by length; outputs return in the order of the texts.
+    batch_lengths: list[list[int]] = []
 
     def echo(batches: list[Batch]) -> list[list[int]]:
-        asked.extend(list(map(len, sources)) for sources, _ in batches)
+        batch_lengths.extend(list(map(len, sources)) for sources, _ in batches)
         return [source for sources, _ in batches for source in sources]
 
     found = dataclasses.replace(peer, decode=echo).translate(texts)
-    codec = workbench.model("fp32").codec
+    codec = loader.model("fp32").codec
     assert [output.text for output in found] == [codec.text(codec.source_ids(text)) for text in texts]
-    lengths = [length for batch in asked for length in batch]
-    assert [len(batch) for batch in asked] == [4, 4, 1] and lengths == sorted(lengths, reverse=True)
+    lengths = [length for batch in batch_lengths for length in batch]
+    assert [len(batch) for batch in batch_lengths] == [4, 4, 1] and lengths == sorted(lengths, reverse=True)
 
 
-def test_ctranslate2_is_the_same_model(workbench: Workbench, tiny_pairs: list[Pair]) -> None:
-    """Its converter expects that Marian starts from zeros; the tiny model does not."""
+def test_ctranslate2_equals_plain(loader: SystemLoader, tiny_pairs: list[Pair]) -> None:
+    """The start embedding of the tiny model is not zero, which CTranslate2's converter would assume."""
     pytest.importorskip("ctranslate2")
-    model = workbench.model("fp32")
+    model = loader.model("fp32")
     texts = [pair.source for pair in tiny_pairs[:9]]
-    peer, own = (workbench.runner(Cell(name, "fp32", 4, 1)).translate(texts) for name in ("ctranslate2", "plain"))
-    # At the bound it goes on where others are made to end.
-    assert all(mine.text and its.text.startswith(mine.text) for its, mine in zip(peer, own, strict=True))
-    piece_of = {number: piece for piece, number in model.codec.vocabulary().items()}
+    peer, own = (loader.runner(Variant(name, "fp32", 4, 1)).translate(texts) for name in ("ctranslate2", "plain"))
+    # At the length limit nearmt forces an end of sentence and CTranslate2 does not.
+    assert all(ours.text and theirs.text.startswith(ours.text) for theirs, ours in zip(peer, own, strict=True))
+    subword_of = {number: subword for subword, number in model.codec.vocabulary().items()}
     sources = [model.codec.source_ids(pair.source) for pair in tiny_pairs[:9]]
     targets = [model.codec.target_ids(pair.target) for pair in tiny_pairs[:9]]
-    sides = [[[piece_of[token] for token in row] for row in side] for side in (sources, [row[:-1] for row in targets])]
-    scores = ctranslate2.load(workbench._converted, "fp32", "cpu", 1).score_batch(*sides)
+    sides = [[[subword_of[token] for token in row] for row in side] for side in (sources, [r[:-1] for r in targets])]
+    scores = ctranslate2.load(loader._converted, "fp32", "cpu", 1).score_batch(*sides)
     for score, wanted_T in zip(scores, model.seq2seq.score(sources, targets), strict=True):
         assert score.log_probs == pytest.approx(wanted_T.tolist(), abs=1e-3)
-    assert len(workbench.runner(Cell("ctranslate2", "int8", 4, 3)).translate(texts)) == 9
+    assert len(loader.runner(Variant("ctranslate2", "int8", 4, 3)).translate(texts)) == 9
 
 
-def test_ctranslate2_does_not_meddle_with_threads(workbench: Workbench, tiny_pairs: list[Pair]) -> None:
-    """In the same process it sets the threads of torch to its own number."""
+def test_ctranslate2_does_not_change_torch_threads(loader: SystemLoader, tiny_pairs: list[Pair]) -> None:
+    """It would in the same process."""
     pytest.importorskip("ctranslate2")
     with threads_set(3):
-        workbench.runner(Cell("ctranslate2", "fp32", 4, 1)).translate([pair.source for pair in tiny_pairs[:3]])
+        loader.runner(Variant("ctranslate2", "fp32", 4, 1)).translate([pair.source for pair in tiny_pairs[:3]])
         assert torch.get_num_threads() == 3
     assert torch.get_num_threads() == 1
 
 
-def test_transformers_side_by_side_says_the_same(tiny_store: Datastore, tiny_pairs: list[Pair]) -> None:
-    """With several threads it has as many processes, whose answers stand in order."""
+def test_parallel_transformers_equals_plain(tiny_store: Datastore, tiny_pairs: list[Pair]) -> None:
+    """With several threads there are as many processes; outputs keep their order."""
     config = BenchConfig(datastore=str(tiny_store.path), device="cpu", max_new_tokens=8, threads=2)
     texts = [pair.source for pair in tiny_pairs[:9]]
     with opened(config) as found:
-        peer = found.runner(Cell("transformers", "fp32", 2, 3)).translate(texts)
-        assert peer == found.runner(Cell("plain", "fp32", 2, 3)).translate(texts)
-        crew = found._loaded["transformers", "fp32"]
-        assert isinstance(crew, Crew)
-        assert len(set(crew.each(_process_of, [(0.2,)] * 4))) == 2
+        peer = found.runner(Variant("transformers", "fp32", 2, 3)).translate(texts)
+        assert peer == found.runner(Variant("plain", "fp32", 2, 3)).translate(texts)
+        pool = found._loaded["transformers", "fp32"]
+        assert isinstance(pool, ProcessPool)
+        assert len(set(pool.map(_process_of, [(0.2,)] * 4))) == 2
         with pytest.raises(ZeroDivisionError):
-            crew.each(_process_of, [(0.0,), ("",)])
-        assert crew.each(_process_of, [(0.0,)])  # a failure costs no member
+            pool.map(_process_of, [(0.0,), ("",)])
+        assert pool.map(_process_of, [(0.0,)])  # a failure does not lose a process
     assert not multiprocessing.active_children()
 
 
-def _process_of(held: object, seconds: float | str) -> int:
+def _process_of(loaded: object, seconds: float | str) -> int:
     if isinstance(seconds, str):
         raise ZeroDivisionError
     time.sleep(seconds)
     return os.getpid()
 
 
-def test_what_others_take_is_not_what_we_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the machine's busy time, that of this process and its children is ours."""
+def test_cpu_time_of_other_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU time of this process and its children is not counted."""
     (tmp_path / "stat").write_text("cpu  900 10 80 5000 700 3 4 3 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n")
     for pid, name, ticks in ((7, "py (a) b", 300), (8, "worker", 200)):
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) R {'0 ' * 10}{ticks} 50 9 9 20\n")
     monkeypatch.setattr(load, "_PROC", tmp_path)
     monkeypatch.setattr(load, "_own_processes", lambda: [7, 8])
-    assert load.others_seconds() == pytest.approx((1000 - 350 - 250) / load._TICKS)
+    assert load.other_cpu_seconds() == pytest.approx((1000 - 350 - 250) / load._TICKS)
     monkeypatch.setattr(load, "_PROC", tmp_path / "nowhere")
-    assert load.others_seconds() is None
+    assert load.other_cpu_seconds() is None
 
 
-def test_own_systems_are_translators(workbench: Workbench, tiny_pairs: list[Pair], tiny_store: Datastore) -> None:
+def test_own_systems_equal_translators(loader: SystemLoader, tiny_pairs: list[Pair], tiny_store: Datastore) -> None:
     texts = [pair.source for pair in tiny_pairs[:5]]
-    runner = workbench.runner(Cell("chunk", "fp32", 2, 3))
-    translator = Translator(workbench.model("fp32"), tiny_store, "chunk", search=workbench.search(3), batch_size=2)
+    runner = loader.runner(Variant("chunk", "fp32", 2, 3))
+    translator = Translator(loader.model("fp32"), tiny_store, "chunk", search=loader.beam(3), batch_size=2)
     assert [found.text for found in runner.translate(texts)] == [found.text for found in translator.translate(texts)]
     assert runner.signature() == translator.signature()
 
@@ -189,40 +189,40 @@ def test_own_systems_are_translators(workbench: Workbench, tiny_pairs: list[Pair
 # Turns
 
 
-def test_blocks_are_made_of_the_batches_of_the_whole(tiny: TranslationModel, tiny_pairs: list[Pair]) -> None:
+def test_blocks_consist_of_whole_batches(tiny: TranslationModel, tiny_pairs: list[Pair]) -> None:
     texts = [pair.source for pair in tiny_pairs]
-    ordered = [texts[place] for place in sorted_by_length(texts, tiny.codec)]
+    ordered = [texts[index] for index in sorted_by_length(texts, tiny.codec)]
     assert [text for block in blocks_of(ordered, 2) for text in block] == ordered
     lengths = [tiny.codec.source_length(tiny.codec.source_ids(text)) for text in ordered]
     assert lengths == sorted(lengths, reverse=True)
-    assert [len(block) for block in blocks_of(ordered, 3)] == [24, 24, 12]  # as many batches as follow each other
+    assert [len(block) for block in blocks_of(ordered, 3)] == [24, 24, 12]  # BATCHES batches
     assert [len(block) for block in blocks_of(ordered, 40)] == [60]
-    assert [len(block) for block in blocks_of(ordered, 1)] == [16, 16, 16, 12]  # and not too few sentences
+    assert [len(block) for block in blocks_of(ordered, 1)] == [16, 16, 16, 12]  # at least SHORTEST_RUN sentences
     assert [len(block) for block in blocks_of(ordered, 3, 16)] == [48, 12]
 
 
-def test_a_sample_is_made_of_batches_of_the_whole() -> None:
+def test_sample_consists_of_whole_batches() -> None:
     assert sample(10, 10, 4) == sample(10, 99, 4) == list(range(10))
-    assert sample(100, 3, 8) == [48, 49, 50]  # fewer than a block: of middling length
+    assert sample(100, 3, 8) == [48, 49, 50]  # fewer than a run: of medium length
     found = sample(1000, 70, 16)
     runs = [found[start : start + 16] for start in range(0, len(found), 16)]
     assert len(found) == 64 and all(run == list(range(run[0], run[0] + 16)) for run in runs)
     assert [run[0] for run in runs] == [123, 369, 615, 861]
-    assert sample(20, 19, 6) == sorted(set(sample(20, 19, 6)))  # runs that meet have no place twice
+    assert sample(20, 19, 6) == sorted(set(sample(20, 19, 6)))  # overlapping runs give no duplicates
 
 
-def test_limit_of_a_benchmark(tiny_store: Datastore, tiny_pairs: list[Pair]) -> None:
+def test_limit_samples_the_sorted_pairs(tiny_store: Datastore, tiny_pairs: list[Pair]) -> None:
     config = BenchConfig(datastore=str(tiny_store.path), batch_sizes="2,16", device="cpu", limit=35)
     with opened(config) as limited:
         bench = Bench.of(limited, tiny_pairs, "tiny", lambda label: nullcontext())
     with opened(dataclasses.replace(config, limit=None)) as unlimited:
         whole = Bench.of(unlimited, tiny_pairs, "tiny", lambda label: nullcontext())
-    assert bench.pairs == [whole.pairs[place] for place in sample(len(whole.pairs), 35, 16)]
+    assert bench.pairs == [whole.pairs[index] for index in sample(len(whole.pairs), 35, 16)]
     assert len(bench.pairs) == 32 < len(whole.pairs)
 
 
 class Recorder:
-    """Notes whose turn it is."""
+    """A runner that logs its calls."""
 
     def __init__(self, name: str, log: list[str], fails_at: int = -1) -> None:
         self.name, self.log, self.fails_at, self.calls = name, log, fails_at, 0
@@ -230,7 +230,7 @@ class Recorder:
     def translate(self, texts: Sequence[str]) -> list[Output]:
         self.calls += 1
         if self.calls == self.fails_at:
-            raise RuntimeError(f"{self.name} is\ntired")
+            raise RuntimeError(f"{self.name}\nfailed")
         self.log.append(self.name)
         return [Output(text, len(text)) for text in texts]
 
@@ -240,11 +240,10 @@ class Recorder:
 
 def test_systems_take_turns() -> None:
     log: list[str] = []
-    cells = {name: Cell(name, "fp32", 2, 1) for name in "abc"}
-    runners: dict[Cell, Runner] = {cell: Recorder(name, log) for name, cell in cells.items()}
+    runners: dict[Variant, Runner] = {Variant(name, "fp32", 2, 1): Recorder(name, log) for name in "abc"}
     texts = [str(number) for number in range(33)]
-    found = take_turns(runners, blocks_of(texts, 2), 2, lambda cell, error: pytest.fail(str(error)))
-    assert log[:3] == ["a", "b", "c"]  # warming up
+    found = take_turns(runners, blocks_of(texts, 2), 2, lambda variant, error: pytest.fail(str(error)))
+    assert log[:3] == ["a", "b", "c"]  # warm-up
     rounds = ["".join(log[start : start + 3]) for start in range(3, len(log), 3)]
     assert len(rounds) == 6 and all(sorted(each) == ["a", "b", "c"] for each in rounds)
     assert {each[0] for each in rounds} == {"a", "b", "c"}
@@ -254,22 +253,22 @@ def test_systems_take_turns() -> None:
 
 
 @pytest.mark.parametrize("fails_at", [1, 3])
-def test_who_fails_leaves_and_the_others_go_on(fails_at: int) -> None:
+def test_failing_system_is_dropped_and_others_continue(fails_at: int) -> None:
     log: list[str] = []
-    good, bad = Cell("good", "fp32", 2, 1), Cell("bad", "fp32", 2, 1)
-    runners: dict[Cell, Runner] = {bad: Recorder("bad", log, fails_at), good: Recorder("good", log)}
-    failed: list[Cell] = []
-    found = take_turns(runners, blocks_of(["x"] * 40, 2), 2, lambda cell, error: failed.append(cell))
-    assert failed == [bad] and [each.cell for each in found] == [good]
+    good, bad = Variant("good", "fp32", 2, 1), Variant("bad", "fp32", 2, 1)
+    runners: dict[Variant, Runner] = {bad: Recorder("bad", log, fails_at), good: Recorder("good", log)}
+    failed: list[Variant] = []
+    found = take_turns(runners, blocks_of(["x"] * 40, 2), 2, lambda variant, error: failed.append(variant))
+    assert failed == [bad] and [each.variant for each in found] == [good]
     assert [len(blocks) for blocks in found[0].seconds] == [3, 3] and len(found[0].outputs) == 40
-    assert take_turns({bad: Recorder("bad", log, 1)}, [["x"]], 2, lambda cell, error: None) == []
+    assert take_turns({bad: Recorder("bad", log, 1)}, [["x"]], 2, lambda variant, error: None) == []
 
 
-def test_numbers() -> None:
-    cell = Cell("plain", "fp32", 1, 1)
-    mine = Measured(cell, "", [[1.0, 1.0], [1.0, 9.0], [1.0, 3.0]], [Output("a", 8), Output("b", 8)])
-    other = Measured(cell, "", [[2.0, 2.0], [2.0, 18.0], [2.0, 6.0]], [Output("a", 4), Output("b", 4)])
-    assert mine.speed == 16 / (1.0 + 3.0)  # a disturbed block does not count
+def test_speeds_and_ratios() -> None:
+    variant = Variant("plain", "fp32", 1, 1)
+    mine = Measured(variant, "", [[1.0, 1.0], [1.0, 9.0], [1.0, 3.0]], [Output("a", 8), Output("b", 8)])
+    other = Measured(variant, "", [[2.0, 2.0], [2.0, 18.0], [2.0, 6.0]], [Output("a", 4), Output("b", 4)])
+    assert mine.speed == 16 / (1.0 + 3.0)  # medians ignore the slow block
     assert dataclasses.replace(mine, others=4.0).others_share == 4 / 16
     assert mine.speed_quartiles == (16 / (1.0 + 6.0), 16 / (1.0 + 2.0))
     assert mine.speeds == [8.0, 1.6, 4.0]
@@ -277,20 +276,19 @@ def test_numbers() -> None:
     assert quartiles([1.0, 2.0, 3.0, 4.0, 5.0]) == (2.0, 4.0) and quartiles([7.0]) == (7.0, 7.0)
 
 
-# What speed costs
+# Quality and profile
 
 
-def test_recall(tiny: TranslationModel, tiny_store: Datastore, tiny_pairs: list[Pair]) -> None:
+def test_recall_of_exact_and_half_search(tiny: TranslationModel, tiny_store: Datastore, tiny_pairs: list[Pair]) -> None:
     sources, targets = [pair.source for pair in tiny_pairs[:5]], [pair.target for pair in tiny_pairs[:5]]
     hidden_QH = queries_of(tiny, sources, targets)
     assert len(hidden_QH) == sum(len(tiny.codec.target_ids(target)) for target in targets)
-    assert (
-        tiny_store.snapshot().search(tiny_store.snapshot().query(hidden_QH), 1).distance_BK.max() < 1e-2
-    )  # they are entries themselves
+    snapshot = tiny_store.snapshot()
+    assert snapshot.search(snapshot.query(hidden_QH), 1).distance_BK.max() < 1e-2  # the queries are entries
     assert recall(tiny_store, Datastore.open(tiny_store.path, search="exact"), hidden_QH) == 1.0
 
     class Half:
-        """Finds every second neighbour, and something far away."""
+        """Finds every second neighbour, and entries far away."""
 
         query = staticmethod(tiny_store.snapshot().query)
 
@@ -305,7 +303,7 @@ def test_recall(tiny: TranslationModel, tiny_store: Datastore, tiny_pairs: list[
     assert recall(Half(), tiny_store, hidden_QH) == 0.5  # type: ignore[arg-type]
 
 
-def test_shares_add_up_and_no_timer_is_lost() -> None:
+def test_shares_cover_all_timers() -> None:
     timings = Timings({"model/encode": 1.0, "model/new": 1.0, "index/search": 2.0, "brand/new": 3.0}, elapsed=10.0)
     found = shares(timings)
     assert found == {"encoder": 0.1, "decoder layers": 0.1, "search": 0.2, OTHER: 0.3, UNNAMED: 0.3}
@@ -322,12 +320,12 @@ def test_shares_add_up_and_no_timer_is_lost() -> None:
     assert {part_of(name) for name in known} <= set(PARTS)
 
 
-# The whole
+# Reports
 
 
-def test_report(workbench: Workbench, tiny_pairs: list[Pair]) -> None:
-    workbench.config = dataclasses.replace(workbench.config, precisions="fp32")
-    report = run(workbench, tiny_pairs[:6])
+def test_report_of_all_systems(loader: SystemLoader, tiny_pairs: list[Pair]) -> None:
+    loader.config = dataclasses.replace(loader.config, precisions="fp32")
+    report = run(loader, tiny_pairs[:6])
     cells = {(cell["system"], cell["precision"], cell["beams"]): cell for cell in report["cells"]}
     assert {beams for _, _, beams in cells} == {1, 3} and report["sentences"] == 6
     for cell in report["cells"]:
@@ -338,36 +336,43 @@ def test_report(workbench: Workbench, tiny_pairs: list[Pair]) -> None:
     assert cells["plain", "fp32", 3]["same_as_reference"] == 1.0
     assert cells["plain", "fp32", 3]["tokens"] == cells["transformers", "fp32", 3]["tokens"]
     knn = cells["knn", "fp32", 3]
-    # The store is small: its search is exact.
+    # The store is small, so its search is exact.
     assert knn["recall"] == 1.0 and knn["bleu"] == knn["exact_bleu"] and knn["searches_per_sentence"] > 0
     assert report["datastore"]["entries"] > 0 and "/" not in report["datastore"]["identity"]
+    assert cells["chunk", "fp32", 3]["cache"] == "engine" and "cache" not in knn
     text = markdown(report)
     assert "| knn fp32 | 3 | 3 |" in text and "× transformers fp32" in text and "decoder layers" in text
     assert markdown(report, short=True) in text and "decoder layers" not in markdown(report, short=True)
     typical = {**knn, "batch_size": 8, "beams": 5}
     shown = markdown({**report, "cells": [*report["cells"], typical]}, short=True)
     assert "| knn fp32 | 8 | 5 |" in shown and "| knn fp32 | 3 | 3 |" not in shown
+    torch_cache = markdown({**report, "cells": [{**typical, "cache": "torch"}]})
+    assert (
+        "| beam | cache |" not in text
+        and "| beam | cache |" in torch_cache
+        and "| knn fp32 | 8 | 5 | torch |" in torch_cache
+    )
 
 
-def test_what_cannot_run_is_named(tiny_folder: Path, tiny_pairs: list[Pair]) -> None:
+def test_systems_that_cannot_run_are_listed(tiny_folder: Path, tiny_pairs: list[Pair]) -> None:
     config = BenchConfig(
         systems="plain,knn", precisions="fp32", beams="1", batch_sizes="4", repeats=1, model=str(tiny_folder),
         device="cpu", reference="plain:fp32", quality=False, profile=False,
     )  # fmt: skip
-    with opened(config) as workbench:
-        report = run(workbench, tiny_pairs[:4])
+    with opened(config) as loader:
+        report = run(loader, tiny_pairs[:4])
     assert [cell["system"] for cell in report["cells"]] == ["plain"] and "datastore" not in report
     assert [(found["system"], found["reason"][:17]) for found in report["not_run"]] == [("knn", "needs a datastore")]
     assert "shares" not in report["cells"][0]
 
 
-def test_sentences_that_do_not_fit_are_left_out(workbench: Workbench, tiny_pairs: list[Pair]) -> None:
+def test_overlong_sentences_are_left_out(loader: SystemLoader, tiny_pairs: list[Pair]) -> None:
     long = Pair("pumpe " * 100, "pump")
-    bench = Bench.of(workbench, [long, *tiny_pairs[:3]], "tiny", lambda label: nullcontext())
+    bench = Bench.of(loader, [long, *tiny_pairs[:3]], "tiny", lambda label: nullcontext())
     assert len(bench.pairs) == 3
     for none in ([], [long]):
         with pytest.raises(InputError, match="nothing to measure"):
-            Bench.of(workbench, none, "tiny", lambda label: nullcontext())
+            Bench.of(loader, none, "tiny", lambda label: nullcontext())
 
 
 def test_tables_of_other_benchmarks() -> None:
@@ -380,9 +385,9 @@ def test_tables_of_other_benchmarks() -> None:
     assert "| fp32 | 100 | 80 | 0.80 | 0.70-0.90 |" in text
     text = markdown({"benchmark": "growth", **common, "cells": [growth]})
     assert "| 10,000 | real | exact | 1.000 | 1.50 | 20.0 | 22.0 |" in text
-    assert "busy" not in text
+    assert "other programs" not in text
     text = markdown({"benchmark": "growth", **common, "cells": [{**growth, "others": 0.72}]})
-    assert "commit c; other programs kept up to 0.7 CPUs busy\n" in text
+    assert "commit c; other programs used up to 0.7 CPUs\n" in text
     precision = {"data": "a/test.tsv", "precision": "int8", "lines": 1000, "fp32_bleu": 32.0, "bleu": 31.5}
     precision |= {"p_value": 0.05, "fp32_log_likelihood": -2.0, "log_likelihood": -2.5}
     text = markdown({"benchmark": "precision", **common, "cells": [precision]})
@@ -393,8 +398,8 @@ def test_tables_of_other_benchmarks() -> None:
     assert set(TABLES) == {"speed", "building", "growth", "precision", "same-answer"}
 
 
-def test_pages_show_benchmarks_apart_from_experiments(tmp_path: Path) -> None:
-    """There is an experiment called `speed`, too."""
+def test_benchmarks_and_experiments_have_separate_tables(tmp_path: Path) -> None:
+    """`speed` is the name of a benchmark and of an experiment."""
     machine = {"cpu": "a chip", "device": "cpu", "threads": 2, "torch": "2"}
     cell = {"precision": "fp32", "forced": 100.0, "building": 80.0, "ratio": 0.8, "ratio_quartiles": [0.7, 0.9]}
     report = {"benchmark": "building", "data": "d", "date": "2026-01-01T00:00", "commit": "c", "machine": machine}

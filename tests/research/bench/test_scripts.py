@@ -1,4 +1,4 @@
-"""The benchmarks of building, growth and precision run, and their stores are what they say."""
+"""The scripts in benchmarks/ run, and their datastores are as described."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def report_of(path: Path) -> dict[str, Any]:
     return report
 
 
-def test_building(
+def test_building_reports_every_precision(
     monkeypatch: pytest.MonkeyPatch, data: Path, tiny_folder: Path, tiny: TranslationModel, tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -51,7 +51,7 @@ def test_building(
     assert "model/force_decode" in cells["fp32"]["build_seconds"] and "| fp32 |" in capsys.readouterr().out
 
 
-def test_precision(
+def test_precision_compares_with_fp32(
     monkeypatch: pytest.MonkeyPatch, data: Path, tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "precision.json"
@@ -62,7 +62,7 @@ def test_precision(
     assert 0 <= cell["p_value"] <= 1 and "| int8 | 3 |" in capsys.readouterr().out
 
 
-def test_same_answer(
+def test_same_answer_compares_every_way(
     monkeypatch: pytest.MonkeyPatch, data: Path, tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, model = tmp_path / "same.json", ("--model", tiny_folder, "--device", "cpu")
@@ -73,7 +73,7 @@ def test_same_answer(
     assert {cell["other_texts"] for cell in cells} == {0} and "| fp32 | chunk | 0 (" in capsys.readouterr().out
 
 
-def test_growth(
+def test_growth_measures_every_size(
     monkeypatch: pytest.MonkeyPatch, data: Path, tiny_store: Datastore, tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -88,7 +88,7 @@ def test_growth(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["growth.json", "test.tsv"]
 
 
-def test_a_grown_store_begins_with_the_real_one(tiny_store: Datastore, tiny: TranslationModel, tmp_path: Path) -> None:
+def test_grown_store_starts_with_the_real_one(tiny_store: Datastore, tiny: TranslationModel, tmp_path: Path) -> None:
     growth = runpy.run_path(str(BENCHMARKS / "growth.py"))
     source, real = growth["Source"](tiny_store.path), len(tiny_store)
     spread_D = growth["neighbour_spread"](tiny_store)

@@ -1,4 +1,4 @@
-"""Translations of made-up systems, and the command lines of sacrebleu and COMET."""
+"""Translations of fake systems, and the command lines of sacrebleu and COMET."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def made_references(count: int, seed: int = 0) -> list[str]:
 
 
 def worsened(references: Sequence[str], share: float, seed: int) -> list[str]:
-    """The references with some words replaced."""
+    """Replace some words of the references."""
     draw = random.Random(seed)
     return [
         " ".join(draw.choice(WORDS) if draw.random() < share else word for word in text.split()) for text in references
@@ -31,18 +31,18 @@ def write_lines(path: Path, lines: Sequence[str]) -> Path:
 
 
 def sacrebleu_command(*arguments: object) -> str:
-    """What `python -m sacrebleu` prints for these arguments."""
+    """Return the output of `python -m sacrebleu` with these arguments."""
     command = [sys.executable, "-m", "sacrebleu", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8").stdout
 
 
 def sacrebleu_p_values(reference: Path, baseline: Path, system: Path) -> list[float]:
-    """Those of BLEU, chrF and TER by paired bootstrap resampling, to four digits."""
+    """Return the p-values of BLEU, chrF and TER by paired bootstrap resampling, to four digits."""
     arguments = (reference, "-i", baseline, system, "-m", "bleu", "chrf", "ter", "-w", 4, "--paired-bs", "-f", "text")
     return [float(value) for value in re.findall(r"\(p = ([\d.]+)\)", sacrebleu_command(*arguments))]
 
 
-#: Behaves like comet-score 2.2: arguments, notes on stderr, a line a system, one GPU unless told otherwise.
+#: Behaves like comet-score 2.2: its arguments, notes on stderr, a line for each system, one GPU by default.
 _PROGRAM = """#!{python}
 import argparse, os, pathlib, sys, time
 parser = argparse.ArgumentParser()
@@ -72,7 +72,7 @@ for path, lines in zip(given.translations, systems):
 
 
 def fake_comet(folder: Path, extra: str = "", name: str = "comet-score") -> Path:
-    """A program with COMET's manners whose score is the share of perfect translations; `extra` happens before."""
+    """Write a fake COMET program whose score is the share of perfect translations; `extra` runs first."""
     folder.mkdir(exist_ok=True)
     path = folder / name
     path.write_text(_PROGRAM.format(python=sys.executable, extra=extra), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""COMET is run as a program; whatever it does, there is a score or one line."""
+"""COMET is run as a program; it yields scores or an error of one line."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ def comet(tmp_path: Path, extra: str = "") -> Comet:
     return find_comet(str(fake_comet(tmp_path / "bin", extra)))
 
 
-def test_scores_of_several_systems_in_their_order(tmp_path: Path) -> None:
+def test_scores_keep_the_order_of_the_systems(tmp_path: Path) -> None:
     assert comet(tmp_path).scores(SOURCES, REFERENCES, SYSTEMS) == [0.5, 0.25]
     assert comet(tmp_path).scores(SOURCES, REFERENCES, SYSTEMS[::-1]) == [0.25, 0.5]
 
 
-def test_lines_of_segments_and_other_output_are_no_scores(tmp_path: Path) -> None:
+def test_segment_scores_and_other_output_are_ignored(tmp_path: Path) -> None:
     talkative = "given.only_system = False; print('Fetching 5 files\\tscore: 100%'); print('system-9.txt\\tscore: 0.9')"
     assert comet(tmp_path, talkative).scores(SOURCES, REFERENCES, SYSTEMS) == [0.5, 0.25]
 
 
-def test_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = "print(sys.argv, given.model, given.gpus, 'PYTHONPATH' in os.environ, file=open(sys.argv[0] + '.log', 'w'))"
-    program = fake_comet(tmp_path / "with blank", told)
+def test_arguments_of_the_command_are_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log_arguments = (
+        "print(sys.argv, given.model, given.gpus, 'PYTHONPATH' in os.environ, file=open(sys.argv[0] + '.log', 'w'))"
+    )
+    program = fake_comet(tmp_path / "with blank", log_arguments)
     monkeypatch.setenv("PYTHONPATH", "src")
     find_comet(str(program), "a/model").scores(SOURCES, REFERENCES, SYSTEMS)
     log = program.with_name("comet-score.log").read_text(encoding="utf-8")
@@ -54,14 +56,14 @@ def test_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("sys.stdout.buffer.write(b'\\xff\\xfe\\tscore: many\\n'); sys.exit(0)", "printed no score"),
     ],
 )
-def test_a_program_that_misbehaves(tmp_path: Path, extra: str, message: str) -> None:
+def test_errors_of_the_program_are_reported(tmp_path: Path, extra: str, message: str) -> None:
     with pytest.raises(ModelError) as caught:
         comet(tmp_path, extra).scores(SOURCES, REFERENCES, SYSTEMS)
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
-    program = tmp_path / "comet-score"  # a shell starts at once, however busy the machine is
+def test_hanging_program_is_killed_with_its_children(tmp_path: Path) -> None:
+    program = tmp_path / "comet-score"  # a shell starts fast even on a busy machine
     program.write_text('#!/bin/sh\nsleep 60 &\necho $! > "$0.pid"\nsleep 60\n', encoding="utf-8")
     program.chmod(0o755)
     hanging = find_comet(str(program))
@@ -72,7 +74,7 @@ def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None
 
 
 def _runs(pid: int) -> bool:
-    """Whether a process is there after a moment in which it may be cleared away."""
+    """Whether a process still exists after a moment."""
     for _ in range(100):
         try:
             state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
@@ -85,12 +87,12 @@ def _runs(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("command", ["/no/where/comet-score", "comet-score-that-is-not-there --gpus 0", " "])
-def test_a_program_that_is_not_there(command: str) -> None:
-    with pytest.raises(MissingPackageError, match="install unbabel-comet in an environment of its own"):
+def test_missing_program_is_refused(command: str) -> None:
+    with pytest.raises(MissingPackageError, match="install unbabel-comet in a separate environment"):
         find_comet(command)
 
 
-def test_a_command_that_is_none(tmp_path: Path) -> None:
+def test_malformed_command_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read as a command"):
         find_comet("comet-score 'oh")
     nothing = tmp_path / "comet-score"

@@ -1,4 +1,4 @@
-"""Scores are those of sacrebleu's own command line."""
+"""Scores equal those of sacrebleu's command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearmt.research.evaluation import evaluate_file, find_comet, metrics, score
 from tests.research.evaluation.outputs import fake_comet, made_references, sacrebleu_command, worsened, write_lines
 
 
-def test_scores_and_signatures_are_sacrebleus(tmp_path: Path) -> None:
+def test_scores_and_signatures_equal_sacrebleus(tmp_path: Path) -> None:
     references = made_references(40)
     outputs = worsened(references, 0.3, seed=1)
     outputs[3] = ""
@@ -42,7 +42,7 @@ def test_perfect_and_empty_translations() -> None:
     assert (worst.bleu, worst.chrf, worst.ter) == (0.0, 0.0, 100.0)
 
 
-def test_what_cannot_be_scored() -> None:
+def test_unequal_lengths_are_refused() -> None:
     with pytest.raises(InputError, match="no pairs"):
         score([], [])
     with pytest.raises(InputError, match="3 translations for 2 references"):
@@ -59,7 +59,7 @@ def test_comet_needs_sources(tmp_path: Path) -> None:
         score(["a", "b"], ["a", "c"], comet=comet)
 
 
-def test_a_files_signature_is_its_content() -> None:
+def test_signature_of_a_file_depends_on_its_content() -> None:
     references = made_references(3)
     one, same = evaluate_file("a.txt", references, references), evaluate_file("a.txt", references, references)
     other = evaluate_file("a.txt", references[::-1], references)

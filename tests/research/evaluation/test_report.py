@@ -1,4 +1,4 @@
-"""Systems side by side."""
+"""Comparison of systems with a baseline."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_tables_leave_out_empty_columns() -> None:
     assert list(signatures(rows)) == ["a", "b|c", "BLEU", "chrF", "p"]
 
 
-def test_ter_is_shown_and_compared_where_it_was_computed() -> None:
+def test_ter_is_shown_and_compared_if_computed() -> None:
     a, b = measured("a", 0.5, 10.0, ter=True), from_file("b", 0.2, ter=True)
     rows = side_by_side([a, b], REFERENCES, "a")
     assert list(rows[1].comparisons) == ["bleu", "chrf", "ter"] and rows[1].comparisons["ter"].difference < 0

@@ -1,4 +1,4 @@
-"""Scores count what they say they count."""
+"""Counts, speeds and scores of an evaluation."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from nearmt.research.evaluation import evaluate
 from nearmt.translator import Translator
 
 
-def test_counts(tiny: TranslationModel, tiny_store: Datastore, tiny_pairs: list[Pair]) -> None:
+def test_counts_are_sums_over_translations(
+    tiny: TranslationModel, tiny_store: Datastore, tiny_pairs: list[Pair]
+) -> None:
     translator = Translator(tiny, tiny_store, "knn", search=BeamConfig(beams=2, max_new_tokens=6))
     result, translations = evaluate(translator, tiny_pairs[:7])
     assert result.sentences == len(translations) == 7
     assert result.tokens == sum(t.tokens for t in translations)
-    assert result.tokens / result.tokens_per_second == pytest.approx(result.seconds, abs=0.006)  # told in hundredths
+    assert result.tokens / result.tokens_per_second == pytest.approx(result.seconds, abs=0.006)  # rounded to hundredths
     assert result.searches_per_sentence == round(sum(t.searches for t in translations) / 7, 2)
     assert result.truncated == sum(t.truncated for t in translations)
     assert result.signature == translator.signature()
@@ -28,7 +30,7 @@ def test_counts(tiny: TranslationModel, tiny_store: Datastore, tiny_pairs: list[
 
 
 @pytest.mark.parametrize("beams", [1, 4])
-def test_steps_are_those_of_the_whole_beam(
+def test_steps_count_all_beams(
     tiny: TranslationModel, tiny_store: Datastore, tiny_pairs: list[Pair], beams: int
 ) -> None:
     """kNN-MT searches at every step; a schedule of every third step searches at steps 1, 4, 7, ..."""
@@ -54,13 +56,13 @@ def test_steps_do_not_depend_on_the_batch(
     assert [t.steps for t in one] == [t.steps for t in nine]
 
 
-def test_steps_of_pieces_are_added(tiny: TranslationModel) -> None:
+def test_steps_of_segments_are_added(tiny: TranslationModel) -> None:
     translator = Translator(tiny, search=BeamConfig(beams=1, max_new_tokens=5))
     found = translator.translate("die pumpe prüfen und den motor reinigen. " * 30)
     assert found.pieces > 1 and found.steps == found.tokens
 
 
-def test_a_perfect_translation_scores_100(tiny: TranslationModel, tiny_pairs: list[Pair]) -> None:
+def test_perfect_translation_scores_100(tiny: TranslationModel, tiny_pairs: list[Pair]) -> None:
     translator = Translator(tiny, search=BeamConfig(beams=1, max_new_tokens=12))
     echoed = [Pair(p.source, translator.translate(p.source).text) for p in tiny_pairs[:3]]
     result, _ = evaluate(translator, echoed, ter=True)
@@ -69,6 +71,6 @@ def test_a_perfect_translation_scores_100(tiny: TranslationModel, tiny_pairs: li
     assert result.average_interval is None and result.searches_per_sentence == 0
 
 
-def test_an_empty_test_set_is_refused(tiny: TranslationModel) -> None:
+def test_empty_test_set_is_refused(tiny: TranslationModel) -> None:
     with pytest.raises(InputError, match="no pairs"):
         evaluate(Translator(tiny), [])

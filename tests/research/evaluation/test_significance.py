@@ -1,4 +1,4 @@
-"""Paired bootstrap resampling: sacrebleu's p-values, and answers that can be known without it."""
+"""Paired bootstrap resampling: sacrebleu's p-values, and cases with known results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.research.evaluation.outputs import made_references, sacrebleu_p_value
 
 
 @pytest.mark.parametrize("shares", [(0.3, 0.31), (0.3, 0.36), (0.4, 0.2)], ids=str)
-def test_p_values_are_those_of_sacrebleus_command_line(tmp_path: Path, shares: tuple[float, float]) -> None:
+def test_p_values_equal_sacrebleus(tmp_path: Path, shares: tuple[float, float]) -> None:
     references = made_references(60)
     baseline, system = (worsened(references, share, seed) for seed, share in enumerate(shares))
     files = [("ref.txt", references), ("base.txt", baseline), ("system.txt", system)]
@@ -28,7 +28,7 @@ def test_p_values_are_those_of_sacrebleus_command_line(tmp_path: Path, shares: t
 def brute_force(
     baseline: Sequence[str], system: Sequence[str], references: Sequence[str], samples: int, seed: int
 ) -> list[float]:
-    """Differences in BLEU on test sets that are really put together and scored."""
+    """Compute differences in BLEU by scoring every resampled test set."""
     drawn = np.random.default_rng(seed).choice(len(references), size=(samples, len(references)), replace=True)
     scores = [
         [BLEU().corpus_score([texts[n] for n in row], [[references[n] for n in row]]).score for row in drawn]
@@ -37,7 +37,7 @@ def brute_force(
     return [after - before for before, after in zip(*scores, strict=True)]
 
 
-def test_interval_is_that_of_test_sets_scored_one_by_one() -> None:
+def test_interval_equals_that_of_scored_test_sets() -> None:
     references = made_references(12)
     baseline, system = worsened(references, 0.5, 1), worsened(references, 0.3, 2)
     differences = sorted(brute_force(baseline, system, references, samples=80, seed=7))
@@ -47,7 +47,7 @@ def test_interval_is_that_of_test_sets_scored_one_by_one() -> None:
     assert compare(baseline, system, references, samples=80, seed=8) != found
 
 
-def test_direction() -> None:
+def test_sign_of_a_difference() -> None:
     references = made_references(50)
     good, bad = worsened(references, 0.1, 1), worsened(references, 0.6, 2)
     better, worse = compare(bad, good, references), compare(good, bad, references)
@@ -57,8 +57,8 @@ def test_direction() -> None:
     assert compare(bad, good, references, "ter").difference < 0  # fewer edits
 
 
-def test_nothing_to_test_is_not_significant() -> None:
-    """The same translations, or one sentence, which every sample repeats: sacrebleu says 1 / 1001 here."""
+def test_equal_samples_are_not_significant() -> None:
+    """Equal translations, or a single sentence: sacrebleu gives 1 / 1001 here."""
     references = made_references(20)
     outputs = worsened(references, 0.3, 1)
     same = compare(outputs, list(outputs), references)
@@ -75,7 +75,7 @@ def test_empty_translations() -> None:
         assert found.difference == (-100.0 if metric == "ter" else 100.0)
 
 
-def test_what_cannot_be_compared() -> None:
+def test_invalid_comparisons_are_refused() -> None:
     with pytest.raises(InputError, match="no pairs"):
         compare([], [], [])
     with pytest.raises(InputError, match="1 translations for 2 references"):

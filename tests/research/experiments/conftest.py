@@ -1,4 +1,4 @@
-"""Domains of made-up text, and a way to run an experiment on them with the tiny model."""
+"""Domains of generated text, and a runner of experiments on them with the tiny model."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from nearmt.decoding import BeamConfig
 from nearmt.models import ModelConfig
 from nearmt.research.experiments import (
     EXPERIMENTS,
+    Artefacts,
     ExperimentConfig,
     Setup,
-    Workshop,
-    Written,
+    WrittenReport,
     run_tasks,
     tasks_of,
     write_report,
 )
 from tests.conftest import make_pairs
 
-#: Of a domain, and of general text: how many pairs its parts have.
+#: Number of pairs in each part of a domain, and of general text.
 DOMAIN = {"train": 30, "dev": 90, "test": 3}
 GENERAL = {"dev": 60, "test": 3}
-#: Everything as small as it can be.
+#: The smallest possible settings.
 SMALL: dict[str, Any] = {
     "dev_limit": 2,
     "tune_budget": 1,
@@ -49,7 +49,7 @@ def write_folder(folder: Path, parts: dict[str, int], seed: int) -> None:
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two domains and general text; nobody changes them."""
+    """Two domains and general text; read-only."""
     folder = tmp_path_factory.mktemp("experiments") / "data"
     write_folder(folder / "koran", DOMAIN, 1)
     write_folder(folder / "law", DOMAIN, 2)
@@ -58,47 +58,47 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @dataclass
-class Laboratory:
-    """Runs experiments of one OUT."""
+class Runner:
+    """Runs experiments with one OUT."""
 
     data: Path
     out: Path
     model: str
 
-    def workshop(self, **changes: Any) -> Workshop:
+    def artefacts(self, **changes: Any) -> Artefacts:
         config = ExperimentConfig(**{**SMALL, **changes})
         model = ModelConfig(model=self.model, device="cpu", precision="fp32")
-        search = BeamConfig(beams=2, max_new_tokens=8)
-        return Workshop(Setup(self.data, self.out, config, model, StoreConfig(), search))
+        beam = BeamConfig(beams=2, max_new_tokens=8)
+        return Artefacts(Setup(self.data, self.out, config, model, StoreConfig(), beam))
 
     def measure(self, name: str, **changes: Any) -> int:
-        """How many cells were measured."""
-        workshop = self.workshop(**changes)
-        return run_tasks(workshop, tasks_of(workshop, EXPERIMENTS[name]), "nearmt experiment ...")
+        """Run an experiment; return the number of cells measured."""
+        artefacts = self.artefacts(**changes)
+        return run_tasks(artefacts, tasks_of(artefacts, EXPERIMENTS[name]), "nearmt experiment ...")
 
-    def report(self, name: str, **changes: Any) -> Written:
-        return write_report(self.workshop(**changes), EXPERIMENTS[name])
+    def report(self, name: str, **changes: Any) -> WrittenReport:
+        return write_report(self.artefacts(**changes), EXPERIMENTS[name])
 
 
-MakeLaboratory = Callable[..., Laboratory]
+MakeRunner = Callable[..., Runner]
 
 
 @pytest.fixture
-def make_laboratory(data: Path, tiny_folder: Path, tmp_path: Path) -> MakeLaboratory:
-    def make(out: str = "out", data: Path = data) -> Laboratory:
-        return Laboratory(data, tmp_path / out, str(tiny_folder))
+def make_runner(data: Path, tiny_folder: Path, tmp_path: Path) -> MakeRunner:
+    def make(out: str = "out", data: Path = data) -> Runner:
+        return Runner(data, tmp_path / out, str(tiny_folder))
 
     return make
 
 
 @pytest.fixture
-def laboratory(make_laboratory: MakeLaboratory) -> Laboratory:
-    return make_laboratory()
+def runner(make_runner: MakeRunner) -> Runner:
+    return make_runner()
 
 
 @pytest.fixture(scope="session")
-def finished(data: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Laboratory:
-    """The experiment main, measured on both domains; whoever adds to it removes that again."""
-    laboratory = Laboratory(data, tmp_path_factory.mktemp("finished") / "out", str(tiny_folder))
-    assert laboratory.measure("main") == 16
-    return laboratory
+def finished(data: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Runner:
+    """The experiment main, measured on both domains; tests that add files remove them again."""
+    runner = Runner(data, tmp_path_factory.mktemp("finished") / "out", str(tiny_folder))
+    assert runner.measure("main") == 16
+    return runner

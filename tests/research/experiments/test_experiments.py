@@ -1,4 +1,4 @@
-"""Every experiment from end to end, with a tiny model on made-up text."""
+"""Every experiment end to end, with a tiny model on generated text."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ import pytest
 from nearmt.research.experiments import EXPERIMENTS
 from nearmt.research.experiments.rows import Row
 from nearmt.research.experiments.tables import METRICS
-from tests.research.experiments.conftest import Laboratory
+from tests.research.experiments.conftest import Runner
 
-#: Of the tiny model's keys; a cache cannot compare more.
+#: Columns of the tiny model's keys; a cache uses at most these.
 COLUMNS = 16
-#: Run by the tests of `main`, which need it anyway.
+#: `main` is run by other tests.
 OTHERS = [name for name in EXPERIMENTS if name != "main"]
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_every_experiment_runs(laboratory: Laboratory, name: str) -> None:
+def test_every_experiment_runs(runner: Runner, name: str) -> None:
     changes = {"domains": "koran", "tune": "none", "limit": 2}
-    measured = laboratory.measure(name, **changes)
+    measured = runner.measure(name, **changes)
     wanted = [row.name for row in EXPERIMENTS[name].rows if row.search_device != "cpu"]
     assert measured == len(wanted)
-    written = laboratory.report(name, **changes)
-    report = json.loads((laboratory.out / f"{name}.json").read_text(encoding="utf-8"))
+    written = runner.report(name, **changes)
+    report = json.loads((runner.out / f"{name}.json").read_text(encoding="utf-8"))
     assert list(report["cells"]["koran"]) == wanted == [row["name"] for row in report["rows"]]
     assert report == json.loads(json.dumps(written.report))
-    page = (laboratory.out / f"{name}.md").read_text(encoding="utf-8")
+    page = (runner.out / f"{name}.md").read_text(encoding="utf-8")
     for metric in set(EXPERIMENTS[name].metrics) - {"comet", "ter"}:
         assert f"## {METRICS[metric][0]}\n" in page
-    # All that a row says of itself is in its signature.
+    # The signature contains the row's settings.
     for row in EXPERIMENTS[name].rows:
         if row.name in report["cells"]["koran"]:
             check_settings(row, report["cells"]["koran"][row.name]["evaluation"]["signature"])
@@ -46,7 +46,7 @@ def check_settings(row: Row, signature: str) -> None:
     assert f"|batch:{row.batch_size or 2}" in signature
 
 
-def test_main(finished: Laboratory) -> None:
+def test_main_measures_all_systems(finished: Runner) -> None:
     written = finished.report("main")
     cells = written.report["cells"]
     assert written.report["domains"] == ["law", "koran"]  # as in the paper
@@ -63,7 +63,7 @@ def test_main(finished: Laboratory) -> None:
     assert cells["koran"]["chunk"]["dev_score"] == cells["koran"]["chunk"]["facts"]["tuning"]["score"]
 
 
-def test_reports_have_no_sentence_and_no_path(finished: Laboratory) -> None:
+def test_reports_contain_no_sentences_and_no_paths(finished: Runner) -> None:
     finished.report("main")
     files = [path for suffix in ("json", "md", "svg") for path in finished.out.glob(f"*.{suffix}")]
     files += list((finished.out / "cells").rglob("*.json"))
@@ -92,18 +92,18 @@ def test_rows_that_share_tuned_settings_are_the_same_system() -> None:
     systems: dict[str, tuple[object, ...]] = {}
     for experiment in EXPERIMENTS.values():
         for row in experiment.rows:
-            # The guard is for sentences that no tuning sees: one row is another one without it.
+            # The guard does not affect tuning, so one row may be another without it.
             settings = {name: value for name, value in row.settings.items() if name != "guard"}
             system = (row.method, settings, row.pruned, row.adaptive, row.fine_tuned)
             assert systems.setdefault(row.tuning_name if row.method != "plain" else row.name, system) == system
     assert {name for name in systems if not re.fullmatch(r"[a-z0-9-]+", name)} == set()
 
 
-def test_examples(laboratory: Laboratory, data: Path) -> None:
-    laboratory.measure("examples", tune="none", domains="koran")
-    written = laboratory.report("examples")
+def test_examples_are_written_as_html(runner: Runner, data: Path) -> None:
+    runner.measure("examples", tune="none", domains="koran")
+    written = runner.report("examples")
     assert written.files == ["examples.json", "examples.md", "examples.html"]
-    page = (laboratory.out / "examples.html").read_text(encoding="utf-8")
+    page = (runner.out / "examples.html").read_text(encoding="utf-8")
     sources = [line.split("\t")[0] for line in (data / "koran" / "test.tsv").read_text(encoding="utf-8").splitlines()]
     assert page.count("<section>") == 2
     assert sources[0] in page and sources[1] in page  # 2 of 3, evenly spread

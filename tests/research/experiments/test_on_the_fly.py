@@ -1,4 +1,4 @@
-"""Streams: what is translated is not known before, nothing is lost, and all time is counted."""
+"""Streams: references stay hidden until translated, interrupted runs resume, and all time is counted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nearmt.cli.main import run
 from nearmt.contracts import Pair, Progress, Translation
 from nearmt.datastore import Datastore
 from nearmt.errors import NearmtError
-from nearmt.research.experiments import EXPERIMENTS, Cell, Shelf, Workshop, run_tasks, tasks_of
+from nearmt.research.experiments import EXPERIMENTS, Artefacts, Cell, ResultFiles, run_tasks, tasks_of
 from nearmt.research.experiments import on_the_fly_running as running
 from nearmt.research.experiments import on_the_fly_systems as systems
 from nearmt.research.experiments.data import Domain
@@ -32,16 +32,16 @@ from nearmt.research.experiments.rows import Row
 from nearmt.research.training.finetune import finetune
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
-from tests.research.experiments.conftest import Laboratory, MakeLaboratory
+from tests.research.experiments.conftest import MakeRunner, Runner
 from tools.results_table import tables
 
 NAME = "on-the-fly"
-#: 30 pairs, of which 3 are at hand.
+#: 30 pairs, of which 3 are known from the start.
 QUICK: dict[str, Any] = {"tune": "none", "domains": "koran", "window": 10}
 
 
 def without_times(cell: Cell) -> Any:
-    """A cell without what differs from one run to the next."""
+    """Convert a cell to JSON without times and dates."""
 
     def lasting(found: dict[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in found.items() if name not in TIMES}
@@ -60,7 +60,9 @@ TIMES = {"seconds", "learning_seconds", "inference_seconds", "total_seconds", "t
 @given(
     st.integers(1, 60), st.integers(0, 40), st.integers(1, 30), st.one_of(st.none(), st.integers(1, 30)), st.booleans()
 )
-def test_plans(total: int, at_hand: int, block: int, learn_every: int | None, learns: bool) -> None:
+def test_plan_learns_only_translated_pairs(
+    total: int, at_hand: int, block: int, learn_every: int | None, learns: bool
+) -> None:
     at_hand = min(at_hand, total - 1)
     steps = plan(total, at_hand, block, learn_every, learns)
     translated, known, due = at_hand, 0, []
@@ -70,7 +72,7 @@ def test_plans(total: int, at_hand: int, block: int, learn_every: int | None, le
             assert step.start == translated and 0 < step.end - step.start <= block
             translated = step.end
         else:
-            assert step.start == known and step.end == translated  # all that is revealed, and no more
+            assert step.start == known and step.end == translated  # all revealed pairs, and no others
             known = step.end
             due.append(step.end)
             assert number < len(steps) - 1
@@ -82,7 +84,7 @@ def journal_of(folder: Path, steps: list[Step], about: str = "a", only_counting:
     return Journal(folder, {"signature": about}, steps, only_counting=only_counting)
 
 
-def test_journals_go_on_and_begin_anew(tmp_path: Path) -> None:
+def test_journal_resumes_or_starts_over(tmp_path: Path) -> None:
     steps = plan(9, 1, 2, 2, True)
     folder = tmp_path / "journal"
     journal = journal_of(folder, steps)
@@ -91,7 +93,7 @@ def test_journals_go_on_and_begin_anew(tmp_path: Path) -> None:
         journal.add(done)
     (folder / "store").write_text("x", encoding="utf-8")
     assert journal_of(folder, steps).done == found and (folder / "store").exists()
-    # A line that was not finished is cut off, wherever it ends.
+    # An incomplete line is cut off.
     whole = (folder / "steps.jsonl").read_bytes()
     last = whole[:-1].rindex(b"\n") + 1
     for end in range(last, len(whole)):
@@ -100,7 +102,7 @@ def test_journals_go_on_and_begin_anew(tmp_path: Path) -> None:
         assert again.done == found[:2]
         again.add(found[2])
         assert (folder / "steps.jsonl").read_bytes() == whole
-    # Of something else, by another plan, or damaged: nothing of it is used.
+    # A journal of another signature or plan, or a damaged one, is deleted.
     for changed in (
         lambda: journal_of(folder, steps, about="b"),
         lambda: journal_of(folder, plan(9, 1, 3, 3, True)),
@@ -112,7 +114,7 @@ def test_journals_go_on_and_begin_anew(tmp_path: Path) -> None:
         assert isinstance(begun, Journal) and begun.done == [] and not (folder / "store").exists()
 
 
-def test_times_beside_other_work_do_not_count(tmp_path: Path) -> None:
+def test_steps_timed_alongside_other_programs_are_repeated(tmp_path: Path) -> None:
     steps = plan(9, 1, 2, 2, True)
     journal_of(tmp_path / "j", steps).add(Done(steps[0], 1.0, counts=False))
     assert len(journal_of(tmp_path / "j", steps, only_counting=False).done) == 1
@@ -128,19 +130,19 @@ def test_window_ends(sentences: int, size: int, ends: list[int]) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 19, 40, 5000])
-def test_held_out(count: int) -> None:
-    known = [Pair(str(place), "") for place in range(count)]
+def test_held_out_pairs_are_disjoint_from_training_pairs(count: int) -> None:
+    known = [Pair(str(number), "") for number in range(count)]
     train, dev = held_out(known)
     assert train and dev and len(dev) <= 200
     if count > 1:
         assert sorted([*train, *dev], key=lambda pair: int(pair.source)) == known
 
 
-# Systems that are made up: they know what they have been told, and nothing else.
+# Fake systems that know only the pairs they have learned.
 
 
 class Clock:
-    """Time that passes only when something is done."""
+    """A clock that advances only when a fake system works."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -150,7 +152,7 @@ class Clock:
 
 
 class Oracle(System):
-    """Gives the reference of a source that it has learned, a name of its own else."""
+    """Translates a learned source to its reference, and any other to "unknown"."""
 
     def __init__(self, clock: Clock, translator: Translator) -> None:
         self.clock, self.translator = clock, translator
@@ -160,7 +162,7 @@ class Oracle(System):
     def prepare(self) -> None:
         self.clock.now += 1000
 
-    def settle(self, pairs: int) -> None:
+    def commit(self, pairs: int) -> None:
         self.clock.now += 1000
 
     def learn(self, known: Sequence[Pair], old: int) -> dict[str, Any]:
@@ -181,95 +183,97 @@ class Oracle(System):
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(running, "time", made)
-    return made
+    fake = Clock()
+    monkeypatch.setattr(running, "time", fake)
+    return fake
 
 
-def with_oracle(laboratory: Laboratory, clock: Clock, rows: str, **changes: Any) -> Cell:
-    """The cell of an oracle in place of the system of a row, as reports show it."""
+def with_oracle(runner: Runner, clock: Clock, rows: str, **changes: Any) -> Cell:
+    """Measure an oracle in place of a row's system; return the cell as reports show it."""
 
-    def make(workshop: Workshop, domain: Domain, row: Row, folder: Path) -> System:
-        return Oracle(clock, Translator(workshop.model(domain), method="plain"))
+    def make(artefacts: Artefacts, domain: Domain, row: Row, folder: Path) -> System:
+        return Oracle(clock, Translator(artefacts.model(domain), method="plain"))
 
     experiment = dataclasses.replace(EXPERIMENTS[NAME], procedure=Streaming(make))
-    workshop = laboratory.workshop(**{**QUICK, "rows": rows, **changes})
-    run_tasks(workshop, tasks_of(workshop, experiment), "nearmt experiment ...")
-    (cell,) = [found for found in workshop.shelf.cells(NAME) if found.row == rows]
-    return Streaming().shown(workshop, cell)
+    artefacts = runner.artefacts(**{**QUICK, "rows": rows, **changes})
+    run_tasks(artefacts, tasks_of(artefacts, experiment), "nearmt experiment ...")
+    (cell,) = [found for found in artefacts.results.cells(NAME) if found.row == rows]
+    return Streaming().shown(artefacts, cell)
 
 
 def repeating(folder: Path, count: int, period: int) -> Path:
-    """A domain whose pairs come again after `period` others."""
+    """Write a domain whose pairs repeat with the given period."""
     pairs = make_pairs(period, 9)
-    chosen = [place % period for place in range(count)]
-    lines = [f"{place} {pairs[place].source}\t{pairs[place].target}" for place in chosen]
+    chosen = [number % period for number in range(count)]
+    lines = [f"{number} {pairs[number].source}\t{pairs[number].target}" for number in chosen]
     (folder / "koran").mkdir(parents=True)
     (folder / "koran" / "train.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder
 
 
-def test_references_are_unknown_until_their_block_is_translated(
-    make_laboratory: MakeLaboratory, clock: Clock, tmp_path: Path
+def test_references_are_hidden_until_their_block_is_translated(
+    make_runner: MakeRunner, clock: Clock, tmp_path: Path
 ) -> None:
-    laboratory = make_laboratory(data=repeating(tmp_path / "data", 40, 7))
+    runner = make_runner(data=repeating(tmp_path / "data", 40, 7))
     for rows, block in (("knn-1", 1), ("knn-6", 6), ("knn-9", 9), ("fine-tuned-5", 5)):
-        cell, shelf = with_oracle(laboratory, clock, rows), Shelf(laboratory.out)
-        texts, references = shelf.translations(cell), shelf.test_lines(cell.test, "reference")
+        cell, results = with_oracle(runner, clock, rows), ResultFiles(runner.out)
+        texts, references = results.translations(cell), results.test_lines(cell.test, "reference")
         at_hand = cell.facts["at_hand"]
         assert at_hand == 4 and len(texts) == 36
-        for place, (text, reference) in enumerate(zip(texts, references, strict=True), at_hand):
-            known = at_hand + (place - at_hand) // block * block  # pairs that were revealed by then
-            assert text == (reference if place % 7 < known else "unknown")
+        for number, (text, reference) in enumerate(zip(texts, references, strict=True), at_hand):
+            known = at_hand + (number - at_hand) // block * block  # pairs revealed so far
+            assert text == (reference if number % 7 < known else "unknown")
 
 
-def test_a_system_is_told_pairs_in_their_order(make_laboratory: MakeLaboratory, clock: Clock, tmp_path: Path) -> None:
-    laboratory = make_laboratory(data=repeating(tmp_path / "data", 20, 20))
-    told: list[tuple[int, int]] = []
+def test_systems_learn_pairs_in_order(make_runner: MakeRunner, clock: Clock, tmp_path: Path) -> None:
+    runner = make_runner(data=repeating(tmp_path / "data", 20, 20))
+    calls: list[tuple[int, int]] = []
 
-    class Listening(Oracle):
+    class Recording(Oracle):
         def learn(self, known: Sequence[Pair], old: int) -> dict[str, Any]:
             assert [int(pair.id) for pair in known] == list(range(len(known)))
-            told.append((old, len(known)))
+            calls.append((old, len(known)))
             return super().learn(known, old)
 
-    def make(workshop: Workshop, domain: Domain, row: Row, folder: Path) -> System:
-        return Listening(clock, Translator(workshop.model(domain), method="plain"))
+    def make(artefacts: Artefacts, domain: Domain, row: Row, folder: Path) -> System:
+        return Recording(clock, Translator(artefacts.model(domain), method="plain"))
 
     experiment = dataclasses.replace(EXPERIMENTS[NAME], procedure=Streaming(make))
-    workshop = laboratory.workshop(**{**QUICK, "rows": "knn-6"})
-    assert run_tasks(workshop, tasks_of(workshop, experiment), "") == 1
-    assert told == [(0, 2), (2, 8), (8, 14)]  # not the last block: nothing is left to translate
+    artefacts = runner.artefacts(**{**QUICK, "rows": "knn-6"})
+    assert run_tasks(artefacts, tasks_of(artefacts, experiment), "") == 1
+    assert calls == [(0, 2), (2, 8), (8, 14)]  # the last block is not learned
 
 
-def test_all_time_is_counted_and_no_other(make_laboratory: MakeLaboratory, clock: Clock, tmp_path: Path) -> None:
-    """Learning costs 10, a sentence 0.25; what is around it (loading, noting) costs 1,000 and is no part of it."""
-    laboratory = make_laboratory(data=repeating(tmp_path / "data", 40, 7))
-    found = with_oracle(laboratory, clock, "knn-6", window=12).evaluation
+def test_times_exclude_preparation(make_runner: MakeRunner, clock: Clock, tmp_path: Path) -> None:
+    """Learning takes 10 seconds and a sentence 0.25; `prepare` and `commit` take 1,000 and are not counted."""
+    runner = make_runner(data=repeating(tmp_path / "data", 40, 7))
+    found = with_oracle(runner, clock, "knn-6", window=12).evaluation
     assert found["learning_seconds"] == 6 * 10 and found["inference_seconds"] == 36 * 0.25
     assert found["total_seconds"] == 69 and found["tokens"] == 36 * 4 and found["tokens_per_second"] == 16
-    # Blocks of 6 in windows of 12: the first has the beginning, each has what is learned before its sentences.
+    # Blocks of 6 in windows of 12: learning counts in the window of the next sentence.
     assert [window["learning_seconds"] for window in found["windows"]] == [20, 20, 20]
     assert [window["inference_seconds"] for window in found["windows"]] == [3, 3, 3]
     assert [window["tokens"] for window in found["windows"]] == [48, 48, 48]
     assert [window["so_far"]["total_seconds"] for window in found["windows"]] == [23, 46, 69]
-    # Windows that cut blocks: every second is in one of them.
+    # Windows that cut blocks: their times sum up to the total.
     for size in (1, 7, 100):
-        windows = with_oracle(laboratory, clock, "knn-6", window=size).evaluation["windows"]
+        windows = with_oracle(runner, clock, "knn-6", window=size).evaluation["windows"]
         for name in ("learning_seconds", "inference_seconds", "total_seconds", "tokens"):
             assert sum(window[name] for window in windows) == pytest.approx(found[name])
             assert windows[-1]["so_far"][name] == pytest.approx(found[name])
         assert windows[-1]["end"] == 36
 
 
-def test_time_is_hidden_where_it_does_not_count(make_laboratory: MakeLaboratory, clock: Clock, tmp_path: Path) -> None:
-    laboratory = make_laboratory(data=repeating(tmp_path / "data", 40, 7))
-    page = laboratory.out / f"{NAME}.md"
-    with_oracle(laboratory, clock, "knn-6", side_by_side=True)
-    laboratory.report(NAME)
+def test_times_measured_alongside_other_programs_are_not_shown(
+    make_runner: MakeRunner, clock: Clock, tmp_path: Path
+) -> None:
+    runner = make_runner(data=repeating(tmp_path / "data", 40, 7))
+    page = runner.out / f"{NAME}.md"
+    with_oracle(runner, clock, "knn-6", side_by_side=True)
+    runner.report(NAME)
     assert "Learning, seconds" not in page.read_text(encoding="utf-8")
-    with_oracle(laboratory, clock, "knn-6")  # measured again
-    laboratory.report(NAME)
+    with_oracle(runner, clock, "knn-6")  # measured again
+    runner.report(NAME)
     assert "Learning, seconds" in page.read_text(encoding="utf-8")
 
 
@@ -280,21 +284,21 @@ ROWS = "base,fine-tuned,fine-tuned-9,knn-9,chunk-6,paper"
 
 
 @pytest.fixture(scope="module")
-def streamed(data: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Laboratory:
-    """The experiment on one domain; nobody changes it."""
-    laboratory = Laboratory(data, tmp_path_factory.mktemp("streamed") / "out", str(tiny_folder))
-    assert laboratory.measure(NAME, rows=ROWS, **QUICK) == 6
-    laboratory.report(NAME, **QUICK)
-    return laboratory
+def streamed(data: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Runner:
+    """The experiment on one domain; read-only."""
+    runner = Runner(data, tmp_path_factory.mktemp("streamed") / "out", str(tiny_folder))
+    assert runner.measure(NAME, rows=ROWS, **QUICK) == 6
+    runner.report(NAME, **QUICK)
+    return runner
 
 
-def test_scores_are_those_of_sacrebleu(streamed: Laboratory) -> None:
-    shelf, report = Shelf(streamed.out), streamed.report(NAME, **QUICK).report
+def test_scores_equal_those_of_sacrebleu(streamed: Runner) -> None:
+    results, report = ResultFiles(streamed.out), streamed.report(NAME, **QUICK).report
     names = ["base", "fine-tuned", "fine-tuned-9", "knn-9", "chunk-6", "paper-250"]
     assert list(report["cells"]["koran"]) == names == [row["name"] for row in report["rows"]]
     outputs = set()
-    for cell in shelf.cells(NAME):
-        texts, references = shelf.translations(cell), shelf.test_lines(cell.test, "reference")
+    for cell in results.cells(NAME):
+        texts, references = results.translations(cell), results.test_lines(cell.test, "reference")
         outputs.add(tuple(texts))
         assert len(texts) == len(references) == 27
         found = report["cells"]["koran"][cell.row]["evaluation"]
@@ -310,10 +314,10 @@ def test_scores_are_those_of_sacrebleu(streamed: Laboratory) -> None:
         for name in ("learning_seconds", "inference_seconds", "total_seconds"):
             assert sum(window[name] for window in found["windows"]) == pytest.approx(found[name], abs=0.01)
             assert found[name] > 0 or (name, cell.row) == ("learning_seconds", "base")
-    assert len(outputs) > 2  # these systems are not the same
+    assert len(outputs) > 2  # the systems differ
 
 
-def test_what_is_said_of_a_cell(streamed: Laboratory) -> None:
+def test_cells_record_their_facts(streamed: Runner) -> None:
     cells = streamed.report(NAME, **QUICK).report["cells"]["koran"]
     for cell in cells.values():
         assert cell["facts"]["at_hand"] == 3 and cell["facts"]["stream"] == ["train"]
@@ -329,18 +333,18 @@ def test_what_is_said_of_a_cell(streamed: Laboratory) -> None:
     assert cells["chunk-6"]["comparison"]["with"] == "base"
 
 
-def test_nothing_but_reports_is_left(streamed: Laboratory) -> None:
+def test_temporary_files_are_removed(streamed: Runner) -> None:
     assert list((streamed.out / "streams").iterdir()) == []
     assert streamed.measure(NAME, rows=ROWS, **QUICK) == 0
-    # Where windows end is a question of the report, and so is who wants which.
+    # Windows are computed by the report, so another size needs no measurement.
     assert streamed.measure(NAME, rows=ROWS, **{**QUICK, "window": 3}) == 0
 
 
-def test_reports_are_the_same_without_model_and_data(streamed: Laboratory, tmp_path: Path) -> None:
+def test_reports_need_neither_model_nor_data(streamed: Runner, tmp_path: Path) -> None:
     first = streamed.report(NAME, **QUICK)
     for kept in ("cells", "translations"):
         shutil.copytree(streamed.out / kept, tmp_path / "out" / kept)
-    copy = Laboratory(tmp_path / "nowhere", tmp_path / "out", "no-model")
+    copy = Runner(tmp_path / "nowhere", tmp_path / "out", "no-model")
     again = copy.report(NAME, **QUICK)
     assert again == first
     for file in ("on-the-fly.json", "on-the-fly.md", "on-the-fly.svg"):
@@ -354,7 +358,7 @@ def test_reports_are_the_same_without_model_and_data(streamed: Laboratory, tmp_p
     assert "| 1-27 |" in (copy.out / "on-the-fly.md").read_text(encoding="utf-8")
 
 
-def test_four_plots(streamed: Laboratory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_has_four_plots(streamed: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     report = streamed.report(NAME, **QUICK).report
     assert plot(report, tmp_path / "one.svg")
     drawn = (tmp_path / "one.svg").read_text(encoding="utf-8")
@@ -371,58 +375,56 @@ def test_four_plots(streamed: Laboratory, tmp_path: Path, monkeypatch: pytest.Mo
     assert written.files == ["on-the-fly.json", "on-the-fly.md"] and len(written.notes) == 1
 
 
-def test_a_memory_holds_what_was_revealed_and_no_more(
-    make_laboratory: MakeLaboratory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Seen from within: what the store holds, and what a model is trained on, whenever something is translated."""
-    laboratory, asked = make_laboratory("within"), list[tuple[int, list[str]]]()
-    places = {pair.source: int(pair.id) for pair in pairs_of(laboratory)}
+def test_systems_know_only_revealed_pairs(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check the datastore's pairs, or the training pairs, at every translation."""
+    runner, calls = make_runner("within"), list[tuple[int, list[str]]]()
+    numbers = {pair.source: int(pair.id) for pair in pairs_of(runner)}
     trained: list[Pair] = []
     translate, train = Translator.translate, finetune
 
     def watched(self: Translator, text: Any, **more: Any) -> Any:
         store = self.datastore
-        if isinstance(text, list) and (store or trained):  # and not to warm up
+        if isinstance(text, list) and (store or trained):  # not the warm-up
             known = [pair.source for pair in store.snapshot().pairs()] if store else [pair.source for pair in trained]
-            asked.append((min(places[source] for source in text), known))
+            calls.append((min(numbers[source] for source in text), known))
         return translate(self, text, **more)
 
-    def noted(model: Any, pairs: list[Pair], dev: list[Pair], *rest: Any) -> Any:
+    def recorded(model: Any, pairs: list[Pair], dev: list[Pair], *rest: Any) -> Any:
         trained[:] = [*pairs, *dev]
         return train(model, pairs, dev, *rest)
 
     monkeypatch.setattr(Translator, "translate", watched)
-    monkeypatch.setattr(systems, "finetune", noted)
+    monkeypatch.setattr(systems, "finetune", recorded)
     for row, known_at in (
         ("chunk-6", [3, 9, 15, 21, 27]),
         ("knn-3", list(range(3, 30, 3))),
         ("fine-tuned-9", [3, 12, 21]),
         ("fine-tuned", [3]),
     ):
-        asked.clear()
+        calls.clear()
         trained.clear()
-        assert laboratory.measure(NAME, rows=row, **QUICK) == 1
-        assert sorted({len(known) for _, known in asked}) == known_at
-        for first, known in asked:
-            assert sorted(places[source] for source in known) == list(range(len(known)))
+        assert runner.measure(NAME, rows=row, **QUICK) == 1
+        assert sorted({len(known) for _, known in calls}) == known_at
+        for first, known in calls:
+            assert sorted(numbers[source] for source in known) == list(range(len(known)))
             assert len(known) <= first
 
 
-def pairs_of(laboratory: Laboratory, **changes: Any) -> list[Pair]:
-    workshop = laboratory.workshop(**{**QUICK, **changes})
-    (domain,) = {task.domain.name: task.domain for task in tasks_of(workshop, EXPERIMENTS[NAME])}.values()
-    return stream_of(workshop, domain).pairs
+def pairs_of(runner: Runner, **changes: Any) -> list[Pair]:
+    artefacts = runner.artefacts(**{**QUICK, **changes})
+    (domain,) = {task.domain.name: task.domain for task in tasks_of(artefacts, EXPERIMENTS[NAME])}.values()
+    return stream_of(artefacts, domain).pairs
 
 
 # Interruptions.
 
 
 class Stop(BaseException):
-    """What a person's Ctrl-C is."""
+    """Stands for Ctrl-C."""
 
 
 def interrupting(monkeypatch: pytest.MonkeyPatch, after: int) -> Iterator[int]:
-    """Every call of `next` lets one more step be taken."""
+    """Stop the run after 1, 2, ... steps."""
     add = Journal.add
     for allowed in range(1, after):
         taken = 0
@@ -443,36 +445,34 @@ SHORT = {**QUICK, "limit": 14}
 
 
 @pytest.mark.parametrize("row", ["base-9", "knn-9", "chunk-9", "fine-tuned-9"])
-def test_an_interrupted_stream_goes_on(
-    make_laboratory: MakeLaboratory, monkeypatch: pytest.MonkeyPatch, row: str
-) -> None:
-    whole = make_laboratory("whole")
+def test_interrupted_stream_resumes(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch, row: str) -> None:
+    whole = make_runner("whole")
     assert whole.measure(NAME, rows=row, **SHORT) == 1
-    (cell,) = Shelf(whole.out).cells(NAME)
+    (cell,) = ResultFiles(whole.out).cells(NAME)
     for allowed in interrupting(monkeypatch, len(cell.evaluation["steps"])):
-        laboratory = make_laboratory(f"out-{allowed}")
+        runner = make_runner(f"out-{allowed}")
         with pytest.raises(Stop):
-            laboratory.measure(NAME, rows=row, **SHORT)
-        folder = laboratory.out / "streams" / f"koran.{row}"
+            runner.measure(NAME, rows=row, **SHORT)
+        folder = runner.out / "streams" / f"koran.{row}"
         kept = (folder / "steps.jsonl").read_bytes()
         assert kept.count(b"\n") == 1 + allowed
         monkeypatch.undo()
-        if allowed % 2:  # what the systems kept may be lost: it can be made again
+        if allowed % 2:  # a lost datastore or model is made again
             for path in [*folder.glob("store"), *folder.glob("model-*")]:
                 shutil.rmtree(path)
-        assert laboratory.measure(NAME, rows=row, **SHORT) == 1
-        (again,) = Shelf(laboratory.out).cells(NAME)
+        assert runner.measure(NAME, rows=row, **SHORT) == 1
+        (again,) = ResultFiles(runner.out).cells(NAME)
         assert without_times(again) == without_times(cell)
-        assert Shelf(laboratory.out).translations(again) == Shelf(whole.out).translations(cell)
-        # Steps that were taken before keep the times that they took then.
+        assert ResultFiles(runner.out).translations(again) == ResultFiles(whole.out).translations(cell)
+        # Earlier steps keep their times.
         times = [json.loads(line)["seconds"] for line in kept.splitlines()[1:]]
         assert [step[3] for step in again.evaluation["steps"][:allowed]] == times
 
 
-def test_a_memory_that_was_left_half_learned_is_made_anew(
-    laboratory: Laboratory, make_laboratory: MakeLaboratory, monkeypatch: pytest.MonkeyPatch
+def test_half_updated_datastore_is_rebuilt(
+    runner: Runner, make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = make_laboratory("whole")
+    whole = make_runner("whole")
     whole.measure(NAME, rows="knn-6", **QUICK)
     add = Datastore.add
 
@@ -482,24 +482,24 @@ def test_a_memory_that_was_left_half_learned_is_made_anew(
 
     monkeypatch.setattr(Datastore, "add", half)
     with pytest.raises(Stop):
-        laboratory.measure(NAME, rows="knn-6", **QUICK)
+        runner.measure(NAME, rows="knn-6", **QUICK)
     monkeypatch.undo()
-    laboratory.measure(NAME, rows="knn-6", **QUICK)
-    shelves = [Shelf(found.out) for found in (whole, laboratory)]
-    texts = [shelf.translations(cell) for shelf in shelves for cell in shelf.cells(NAME)]
+    runner.measure(NAME, rows="knn-6", **QUICK)
+    both = [ResultFiles(found.out) for found in (whole, runner)]
+    texts = [results.translations(cell) for results in both for cell in results.cells(NAME)]
     assert texts[0] == texts[1]
-    memories = [cell.facts["memory"] for shelf in shelves for cell in shelf.cells(NAME)]
+    memories = [cell.facts["memory"] for results in both for cell in results.cells(NAME)]
     assert memories[0] == memories[1]
 
 
-# What can be chosen.
+# Options.
 
 
-def test_settings_are_those_of_main_unless_the_stream_has_the_dev_set(finished: Laboratory) -> None:
+def test_settings_come_from_main_unless_the_stream_contains_the_dev_set(finished: Runner) -> None:
     for changes, tuned in (({}, True), ({"stream": "train,dev"}, False), ({"tune": "none"}, False)):
-        workshop = finished.workshop(rows="chunk,base", **changes)
-        for task in tasks_of(workshop, EXPERIMENTS[NAME]):
-            settings, source = settings_of(workshop, task.domain, task.row)
+        artefacts = finished.artefacts(rows="chunk,base", **changes)
+        for task in tasks_of(artefacts, EXPERIMENTS[NAME]):
+            settings, source = settings_of(artefacts, task.domain, task.row)
             if task.row.method == "plain":
                 assert (settings, source) == ({}, "none")
             else:
@@ -509,24 +509,24 @@ def test_settings_are_those_of_main_unless_the_stream_has_the_dev_set(finished: 
                 assert settings == (known if tuned else {}) and known
 
 
-def test_streams_of_several_files(laboratory: Laboratory) -> None:
-    pairs = pairs_of(laboratory, stream="train,dev,test")
+def test_stream_concatenates_files(runner: Runner) -> None:
+    pairs = pairs_of(runner, stream="train,dev,test")
     assert len(pairs) == 30 + 90 + 3
-    assert [pair.id for pair in pairs] == [f"{place:08d}" for place in range(123)]
-    assert [pair.source for pair in pairs_of(laboratory)] == [pair.source for pair in pairs[:30]]
-    assert pairs_of(laboratory, stream="test, train")[3].source == pairs[0].source
-    assert len(pairs_of(laboratory, limit=5)) == 3 + 5
-    assert len(pairs_of(laboratory, limit=500)) == 30
+    assert [pair.id for pair in pairs] == [f"{number:08d}" for number in range(123)]
+    assert [pair.source for pair in pairs_of(runner)] == [pair.source for pair in pairs[:30]]
+    assert pairs_of(runner, stream="test, train")[3].source == pairs[0].source
+    assert len(pairs_of(runner, limit=5)) == 3 + 5
+    assert len(pairs_of(runner, limit=500)) == 30
 
 
-def test_a_stream_that_begins_with_nothing(laboratory: Laboratory) -> None:
-    assert laboratory.measure(NAME, rows="knn-9,chunk-9,fine-tuned,fine-tuned-20", at_hand=0.0, **QUICK) == 4
-    cells = laboratory.report(NAME).report["cells"]["koran"]
+def test_stream_without_known_pairs(runner: Runner) -> None:
+    assert runner.measure(NAME, rows="knn-9,chunk-9,fine-tuned,fine-tuned-20", at_hand=0.0, **QUICK) == 4
+    cells = runner.report(NAME).report["cells"]["koran"]
     assert [cell["evaluation"]["sentences"] for cell in cells.values()] == [30] * 4
     assert cells["knn-9"]["facts"]["memory"]["first"] == {"pairs": 0, "entries": 0}
 
 
-def test_rows_by_name() -> None:
+def test_rows_are_parsed_from_names() -> None:
     experiment = EXPERIMENTS[NAME]
     names = ["knn-1", "fine-tuned", "chunk-250", "knn-1000", "fine-tuned-500", "base", "nonsense", "knn", "base-1"]
     found = experiment.among(names)
@@ -557,21 +557,21 @@ def test_rows_by_name() -> None:
         ({"rows": "fine-tuned", "fine_tune": "none"}, "no row is left"),
     ],
 )
-def test_wrong_settings(laboratory: Laboratory, changes: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_refused(runner: Runner, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(NearmtError, match=message) as error:
-        laboratory.measure(NAME, **{**QUICK, **changes})
+        runner.measure(NAME, **{**QUICK, **changes})
     assert "\n" not in str(error.value)
 
 
-def test_a_stream_of_one_pair(make_laboratory: MakeLaboratory, tmp_path: Path) -> None:
-    laboratory = make_laboratory(data=repeating(tmp_path / "data", 1, 1))
+def test_stream_of_one_pair(make_runner: MakeRunner, tmp_path: Path) -> None:
+    runner = make_runner(data=repeating(tmp_path / "data", 1, 1))
     with pytest.raises(NearmtError, match="leave nothing to translate"):
-        laboratory.measure(NAME, rows="base", **{**QUICK, "at_hand": 0.9})
-    assert laboratory.measure(NAME, rows="base,knn,fine-tuned", **QUICK) == 3
+        runner.measure(NAME, rows="base", **{**QUICK, "at_hand": 0.9})
+    assert runner.measure(NAME, rows="base,knn,fine-tuned", **QUICK) == 3
 
 
-def test_from_the_command_line(laboratory: Laboratory, capsys: pytest.CaptureFixture[str]) -> None:
-    places = ["--data", str(laboratory.data), "--out", str(laboratory.out), "--model", laboratory.model]
+def test_command_prints_the_report(runner: Runner, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = ["--data", str(runner.data), "--out", str(runner.out), "--model", runner.model]
     small = [
         "--device",
         "cpu",
@@ -584,12 +584,12 @@ def test_from_the_command_line(laboratory: Laboratory, capsys: pytest.CaptureFix
         "--stream",
         "test,dev",
     ]
-    line = ["experiment", NAME, *places, *small, "--limit", "20", "--window", "10", "--learn-every", "10"]
+    line = ["experiment", NAME, *paths, *small, "--limit", "20", "--window", "10", "--learn-every", "10"]
     assert run([*line, "--rows", "base,knn"]) == 0
     captured = capsys.readouterr()
-    assert captured.out == (laboratory.out / f"{NAME}.md").read_text(encoding="utf-8") + "\n"
-    told = [row.split()[:3] for row in captured.err.splitlines()[:2]]
-    assert told == [[NAME, "koran", "base"], [NAME, "koran", "knn-10"]]
+    assert captured.out == (runner.out / f"{NAME}.md").read_text(encoding="utf-8") + "\n"
+    finished = [row.split()[:3] for row in captured.err.splitlines()[:2]]
+    assert finished == [[NAME, "koran", "base"], [NAME, "koran", "knn-10"]]
     assert "--stream test,dev" in captured.out and "at abc on cpu" in captured.out
     assert run([*line, "--report"]) == 0
     assert capsys.readouterr().out == captured.out

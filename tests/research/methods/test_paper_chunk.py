@@ -11,13 +11,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from nearmt.config.schedule import EverySchedule, GeometricSchedule, search_steps
 from nearmt.contracts import Neighbours, Origin
 from nearmt.engines.base import CachePlan, Retrieved
 from nearmt.engines.reference.scoring import ReferenceScoring
 from nearmt.methods import ChunkConfig
 from nearmt.research.methods.paper_chunk import PaperChunkMethod, PaperChunkRetriever
 from nearmt.retrieval.retriever import RetrievalPlan, Retriever, ScheduledRetriever
-from nearmt.config.schedule import EverySchedule, GeometricSchedule, search_steps
 from nearmt.steps import Request
 from tests.toy_store import ToyStore, random_store
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from nearmt.retrieval.reuse import Reusing
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Origin

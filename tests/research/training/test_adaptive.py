@@ -1,4 +1,4 @@
-"""Training the network: it learns what is planted, always the same, and says what it cannot learn from."""
+"""Training of the adaptive network: it learns known patterns, reproducibly, and refuses unusable data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CHUNK: dict[str, Any] = {"k": K, "schedule": "every:3", "chunk": 6}
 def planted(
     tokens: int, distance: float, right: float, model_probability: float, seed: int, origin: Origin = Origin.SEARCH
 ) -> Trace:
-    """Tokens whose neighbours stand about this far away and are right so often."""
+    """Make a trace whose neighbours have about this distance and are right with this probability."""
     generator = torch.Generator().manual_seed(seed)
     gold_X = torch.randint(0, 50, (tokens,), generator=generator)
     is_right_XK = torch.rand(tokens, K, generator=generator) < right
@@ -43,23 +43,23 @@ def planted(
         distance_XK=distance_XK,
         token_XK=torch.where(is_right_XK, gold_X[:, None], wrong_XK),
         count_XK=torch.ones(tokens, K),
-        spoken_XK=torch.where(is_right_XK, gold_log_prob_X[:, None], -8.0),
-        surest_X=torch.full((tokens,), -0.5),
+        log_prob_XK=torch.where(is_right_XK, gold_log_prob_X[:, None], -8.0),
+        best_log_prob_X=torch.full((tokens,), -0.5),
         gold_X=gold_X,
         gold_log_prob_X=gold_log_prob_X,
     )
 
 
 def model_weight(head: Head, trace: Trace) -> float:
-    """The mean w_0."""
+    """Return the mean w_0."""
     with torch.no_grad():
-        model_X, _ = head(trace.distance_XK, trace.token_XK, trace.spoken_XK, trace.surest_X, trace.count_XK)
+        model_X, _ = head(trace.distance_XK, trace.token_XK, trace.log_prob_XK, trace.best_log_prob_X, trace.count_XK)
     return float(model_X.mean())
 
 
 @pytest.mark.parametrize("confidence", [True, False])
-def test_it_learns_whom_to_believe(confidence: bool) -> None:
-    """Near neighbours are right and far ones wrong; the model is the other way round."""
+def test_head_learns_to_weigh_by_distance(confidence: bool) -> None:
+    """Near neighbours are right and far ones wrong; the model is right where neighbours are far."""
     near = planted(1500, distance=1.0, right=0.95, model_probability=0.1, seed=1)
     far = planted(1500, distance=6.0, right=0.0, model_probability=0.8, seed=2)
     head, result = _train_head(
@@ -68,22 +68,22 @@ def test_it_learns_whom_to_believe(confidence: bool) -> None:
     )
     assert model_weight(head, planted(300, 1.0, 0.95, 0.1, seed=3)) < 0.15
     assert model_weight(head, planted(300, 6.0, 0.0, 0.8, seed=4)) > 0.9
-    # Half of the tokens almost for nothing, the others as the model has them: 0.22 nats.
+    # Half of the tokens cost almost nothing, the others as much as with the model: 0.22 nats.
     assert result.loss < 0.35 < 1.0 < result.loss_model_alone
     assert head.shape.confidence is confidence
 
 
-def test_it_learns_how_many_to_believe() -> None:
-    """Where only the nearest is ever right, only the nearest is believed."""
+def test_head_learns_the_number_of_neighbours() -> None:
+    """If only the nearest neighbour is ever right, only that gets weight."""
     trace = planted(2000, distance=1.0, right=0.0, model_probability=0.05, seed=1)
     trace.token_XK[:, 0] = trace.gold_X
     head, _ = _train_head(trace, AdaptiveConfig(updates=500, batch_tokens=256, learning_rate=1e-2, confidence=False))
     with torch.no_grad():
-        _, weight_XK = head(trace.distance_XK, trace.token_XK, trace.spoken_XK, trace.surest_X, trace.count_XK)
+        _, weight_XK = head(trace.distance_XK, trace.token_XK, trace.log_prob_XK, trace.best_log_prob_X, trace.count_XK)
     assert float(weight_XK[:, 0].mean()) > 0.9
 
 
-def test_useless_neighbours_of_general_text_drive_the_weight_of_the_model_up() -> None:
+def test_general_text_raises_the_weight_of_the_model() -> None:
     domain = planted(1000, distance=2.0, right=0.7, model_probability=0.3, seed=1)
     general = planted(1000, distance=2.5, right=0.0, model_probability=0.5, seed=2)
     alone, result = _train_head(domain, QUICK)
@@ -93,8 +93,8 @@ def test_useless_neighbours_of_general_text_drive_the_weight_of_the_model_up() -
     assert model_weight(both, unseen) > model_weight(alone, unseen) + 0.2
 
 
-def test_missing_neighbours_do_not_stop_it() -> None:
-    """As where chunks are read in order, and end."""
+def test_missing_neighbours_are_accepted() -> None:
+    """Chunks that are read in order may end."""
     trace = planted(800, distance=1.0, right=0.9, model_probability=0.1, seed=1)
     trace.distance_XK[::2, 2:] = torch.inf
     head, result = _train_head(trace, QUICK)
@@ -104,17 +104,17 @@ def test_missing_neighbours_do_not_stop_it() -> None:
     assert not torch.allclose(head.log_temperature, started, atol=1e-4)
 
 
-def test_it_makes_as_many_updates_as_allowed() -> None:
+def test_training_stops_at_the_maximum_of_updates() -> None:
     trace = planted(400, distance=1.0, right=0.9, model_probability=0.1, seed=1)
     assert _train_head(trace, AdaptiveConfig(updates=150))[1].updates == 150
     assert _train_head(trace, AdaptiveConfig(updates=7))[1].updates == 7
-    # Nothing to gain: the model is sure of every token, and the neighbours are wrong.
+    # No gain is possible: the model is certain of every token, and the neighbours are wrong.
     hopeless = planted(400, distance=1.0, right=0.0, model_probability=1.0, seed=1)
     stopped = _train_head(hopeless, AdaptiveConfig(updates=3000, learning_rate=0.05, patience=2, batch_tokens=16))[1]
     assert stopped.updates < 3000 and stopped.model_weight > 0.99
 
 
-def test_a_loss_that_is_no_number_says_what_to_do() -> None:
+def test_diverged_loss_is_reported() -> None:
     trace = planted(400, distance=1.0, right=0.9, model_probability=0.1, seed=1)
     trace.distance_XK[:] = torch.nan
     trace.distance_XK[:, 0] = 1.0
@@ -122,7 +122,7 @@ def test_a_loss_that_is_no_number_says_what_to_do() -> None:
         _train_head(trace, AdaptiveConfig(updates=2))
 
 
-# With a model and a store.
+# With a model and a datastore.
 
 
 def train(
@@ -144,10 +144,10 @@ def traced(model: TranslationModel, store: Datastore, pairs: list[Pair]) -> Trac
     return trace_pairs(model, method, pairs)
 
 
-def test_what_the_memory_knows_is_believed_and_other_text_is_not(
+def test_text_of_the_datastore_gets_more_weight_than_other_text(
     tiny: TranslationModel, tiny_store: Datastore, tiny_pairs: list[Pair], tmp_path: Path
 ) -> None:
-    """Pairs of the store itself find themselves; of random pairs it knows nothing."""
+    """Pairs of the store find themselves; random pairs find nothing useful."""
     result = train(tiny, tiny_store, tmp_path / "net", tiny_pairs, make_pairs(60, seed=8))
     assert (result.domain_sentences, result.general_sentences) == (60, 60)
     head = load_adaptive(tmp_path / "net", K, None).heads["search"]
@@ -157,7 +157,9 @@ def test_what_the_memory_knows_is_believed_and_other_text_is_not(
     assert search.loss < search.loss_model_alone and 0 < search.model_weight < 1
 
 
-def test_the_same_twice(tiny: TranslationModel, tiny_store: Datastore, tiny_pairs: list[Pair], tmp_path: Path) -> None:
+def test_training_is_reproducible(
+    tiny: TranslationModel, tiny_store: Datastore, tiny_pairs: list[Pair], tmp_path: Path
+) -> None:
     dev = 2 * tiny_pairs
     (tmp_path / "other").mkdir()
     torch.manual_seed(123)
@@ -166,7 +168,7 @@ def test_the_same_twice(tiny: TranslationModel, tiny_store: Datastore, tiny_pair
     for path in (tmp_path / "net", tmp_path / "other" / "net"):
         torch.manual_seed(123)
         results.append(train(tiny, tiny_store, path, dev, method="chunk", settings=CHUNK))
-        assert torch.equal(torch.rand(3), expected)  # nobody else's random numbers have changed
+        assert torch.equal(torch.rand(3), expected)  # the global random state is unchanged
     assert (tmp_path / "net").read_bytes() == (tmp_path / "other" / "net").read_bytes()
     assert results[0].heads == results[1].heads
     seeded = AdaptiveConfig(updates=100, batch_tokens=64, seed=2)
@@ -176,7 +178,7 @@ def test_the_same_twice(tiny: TranslationModel, tiny_store: Datastore, tiny_pair
 
 
 @pytest.mark.parametrize("recall", ["cache", "in-order"])
-def test_chunks_have_two_heads(
+def test_method_chunk_has_two_heads(
     tiny: TranslationModel, tiny_store: Datastore, tiny_pairs: list[Pair], tmp_path: Path, recall: str
 ) -> None:
     settings = {**CHUNK, "recall": recall}
@@ -185,11 +187,11 @@ def test_chunks_have_two_heads(
     for head in result.heads.values():
         assert isinstance(head, HeadResult) and head.loss < head.loss_model_alone
     translator = Translator(tiny, tiny_store, "chunk", {**settings, "adaptive": result.path})
-    # It has learned to repeat what it knows.
+    # It reproduces known references.
     assert [translator.translate(pair.source).text for pair in tiny_pairs[:4]] == [p.target for p in tiny_pairs[:4]]
 
 
-def test_the_file_says_where_it_comes_from(
+def test_file_records_model_datastore_and_settings(
     tiny: TranslationModel, tiny_store: Datastore, tiny_pairs: list[Pair], tmp_path: Path
 ) -> None:
     train(tiny, tiny_store, tmp_path / "net", 2 * tiny_pairs, method="chunk", settings=CHUNK)
@@ -202,7 +204,7 @@ def test_the_file_says_where_it_comes_from(
     assert str(tmp_path) not in text and str(tiny_store.path) not in text
 
 
-def test_what_cannot_be_learned_from(
+def test_unusable_data_is_refused(
     tiny: TranslationModel, tiny_store: Datastore, tiny_pairs: list[Pair], tmp_path: Path
 ) -> None:
     out = tmp_path / "net"
@@ -229,6 +231,6 @@ def test_what_cannot_be_learned_from(
     [{"learning_rate": 0.0}, {"updates": 0}, {"batch_tokens": 0}, {"patience": 0}, {"seed": -1}, {"seed": 2**64}],
     ids=str,
 )
-def test_bad_settings(bad: dict[str, Any]) -> None:
+def test_invalid_settings_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(bad)).replace("_", "-")):
         AdaptiveConfig(**bad)

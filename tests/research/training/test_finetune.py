@@ -1,4 +1,4 @@
-"""Fine-tuning learns, stops, keeps the best, and writes a folder that others can read."""
+"""Fine-tuning: learning, early stopping, the best epoch, the model folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ QUICK = FinetuneConfig(learning_rate=1e-3, epochs=1, dev_limit=0)
 
 
 def mean_loss(model: TranslationModel, pairs: list[Pair]) -> float:
-    """The dev loss by another way: what the frozen model scores, a pair at a time."""
+    """Compute the dev loss with `score`, one pair at a time."""
     codec = model.codec
     losses: list[float] = []
     for pair in pairs:
@@ -42,7 +42,7 @@ def mean_loss(model: TranslationModel, pairs: list[Pair]) -> float:
 
 @pytest.fixture(scope="module")
 def learned(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FinetuneResult]:
-    """The tiny model after it has learned the toy language."""
+    """The tiny model, trained on the toy language."""
     out = tmp_path_factory.mktemp("learned") / "model"
     config = FinetuneConfig(
         learning_rate=0.01, epochs=50, patience=50, batch_tokens=32, label_smoothing=0.0, dropout=0.0, dev_limit=12
@@ -50,7 +50,7 @@ def learned(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
     return out, finetune(on_cpu(tiny_folder), PAIRS, PAIRS, out, config)
 
 
-def test_the_toy_language_is_learned(learned: tuple[Path, FinetuneResult]) -> None:
+def test_toy_language_is_learned(learned: tuple[Path, FinetuneResult]) -> None:
     out, result = learned
     losses = [epoch.dev_loss for epoch in result.history]
     assert losses[0] is not None and losses[0] > 2 and result.dev_loss < 0.2
@@ -60,14 +60,14 @@ def test_the_toy_language_is_learned(learned: tuple[Path, FinetuneResult]) -> No
     assert (result.dev_bleu, result.dev_bleu_sentences) == (100.0, 12)
 
 
-def test_the_kept_epoch_is_the_best(learned: tuple[Path, FinetuneResult]) -> None:
+def test_best_epoch_is_kept(learned: tuple[Path, FinetuneResult]) -> None:
     out, result = learned
     losses = [epoch.dev_loss for epoch in result.history if epoch.dev_loss is not None]
     assert result.dev_loss == min(losses) == losses[result.best_epoch]
     assert mean_loss(load_model(on_cpu(out)), PAIRS) == pytest.approx(result.dev_loss, rel=1e-4)
 
 
-def test_the_record_lies_beside_the_weights(learned: tuple[Path, FinetuneResult]) -> None:
+def test_record_is_written_to_the_model_folder(learned: tuple[Path, FinetuneResult]) -> None:
     out, result = learned
     stored = json.loads((out / "finetune.json").read_text(encoding="utf-8"))
     assert FinetuneResult.from_dict(stored) == result
@@ -76,16 +76,14 @@ def test_the_record_lies_beside_the_weights(learned: tuple[Path, FinetuneResult]
     assert result.updates == 50 * result.updates_per_epoch and len(result.history) == 51
 
 
-def test_the_first_epoch_in_the_record_is_the_model_as_it_was(
-    learned: tuple[Path, FinetuneResult], tiny: TranslationModel
-) -> None:
+def test_epoch_0_is_the_base_model(learned: tuple[Path, FinetuneResult], tiny: TranslationModel) -> None:
     first = learned[1].history[0]
     assert (first.number, first.train_loss, first.learning_rate) == (0, None, 0.0)
     assert first.dev_loss == pytest.approx(mean_loss(tiny, PAIRS), rel=1e-4)
     assert learned[1].fingerprint == tiny.fingerprint
 
 
-def test_transformers_reads_the_folder(learned: tuple[Path, FinetuneResult]) -> None:
+def test_transformers_loads_the_folder(learned: tuple[Path, FinetuneResult]) -> None:
     out, _ = learned
     tokenizer, model = AutoTokenizer.from_pretrained(out), AutoModelForSeq2SeqLM.from_pretrained(out)
     for pair in PAIRS:
@@ -93,7 +91,7 @@ def test_transformers_reads_the_folder(learned: tuple[Path, FinetuneResult]) -> 
         assert tokenizer.decode(ids[0], skip_special_tokens=True) == pair.target
 
 
-def test_the_model_that_is_started_from_is_untouched(tiny_folder: Path, tmp_path: Path) -> None:
+def test_base_model_is_unchanged(tiny_folder: Path, tmp_path: Path) -> None:
     before = files_of(tiny_folder)
     finetune(on_cpu(tiny_folder), toy_pairs(10), toy_pairs(5), tmp_path / "out", QUICK)
     assert files_of(tiny_folder) == before
@@ -104,7 +102,7 @@ def test_the_model_that_is_started_from_is_untouched(tiny_folder: Path, tmp_path
     assert not (tmp_path / "out.partial").exists()
 
 
-def test_the_same_seed_gives_the_same_model(tiny_folder: Path, tmp_path: Path) -> None:
+def test_same_seed_gives_the_same_model(tiny_folder: Path, tmp_path: Path) -> None:
     pairs, config = toy_pairs(20), dataclasses.replace(QUICK, batch_tokens=64)
     for number, seed in enumerate((1, 1, 2)):
         model = load_trainable(on_cpu(tiny_folder))
@@ -116,7 +114,7 @@ def test_the_same_seed_gives_the_same_model(tiny_folder: Path, tmp_path: Path) -
     assert weights[0] == weights[1] != weights[2]
 
 
-def test_only_what_was_learned_is_trained(tiny_folder: Path) -> None:
+def test_fixed_parameters_are_not_trained(tiny_folder: Path) -> None:
     model = load_trainable(on_cpu(tiny_folder))
     frozen = {name for name, weight in model.weights.named_parameters() if not weight.requires_grad}
     assert frozen == {name for name, _ in model.weights.named_parameters() if "embed_positions" in name} != set()
@@ -124,7 +122,7 @@ def test_only_what_was_learned_is_trained(tiny_folder: Path) -> None:
 
 @pytest.mark.parametrize("family", ["fsmt", *MAKERS])
 def test_every_family_can_be_trained(family: str, tmp_path: Path) -> None:
-    """Also with language tags: the folder translates in the direction it was trained for."""
+    """With language tags, the folder translates in the direction of the training."""
     given = fsmt_folder(tmp_path, False) if family == "fsmt" else tokenizer_folder(family, tmp_path)
     config = FinetuneConfig(learning_rate=0.01, epochs=8, patience=8, label_smoothing=0.0, dropout=0.0, dev_limit=2)
     pairs = toy_pairs(12)
@@ -141,12 +139,12 @@ def test_every_family_can_be_trained(family: str, tmp_path: Path) -> None:
     Translator(after).translate(["die pumpe"])
 
 
-# When to stop.
+# Stopping.
 
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Dev losses as a test wants them."""
+    """Replace the dev losses by planned ones."""
 
     def plan(*losses: float) -> None:
         remaining: Iterator[float] = iter(losses)
@@ -160,13 +158,13 @@ def run_quick(tiny_folder: Path, out: Path, **changes: Any) -> FinetuneResult:
     return finetune(on_cpu(tiny_folder), toy_pairs(12), toy_pairs(3), out, config)
 
 
-def test_patience(planned: Any, tiny_folder: Path, tmp_path: Path) -> None:
+def test_training_stops_when_patience_runs_out(planned: Any, tiny_folder: Path, tmp_path: Path) -> None:
     planned(5, 4, 4.5, 3, 3, 3.1)
     result = run_quick(tiny_folder, tmp_path / "out", epochs=20, patience=2)
     assert (result.best_epoch, len(result.history), result.stopped, result.dev_loss) == (3, 6, "patience", 3)
 
 
-def test_the_rate_is_halved_on_a_plateau(planned: Any, tiny_folder: Path, tmp_path: Path) -> None:
+def test_learning_rate_is_halved_on_a_plateau(planned: Any, tiny_folder: Path, tmp_path: Path) -> None:
     planned(5, 4, 4.5, 3, 3, 3.1, 2)
     result = run_quick(tiny_folder, tmp_path / "out", epochs=6, schedule="plateau")
     rates = [epoch.learning_rate for epoch in result.history[1:]]
@@ -174,14 +172,14 @@ def test_the_rate_is_halved_on_a_plateau(planned: Any, tiny_folder: Path, tmp_pa
     assert result.stopped == "epochs"
 
 
-def test_without_a_better_epoch_the_model_stays(planned: Any, tiny_folder: Path, tmp_path: Path) -> None:
+def test_base_model_is_kept_if_no_epoch_is_better(planned: Any, tiny_folder: Path, tmp_path: Path) -> None:
     planned(1, 2, 3)
     result = run_quick(tiny_folder, tmp_path / "out", epochs=5, patience=2)
     assert (result.best_epoch, result.stopped) == (0, "patience")
     assert load_model(on_cpu(tmp_path / "out")).fingerprint == load_model(on_cpu(tiny_folder)).fingerprint
 
 
-def test_a_loss_that_is_no_number_ends_it(planned: Any, tiny_folder: Path, tmp_path: Path) -> None:
+def test_diverged_loss_stops_training(planned: Any, tiny_folder: Path, tmp_path: Path) -> None:
     planned(5, 4, float("nan"))
     result = run_quick(tiny_folder, tmp_path / "out", epochs=20)
     assert (result.best_epoch, result.stopped, len(result.history)) == (1, "diverged", 3)
@@ -191,10 +189,10 @@ def test_a_loss_that_is_no_number_ends_it(planned: Any, tiny_folder: Path, tmp_p
         run_quick(tiny_folder, tmp_path / "other")
 
 
-# What goes wrong.
+# Errors.
 
 
-def test_nothing_to_learn_from(tiny_folder: Path, tmp_path: Path) -> None:
+def test_empty_data_is_refused(tiny_folder: Path, tmp_path: Path) -> None:
     model, pairs, long = on_cpu(tiny_folder), toy_pairs(3), [Pair("pumpe " * 100, "pump")]
     with pytest.raises(InputError, match=r"no pairs to train on$"):
         finetune(model, [], pairs, tmp_path / "out", QUICK)
@@ -212,7 +210,7 @@ def test_one_pair_is_enough(tiny_folder: Path, tmp_path: Path) -> None:
     assert (result.pairs, result.updates) == (1, 1)
 
 
-def test_a_folder_that_is_taken(tiny_folder: Path, tmp_path: Path) -> None:
+def test_existing_folder_is_refused(tiny_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").write_text("years of work", encoding="utf-8")
     (tmp_path / "file").write_text("", encoding="utf-8")
@@ -241,7 +239,7 @@ def test_a_folder_that_is_taken(tiny_folder: Path, tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_bad_settings(setting: dict[str, Any]) -> None:
+def test_invalid_settings_are_refused(setting: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"^{next(iter(setting))} = "):
         FinetuneConfig.from_mapping(setting)
 
@@ -251,7 +249,7 @@ def test_weights_are_trained_in_fp32_only(tiny_folder: Path) -> None:
         load_trainable(dataclasses.replace(on_cpu(tiny_folder), precision="int8"))
 
 
-def test_an_interrupt_leaves_nothing(tiny_folder: Path, tmp_path: Path) -> None:
+def test_interrupt_leaves_no_files(tiny_folder: Path, tmp_path: Path) -> None:
     def stop(done: int, of: int) -> None:
         if done == 3:
             raise KeyboardInterrupt
@@ -262,7 +260,7 @@ def test_an_interrupt_leaves_nothing(tiny_folder: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_gpu_that_is_too_small(tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_out_of_memory_names_the_option(tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
 
@@ -277,7 +275,7 @@ def test_a_gpu_that_is_too_small(tiny_folder: Path, tmp_path: Path, monkeypatch:
     [OSError(errno.ENOSPC, "No space left on device"), SafetensorError("I/O error: No space left (os error 28)")],
     ids=["file", "weights"],
 )
-def test_a_full_disk(error: Exception, tiny_folder: Path, tmp_path: Path) -> None:
+def test_full_disk_leaves_no_files(error: Exception, tiny_folder: Path, tmp_path: Path) -> None:
     model = load_trainable(on_cpu(tiny_folder))
 
     def full(*_: Any, **__: Any) -> None:
@@ -290,8 +288,8 @@ def test_a_full_disk(error: Exception, tiny_folder: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.embedded
-def test_the_embedded_model_learns_the_demo(tmp_path: Path) -> None:
-    """A few updates on a manual lower the loss on sentences held out of it."""
+def test_embedded_model_learns_the_demo(tmp_path: Path) -> None:
+    """A few updates on a manual lower the loss on its held-out sentences."""
     pairs, dev = list(read_pairs(MEMORY, limit=32)), list(read_pairs(HELD_OUT, limit=6))
     config = FinetuneConfig(learning_rate=1e-4, epochs=1, batch_tokens=256, dev_limit=0)
     result = finetune(ModelConfig(device="cpu"), pairs, dev, tmp_path / "out", config)

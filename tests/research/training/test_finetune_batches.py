@@ -1,4 +1,4 @@
-"""Batches, losses and rates: each equal to its definition."""
+"""Batches, losses and learning rates equal their definitions."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_every_pair_is_in_one_batch_within_the_budget(model_of: Any, budget: int
         for batch in found:
             size = batch.source_BS.numel() + batch.target_BT.numel()
             assert size <= budget or len(batch.source_BS) == 1
-            # As wide as the longest row, no wider, and padded with padding.
+            # As wide as the longest row, and padded with the padding token.
             assert batch.source_mask_BS.any(0).all() and batch.target_mask_BT.any(0).all()
             assert (batch.target_BT[~batch.target_mask_BT] == model.translation.seq2seq.pad_id).all()
 
@@ -81,7 +81,7 @@ def test_epochs_are_shuffled_by_their_seed(model_of: Any) -> None:
 
     assert epoch(1) == epoch(1)
     assert epoch(1) != epoch(2)
-    # Not only the order of the batches changes, also who shares one.
+    # The composition of batches changes, too.
     assert {frozenset(rows) for rows in epoch(1)} != {frozenset(rows) for rows in epoch(2)}
 
 
@@ -94,18 +94,18 @@ def test_long_pairs_are_left_out_and_counted(model_of: Any) -> None:
 
     per_word = len(model.translation.codec.target_ids(words(2))) - len(model.translation.codec.target_ids(words(1)))
     assert per_word == 1
-    fitting, beyond = words(positions - 1), words(positions)  # and the end of sentence
+    fitting, beyond = words(positions - 1), words(positions)  # plus the end of sentence
     pairs = [Pair(fitting, fitting), Pair(beyond, "pump"), Pair("pump", beyond), Pair("pump", "pump")]
     found = encoded(model, pairs)
     assert (len(found), found.too_long) == (2, 2)
-    Teacher(model, False).loss_sum(batches_of(model, pairs, 10_000)[0])  # what fits can be fed
+    Teacher(model, False).loss_sum(batches_of(model, pairs, 10_000)[0])  # pairs that fit can be processed
     with pytest.raises(InputError, match=f"no pairs to test: all 2 are longer than the model's {positions} positions"):
         encoded(model, pairs[1:3])
     with pytest.raises(InputError, match=r"no pairs to test$"):
         encoded(model, [])
 
 
-def test_a_digest_names_pairs_and_their_order(model_of: Any) -> None:
+def test_digest_depends_on_pairs_and_their_order(model_of: Any) -> None:
     model, pairs = model_of("marian"), make_pairs(5)
     assert encoded(model, pairs).digest() == encoded(model, pairs).digest()
     assert encoded(model, pairs).digest() != encoded(model, pairs[::-1]).digest()
@@ -116,8 +116,8 @@ def test_a_digest_names_pairs_and_their_order(model_of: Any) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_loss_is_what_the_model_scores(family: str, model_of: Any) -> None:
-    """In one padded batch and alone; language tags are fed and have no part in it."""
+def test_loss_equals_the_scores_of_the_model(family: str, model_of: Any) -> None:
+    """In one padded batch and alone; language tags are inputs but not part of the loss."""
     model, pairs = model_of(family), make_pairs(7)
     codec, seq2seq = model.translation.codec, model.translation.seq2seq
     sources = [codec.source_ids(pair.source) for pair in pairs]
@@ -148,7 +148,7 @@ def test_padding_does_not_change_gradients(model_of: Any) -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
-def test_label_smoothing_is_its_definition(model_of: Any, smoothing: float) -> None:
+def test_label_smoothing_equals_its_definition(model_of: Any, smoothing: float) -> None:
     model = model_of("marian")
     [batch] = batches_of(model, make_pairs(5), 10_000)
     teacher = Teacher(model, False)
@@ -163,7 +163,7 @@ def test_label_smoothing_is_its_definition(model_of: Any, smoothing: float) -> N
 @pytest.mark.parametrize("family", FAMILIES)
 def test_dropout_can_be_set_in_every_family(family: str, model_of: Any) -> None:
     model = model_of(family)
-    for module in model.weights.modules():  # other sources of chance, which stay the model's own
+    for module in model.weights.modules():  # other random layers keep their rates
         if hasattr(model.weights.config, "attention_dropout") and "Attention" in type(module).__name__:
             module.dropout = 0.0
         if hasattr(module, "layerdrop"):
@@ -182,7 +182,7 @@ def test_dropout_can_be_set_in_every_family(family: str, model_of: Any) -> None:
     assert losses[0.4] != pytest.approx(still, rel=1e-4)
 
 
-# Rates.
+# Learning rates.
 
 
 def rates(schedule: str, warmup: bool, updates: range, halvings: int = 0) -> list[float]:
@@ -192,8 +192,8 @@ def rates(schedule: str, warmup: bool, updates: range, halvings: int = 0) -> lis
     ]
 
 
-def test_inverse_sqrt() -> None:
-    # The recipe of fairseq: lr = decay_factor / sqrt(update), decay_factor = peak * sqrt(warm-up updates).
+def test_inverse_sqrt_equals_fairseqs() -> None:
+    # fairseq: lr = decay_factor / sqrt(update), decay_factor = peak * sqrt(warm-up updates).
     decay = 0.01 * math.sqrt(10)
     for warmup in (True, False):
         assert rates("inverse-sqrt", warmup, range(11, 60)) == pytest.approx(
@@ -203,7 +203,7 @@ def test_inverse_sqrt() -> None:
     assert rates("inverse-sqrt", False, range(1, 11)) == [0.01] * 10
 
 
-def test_plateau() -> None:
+def test_plateau_halves_the_rate() -> None:
     assert rates("plateau", True, range(1, 11)) == pytest.approx([0.001 * u for u in range(1, 11)])
     assert rates("plateau", False, range(1, 50)) == [0.01] * 49
     assert rates("plateau", True, range(30, 40), halvings=3) == [0.00125] * 10

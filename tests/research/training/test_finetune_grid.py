@@ -1,4 +1,4 @@
-"""The grid: all points once, resumed where it stopped, shared between processes, one winner."""
+"""The grid trains every point once, resumes, is shared between processes, and keeps the best."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from nearmt.research.training.loop import FinetuneConfig
 from tests.research.training.toy import files_of, on_cpu, toy_pairs
 
 PAIRS, DEV = toy_pairs(12), toy_pairs(4)
-# The tiny model learns little at the paper's rates: fast enough to tell the points apart.
+# High enough rates for the tiny model to tell the points apart.
 CONFIG = FinetuneConfig(epochs=1, dev_limit=0, batch_tokens=64)
 PAPER = GridConfig(grid="paper", select="loss")
 
 
 @pytest.fixture
 def four_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A grid of which the third point is the best."""
+    """A grid whose third point is the best."""
 
     def small(config: FinetuneConfig) -> list[FinetuneConfig]:
         return [dataclasses.replace(config, learning_rate=rate) for rate in (1e-5, 1e-4, 1e-2, 1e-3)]
@@ -50,20 +50,20 @@ def weights_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.is_dir())
 
 
-def test_the_papers_points() -> None:
+def test_paper_grid_has_16_points() -> None:
     points = paper_grid(dataclasses.replace(CONFIG, seed=5))
     assert len({(point.learning_rate, point.schedule, point.warmup) for point in points}) == len(points) == 16
     assert {point.learning_rate for point in points} == {5e-6, 1e-5, 5e-5, 1e-4}
     assert {(point.seed, point.epochs, point.batch_tokens) for point in points} == {(5, 1, 64)}
 
 
-def test_the_whole_grid(tiny_folder: Path, tmp_path: Path) -> None:
-    told: list[FinetuneResult] = []
-    result = run_grid(tiny_folder, tmp_path / "out", on_point=told.append)
-    assert result.points == told and len(told) == result.total == 16
+def test_grid_trains_all_points_and_keeps_the_best(tiny_folder: Path, tmp_path: Path) -> None:
+    finished: list[FinetuneResult] = []
+    result = run_grid(tiny_folder, tmp_path / "out", on_point=finished.append)
+    assert result.points == finished and len(finished) == result.total == 16
     assert result.best is not None
-    assert result.best.dev_loss == min(point.dev_loss for point in told)
-    # The winner is what it would be by itself.
+    assert result.best.dev_loss == min(point.dev_loss for point in finished)
+    # The best point equals a training with its settings alone.
     best = FinetuneConfig.from_mapping(result.best.settings)
     alone = finetune(on_cpu(tiny_folder), PAIRS, DEV, tmp_path / "alone", best)
     assert without_time(alone) == without_time(result.best)
@@ -75,13 +75,13 @@ def test_the_whole_grid(tiny_folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("four_points")
-def test_a_grid_goes_on_after_an_interruption(tiny_folder: Path, tmp_path: Path) -> None:
+def test_interrupted_grid_resumes(tiny_folder: Path, tmp_path: Path) -> None:
     whole = run_grid(tiny_folder, tmp_path / "whole")
     out, folder = tmp_path / "out", tmp_path / "out.grid"
     updates = whole.points[0].updates
 
     def stop(done: int, of: int) -> None:
-        if done == 2 * updates + 1:  # within the third point
+        if done == 2 * updates + 1:  # during the third point
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -89,9 +89,9 @@ def test_a_grid_goes_on_after_an_interruption(tiny_folder: Path, tmp_path: Path)
     assert not out.exists()
     records = {path: path.read_bytes() for path in folder.glob("*.json")}
     assert len(records) == 2 and len(weights_in(folder)) == 1
-    told: list[FinetuneResult] = []
-    resumed = run_grid(tiny_folder, out, on_point=told.append)
-    assert len(told) == 2, "finished points are not trained again"
+    finished: list[FinetuneResult] = []
+    resumed = run_grid(tiny_folder, out, on_point=finished.append)
+    assert len(finished) == 2, "finished points are not trained again"
     assert {path: path.read_bytes() for path in records} == records
     assert [without_time(point) for point in resumed.points] == [without_time(point) for point in whole.points]
     assert resumed.best is not None and resumed.best.settings["learning-rate"] == 1e-2
@@ -99,10 +99,10 @@ def test_a_grid_goes_on_after_an_interruption(tiny_folder: Path, tmp_path: Path)
 
 
 @pytest.mark.usefixtures("four_points")
-def test_a_point_whose_record_was_not_written_is_redone(
+def test_point_without_a_record_is_trained_again(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process died between weights and record, and left rubbish of an earlier one."""
+    """The process died after writing weights, and partial files of an earlier one are left."""
     out = tmp_path / "out"
     with monkeypatch.context() as patch:
         patch.setattr(grid_module, "write_json", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -119,42 +119,44 @@ def test_a_point_whose_record_was_not_written_is_redone(
 @pytest.mark.parametrize("parts", [1, 2, 3, 4, 5])
 @pytest.mark.usefixtures("four_points")
 def test_shards_cover_every_point_once(parts: int, tiny_folder: Path, tmp_path: Path) -> None:
-    told: list[FinetuneResult] = []
+    finished: list[FinetuneResult] = []
     for part in range(parts, 0, -1):
         shard = dataclasses.replace(PAPER, shard=f"{part}/{parts}")
-        before = len(told)
-        result = run_grid(tiny_folder, tmp_path / "out", shard, on_point=told.append)
-        assert result.best is None and len(result.points) == len(told)
+        before = len(finished)
+        result = run_grid(tiny_folder, tmp_path / "out", shard, on_point=finished.append)
+        assert result.best is None and len(result.points) == len(finished)
         assert len(weights_in(tmp_path / "out.grid")) <= parts + 1 - part
-        assert len(told) - before in (4 // parts, -(-4 // parts))
-    assert sorted(point.settings["learning-rate"] for point in told) == [1e-5, 1e-4, 1e-3, 1e-2]
-    # The last call trains nothing and takes the best.
-    result = run_grid(tiny_folder, tmp_path / "out", on_point=told.append)
-    assert len(told) == 4 and result.best is not None
+        assert len(finished) - before in (4 // parts, -(-4 // parts))
+    assert sorted(point.settings["learning-rate"] for point in finished) == [1e-5, 1e-4, 1e-3, 1e-2]
+    # The last call trains nothing and publishes the best.
+    result = run_grid(tiny_folder, tmp_path / "out", on_point=finished.append)
+    assert len(finished) == 4 and result.best is not None
     assert result.best.settings["learning-rate"] == 1e-2
     tuned = load_model(on_cpu(tmp_path / "out"))
     assert tuned.fingerprint != load_model(on_cpu(tiny_folder)).fingerprint
 
 
 @pytest.mark.usefixtures("four_points")
-def test_another_selection_needs_no_other_training(tiny_folder: Path, tmp_path: Path) -> None:
+def test_another_criterion_trains_at_most_the_best_again(tiny_folder: Path, tmp_path: Path) -> None:
     judged = {"dev_limit": 1}
     run_grid(tiny_folder, tmp_path / "out", dataclasses.replace(PAPER, shard="1/1"), settings=judged)
     folder = tmp_path / "out.grid"
-    # The second point has the best BLEU, although its loss is not the lowest and its weights are gone.
+    # The second point has the best BLEU, but not the lowest loss, so its weights were deleted.
     record = sorted(folder.glob("*.json"))[1]
     stored = json.loads(record.read_text(encoding="utf-8"))
     stored["result"]["dev_bleu"] = 99.0
     record.write_text(json.dumps(stored), encoding="utf-8")
-    told: list[FinetuneResult] = []
-    result = run_grid(tiny_folder, tmp_path / "out", GridConfig(grid="paper"), settings=judged, on_point=told.append)
-    assert told == [] and result.best is not None
+    finished: list[FinetuneResult] = []
+    result = run_grid(
+        tiny_folder, tmp_path / "out", GridConfig(grid="paper"), settings=judged, on_point=finished.append
+    )
+    assert finished == [] and result.best is not None
     assert result.best.settings["learning-rate"] == 1e-4
     assert FinetuneResult.from_dict(json.loads((tmp_path / "out" / "finetune.json").read_text())) == result.best
 
 
 @pytest.mark.usefixtures("four_points")
-def test_points_of_something_else_are_refused(tiny_folder: Path, tmp_path: Path) -> None:
+def test_points_of_other_inputs_are_refused(tiny_folder: Path, tmp_path: Path) -> None:
     shard = dataclasses.replace(PAPER, shard="1/4")
     run_grid(tiny_folder, tmp_path / "out", shard)
     before = files_of_records(tmp_path / "out.grid")
@@ -169,7 +171,7 @@ def files_of_records(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("*.json")}
 
 
-def test_a_finished_grid_is_not_overwritten(tiny_folder: Path, tmp_path: Path) -> None:
+def test_finished_grid_is_not_overwritten(tiny_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "model.safetensors").write_bytes(b"weights")
     with pytest.raises(OutputError, match="exists"):
@@ -179,12 +181,12 @@ def test_a_finished_grid_is_not_overwritten(tiny_folder: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("shard", ["0/4", "5/4", "1", "1/0", "a/b", "1/4/2", "-1/4", ""])
-def test_bad_shards(shard: str) -> None:
+def test_invalid_shards_are_refused(shard: str) -> None:
     with pytest.raises(ConfigError, match=r"^shard = .*: must be I/N"):
         GridConfig(grid="paper", shard=shard)
 
 
-def test_bleu_needs_sentences(tiny_folder: Path, tmp_path: Path) -> None:
+def test_selection_by_bleu_needs_dev_sentences(tiny_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="dev-limit = 0: the grid selects by BLEU"):
         run_grid(tiny_folder, tmp_path / "out", GridConfig(grid="paper"))
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""What the network learns from is what it will see: the trace equals decoding that is forced to the same tokens."""
+"""The trace equals decoding that is forced to the same tokens, so training sees what inference sees."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-class Seen:
-    """A mixer that notes what it is given, and leaves the weighing to another."""
+class RecordingMixer:
+    """A mixer that records its inputs and delegates to another."""
 
     trusted: ClassVar[tuple[float, float]] = FixedMixer.trusted
 
@@ -68,8 +68,8 @@ class Seen:
         self._mixer.check_model(model)
 
 
-class Dictated:
-    """A method that retrieves as another does, and then says what it is told."""
+class ForcedMethod:
+    """A method that retrieves as another does and outputs given tokens."""
 
     shares_batch = per_sentence = False
     chunk = 1
@@ -81,19 +81,19 @@ class Dictated:
     def check_model(self, model: TranslationModel) -> None:
         self._method.check_model(model)
 
-    def begin(self, request: Request) -> DictatedState:
-        return DictatedState(self._method.begin(request), self)
+    def begin(self, request: Request) -> ForcedState:
+        return ForcedState(self._method.begin(request), self)
 
     def signature(self) -> str:
-        return "dictated"
+        return "forced"
 
 
-class DictatedState:
+class ForcedState:
     """Retrieves, and gives the target's token all probability."""
 
     evidence = store = None
 
-    def __init__(self, state: RetrievingState, method: Dictated) -> None:
+    def __init__(self, state: RetrievingState, method: ForcedMethod) -> None:
         self._state, self._method = state, method
 
     @property
@@ -106,10 +106,10 @@ class DictatedState:
     def scores(self, step: Step) -> Scores:
         self._state.scores(step)
         self._method.sources.append(list(step.sentences))
-        said_BV = torch.full_like(step.logits_BV, -torch.inf)
+        forced_BV = torch.full_like(step.logits_BV, -torch.inf)
         for row, sentence in enumerate(step.sentences):
-            said_BV[row, self._method._targets[sentence][step.times[row] - 1]] = 0.0
-        return Scores(said_BV, torch.zeros(len(said_BV)))
+            forced_BV[row, self._method._targets[sentence][step.times[row] - 1]] = 0.0
+        return Scores(forced_BV, torch.zeros(len(forced_BV)))
 
     def reorder(self, row_B: Tensor) -> None:
         self._state.reorder(row_B)
@@ -119,32 +119,32 @@ class DictatedState:
 
 
 def decoded(model: TranslationModel, method: RetrievingMethod, pairs: list[Pair]) -> Trace:
-    """The same by the search that translates, one hypothesis a sentence."""
+    """Record the same values from beam search with one hypothesis a sentence."""
     encoded = [(model.codec.source_ids(pair.source), model.codec.target_ids(pair.target)) for pair in pairs]
     encoded.sort(key=lambda pair: len(pair[1]))
     sources, targets = [s for s, _ in encoded], [t for _, t in encoded]
-    method.mixer = seen = Seen(method.mixer)
-    dictated = Dictated(method, targets)
+    method.mixer = recording = RecordingMixer(method.mixer)
+    forced = ForcedMethod(method, targets)
     lengths = [model.codec.source_length(source) for source in sources]
     config = BeamConfig(beams=1, max_new_tokens=max(map(len, targets)))
-    hypotheses = beam_search(model.seq2seq, dictated, sources, lengths, config)[0]
+    hypotheses = beam_search(model.seq2seq, forced, sources, lengths, config)[0]
     assert [h.tokens for h in hypotheses] == targets
     rows, store = [], method.store.snapshot()
-    for place, (found, log_prob_BV) in enumerate(zip(seen.found, seen.log_probs, strict=True)):
-        for row, source in enumerate(dictated.sources[place]):
+    for step, (found, log_prob_BV) in enumerate(zip(recording.found, recording.log_probs, strict=True)):
+        for row, source in enumerate(forced.sources[step]):
             if int(found.origin_B[row]) == int(Origin.MODEL):
                 continue
             token_K = store.tokens(found.entry_BK[row])
             count_K = store.weights(found.entry_BK[row])
-            gold = targets[source][place]
+            gold = targets[source][step]
             rows.append(
                 Trace(
                     origin_X=found.origin_B[row],
                     distance_XK=found.distance_BK[row],
                     token_XK=token_K,
                     count_XK=torch.ones(len(token_K)) if count_K is None else count_K.clamp(min=1.0),
-                    spoken_XK=log_prob_BV[row][token_K],
-                    surest_X=log_prob_BV[row].max(),
+                    log_prob_XK=log_prob_BV[row][token_K],
+                    best_log_prob_X=log_prob_BV[row].max(),
                     gold_X=torch.tensor(gold),
                     gold_log_prob_X=log_prob_BV[row][gold],
                 )
@@ -162,27 +162,29 @@ def assert_same(trace: Trace, expected: Trace) -> None:
     assert len(trace) == len(expected)
     for name in ("origin_X", "gold_X", "count_XK"):
         assert torch.equal(getattr(trace, name), getattr(expected, name)), name
-    for name in ("distance_XK", "surest_X", "gold_log_prob_X"):
+    for name in ("distance_XK", "best_log_prob_X", "gold_log_prob_X"):
         assert torch.allclose(getattr(trace, name), getattr(expected, name), atol=2e-3, rtol=1e-4), name
     there_XK = trace.distance_XK.isfinite()
     assert torch.equal(trace.token_XK[there_XK], expected.token_XK[there_XK])
-    assert torch.allclose(trace.spoken_XK[there_XK], expected.spoken_XK[there_XK], atol=1e-3)
+    assert torch.allclose(trace.log_prob_XK[there_XK], expected.log_prob_XK[there_XK], atol=1e-3)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_trace_is_what_decoding_sees(tiny: TranslationModel, tiny_store: Datastore, way: str) -> None:
+def test_trace_equals_forced_decoding(tiny: TranslationModel, tiny_store: Datastore, way: str) -> None:
     name, settings = WAYS[way]
     trace = trace_pairs(tiny, made(name, tiny_store, settings), PAIRS)
     assert_same(trace, decoded(tiny, made(name, tiny_store, settings), PAIRS))
     origins = set(trace.origin_X.tolist())
     assert origins == ({int(Origin.SEARCH)} if name == "knn" else {int(Origin.SEARCH), int(Origin.CACHE)})
-    if way != "in order":  # beyond its chunks that has nothing, and the model is alone
+    if way != "in order":  # there, steps beyond the chunks have no neighbours
         assert len(trace) == sum(len(tiny.codec.target_ids(pair.target)) for pair in PAIRS)
     fewer = way in ("more neighbours than entries", "in order", "short chunks")
     assert bool(trace.distance_XK.isinf().any()) == fewer
 
 
-def test_a_pruned_store_has_its_weights(tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path) -> None:
+def test_trace_of_a_pruned_store_has_multiplicities(
+    tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path
+) -> None:
     shutil.copytree(tiny_store.path, tmp_path / "store")
     prune(tmp_path / "store", PruneConfig(neighbours=16))
     store = Datastore.open(tmp_path / "store")
@@ -192,24 +194,24 @@ def test_a_pruned_store_has_its_weights(tiny: TranslationModel, tiny_store: Data
         assert float(trace.count_XK.max()) > 1 and float(trace.count_XK.min()) == 1
 
 
-def test_many_sentences_are_read_in_batches(
+def test_trace_does_not_depend_on_the_batch_size(
     tiny: TranslationModel, tiny_store: Datastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of one sentence each, the same tokens are there in another order."""
+    """Batches of one sentence give the same tokens in another order."""
     together = trace_pairs(tiny, made("chunk", tiny_store, CHUNK), PAIRS)
-    monkeypatch.setattr("nearmt.research.training.trace._TOGETHER", {"cpu": 1})
+    monkeypatch.setattr("nearmt.research.training.trace._BATCH_SIZE", {"cpu": 1})
     seen: list[tuple[int, int]] = []
     apart = trace_pairs(
         tiny, made("chunk", tiny_store, CHUNK), PAIRS, progress=lambda done, total: seen.append((done, total))
     )
     assert seen == [(number, len(PAIRS)) for number in range(1, len(PAIRS) + 1)]
-    for name in ("gold_log_prob_X", "surest_X"):
+    for name in ("gold_log_prob_X", "best_log_prob_X"):
         found, expected = (getattr(trace, name).sort().values for trace in (apart, together))
         assert torch.allclose(found, expected, atol=1e-3)
     assert int((apart.origin_X == int(Origin.SEARCH)).sum()) == int((together.origin_X == int(Origin.SEARCH)).sum())
 
 
-def test_pairs_that_are_too_long_are_left_out(tiny: TranslationModel, tiny_store: Datastore) -> None:
+def test_overlong_pairs_are_left_out(tiny: TranslationModel, tiny_store: Datastore) -> None:
     endless = "pumpe " * 200
     method = made("knn", tiny_store, {"k": 3})
     alone = trace_pairs(tiny, method, PAIRS[:2])
@@ -218,11 +220,11 @@ def test_pairs_that_are_too_long_are_left_out(tiny: TranslationModel, tiny_store
     assert len(trace_pairs(tiny, method, [Pair(endless, "pump")])) == len(trace_pairs(tiny, method, [])) == 0
 
 
-def test_an_empty_target_is_its_end(tiny: TranslationModel, tiny_store: Datastore) -> None:
+def test_empty_target_has_one_token(tiny: TranslationModel, tiny_store: Datastore) -> None:
     trace = trace_pairs(tiny, made("knn", tiny_store, {"k": 3}), [Pair("pumpe", "")])
     assert trace.gold_X.tolist() == tiny.codec.target_ids("") and len(trace) == 1
 
 
-def test_an_empty_store_leaves_nothing_to_learn(tiny: TranslationModel, tmp_path: Path) -> None:
+def test_trace_of_an_empty_store_is_empty(tiny: TranslationModel, tmp_path: Path) -> None:
     store = Datastore.build(tmp_path / "store", [], tiny)
     assert len(trace_pairs(tiny, made("chunk", store, CHUNK), PAIRS)) == 0

@@ -13,13 +13,13 @@ LEXICON = {"die": "the", "pumpe": "pump", "ventil": "valve", "motor": "shaft", "
 
 
 def toy_pairs(count: int, seed: int = 0) -> list[Pair]:
-    """Different sentences: one of four words (BLEU wants four), the others of one to three."""
+    """Make different sentences: one of four words, which BLEU needs, the others of one to three."""
     generator = torch.Generator().manual_seed(seed)
     sources = {"die pumpe und motor": None}
     while len(sources) < count:
         length = int(torch.randint(1, 4, (1,), generator=generator))
-        places = torch.randint(0, len(LEXICON), (length,), generator=generator).tolist()
-        sources[" ".join(list(LEXICON)[place] for place in places)] = None
+        numbers = torch.randint(0, len(LEXICON), (length,), generator=generator).tolist()
+        sources[" ".join(list(LEXICON)[number] for number in numbers)] = None
     return [Pair(source, " ".join(LEXICON[word] for word in source.split())) for source in sources]
 
 

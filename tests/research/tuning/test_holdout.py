@@ -1,4 +1,4 @@
-"""A dev set out of the memory."""
+"""Dev sets held out of a datastore."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def test_at_most_a_fifth_is_held_out(tiny_store: Datastore) -> None:
     assert len(numbers) == len(dev) and numbers <= masked.hidden
 
 
-def test_the_number_asked_for(tiny_store: Datastore) -> None:
+def test_requested_number_is_held_out(tiny_store: Datastore) -> None:
     assert len(hold_out(tiny_store, 3)[1]) == 3
     assert len(hold_out(tiny_store, 1)[1]) == 1
 
 
-def test_the_same_pairs_every_time_from_all_over_the_store(tiny: TranslationModel, tmp_path: Path) -> None:
+def test_held_out_pairs_are_reproducible_and_spread(tiny: TranslationModel, tmp_path: Path) -> None:
     pairs = [Pair(f"die pumpe {n}", f"the pump {n}") for n in range(300)]
     store = Datastore.build(tmp_path / "s", pairs, tiny)
     masked, dev = hold_out(store, 30)
@@ -46,7 +46,7 @@ def test_extreme_lengths_are_left_out(tiny: TranslationModel, tmp_path: Path) ->
         assert not chosen & {"pumpe", "die lange"} and chosen
 
 
-def test_a_repeated_sentence_counts_once_and_all_its_copies_are_hidden(tiny: TranslationModel, tmp_path: Path) -> None:
+def test_all_copies_of_a_held_out_pair_are_masked(tiny: TranslationModel, tmp_path: Path) -> None:
     pairs = [Pair("der motor", "the motor")] * 30 + make_pairs(30, seed=5)
     store = Datastore.build(tmp_path / "s", pairs, tiny)
     masked, dev = hold_out(store, 500)
@@ -54,7 +54,7 @@ def test_a_repeated_sentence_counts_once_and_all_its_copies_are_hidden(tiny: Tra
     assert set(range(30)) <= masked.hidden
 
 
-def test_a_small_memory_asks_for_a_dev_set(tiny: TranslationModel, tmp_path: Path) -> None:
+def test_small_datastore_requires_a_dev_set(tiny: TranslationModel, tmp_path: Path) -> None:
     for count in (0, 1, 39):
         store = Datastore.build(tmp_path / f"s{count}", make_pairs(count), tiny)
         with pytest.raises(InputError, match=rf"{count} pairs are too few.*--dev"):

@@ -1,4 +1,4 @@
-"""Trials on disk."""
+"""The record of trials on disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nearmt.research.tuning.record import Record
 POINT = {"lambda": 0.5, "schedule": "every:2"}
 
 
-def test_what_was_kept_is_there_again(tmp_path: Path) -> None:
+def test_records_are_read_back(tmp_path: Path) -> None:
     path = tmp_path / "trials.jsonl"
     with Record("run", path) as record:
         record.keep(POINT, 0, ["ein", "zwei\u2028drei\n"], score=3.5)
@@ -31,7 +31,7 @@ def test_what_was_kept_is_there_again(tmp_path: Path) -> None:
     assert lines[0] == {"signature": "run"} and lines[1]["score"] == 3.5
 
 
-def test_a_torn_line_is_dropped_wherever_it_was_torn(tmp_path: Path) -> None:
+def test_incomplete_last_line_is_dropped(tmp_path: Path) -> None:
     path = tmp_path / "trials.jsonl"
     with Record("run", path) as record:
         record.keep(POINT, 0, ["ä"])
@@ -48,7 +48,7 @@ def test_a_torn_line_is_dropped_wherever_it_was_torn(tmp_path: Path) -> None:
             assert record.texts(POINT, 2) == ["ß"]
 
 
-def test_the_record_of_another_run_is_refused(tmp_path: Path) -> None:
+def test_record_of_another_run_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "trials.jsonl"
     with Record("one", path) as record:
         record.keep(POINT, 0, ["x"])
@@ -67,7 +67,7 @@ def test_the_record_of_another_run_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"hello\n", b"[]\n", b"{}\n", b'"x"\n', b"no line end", b'{"signature": "run"}\n{}\n', b"\xff\n"]
 )
-def test_other_files_are_not_touched(tmp_path: Path, content: bytes) -> None:
+def test_other_files_are_refused_unchanged(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "trials.jsonl"
     path.write_bytes(content)
     with pytest.raises(InputError, match="not a record of trials"):
@@ -75,7 +75,7 @@ def test_other_files_are_not_touched(tmp_path: Path, content: bytes) -> None:
     assert path.read_bytes() == content
 
 
-def test_two_runs_at_once_are_refused(tmp_path: Path) -> None:
+def test_concurrent_runs_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "trials.jsonl"
     with Record("run", path), pytest.raises(OutputError, match="another run is writing"):
         Record("run", path)
@@ -83,20 +83,20 @@ def test_two_runs_at_once_are_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_path_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "nowhere" / "t.jsonl", tmp_path / "file" / "t.jsonl", tmp_path):
         with pytest.raises(OutputError, match="cannot be written"):
             Record("run", path)
 
 
-def test_without_a_path_nothing_is_written() -> None:
+def test_record_without_a_path_stays_in_ram() -> None:
     with Record("run") as record:
         record.keep(POINT, 0, ["x"])
         assert record.texts(POINT, 0) == ["x"]
 
 
-def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_gives_one_line_and_loses_no_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "trials.jsonl"
     with Record("run", path) as record:
         record.keep(POINT, 0, ["x"])

@@ -25,15 +25,15 @@ def test_small_dev_sets_have_fewer_slices(sentences: int, counts: list[int]) -> 
     assert make_slices(sentences).counts == counts
 
 
-def test_slices_come_from_all_over_the_dev_set() -> None:
+def test_slices_are_evenly_spread() -> None:
     first = make_slices(1000).parts[0]
     assert [sum(start <= number < start + 100 for number in first) for start in range(0, 1000, 100)] == [25] * 10
 
 
-def test_sentences_that_belong_together_stay_together() -> None:
-    """Batches of the whole dev set are batches of its slices, where a batch shares its cache."""
+def test_blocks_are_not_cut() -> None:
+    """Batches that share a cache are the same in the slices as in the whole dev set."""
     slices = make_slices(1003, together=8)
     batches = {tuple(range(start, min(start + 8, 1003))) for start in range(0, 1003, 8)}
     for part in slices.parts:
-        # Only the last batch of the dev set may be shorter, and it stands last in its slice.
+        # Only the last batch of the dev set may be shorter, and it is last in its slice.
         assert {part[start : start + 8] for start in range(0, len(part), 8)} <= batches

@@ -1,4 +1,4 @@
-"""Tuning with a real (tiny) model from end to end."""
+"""Tuning end to end with a tiny model."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from nearmt.research.tuning import TuneConfig, Tuned, tune, write_config
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 
-SEARCH = BeamConfig(beams=1, max_new_tokens=10)
+BEAM = BeamConfig(beams=1, max_new_tokens=10)
 SMALL = TuneConfig(budget=2)
 
 
 def run(tiny: TranslationModel, store: Datastore, method: str = "knn", **more: Any) -> Tuned:
     more.setdefault("dev", make_pairs(16))
     more.setdefault("config", SMALL)
-    return tune(tiny, store, method, search=SEARCH, smallest_slice=3, **more)
+    return tune(tiny, store, method, beam=BEAM, smallest_slice=3, **more)
 
 
-def test_a_memory_that_knows_the_answers_is_given_much_weight(tiny: TranslationModel, tiny_store: Datastore) -> None:
-    """The dev set is in the store, and not masked: the nearer to its entries, the better."""
+def test_datastore_with_the_references_gets_a_high_weight(tiny: TranslationModel, tiny_store: Datastore) -> None:
+    """The dev set is in the store, and not masked."""
     fixed = {"temperature": 0.1}
     tuned = run(tiny, tiny_store, "knn", settings=fixed, config=TuneConfig(tune="lambda", strategy="grid", budget=7))
     scores = {trial.settings["lambda"]: trial.score for trial in tuned.trials if trial.share == 1}
@@ -43,10 +43,10 @@ def test_a_memory_that_knows_the_answers_is_given_much_weight(tiny: TranslationM
     assert smart.score >= tuned.score
 
 
-def test_a_memory_that_is_wrong_is_given_little_weight(tiny: TranslationModel, tmp_path: Path) -> None:
-    """The references are the model's own translations: every neighbour that is heard can only do harm."""
+def test_harmful_datastore_gets_a_low_weight(tiny: TranslationModel, tmp_path: Path) -> None:
+    """The references are the model's translations, so neighbours can only lower the score."""
     sources = [pair.source for pair in make_pairs(16, seed=7)]
-    own = Translator(tiny, search=SEARCH).translate(sources)
+    own = Translator(tiny, search=BEAM).translate(sources)
     dev = [Pair(source, found.text) for source, found in zip(sources, own, strict=True)]
     store = Datastore.build(tmp_path / "s", make_pairs(50, seed=8), tiny)
     grid = TuneConfig(tune="lambda", strategy="grid", budget=7)
@@ -55,36 +55,36 @@ def test_a_memory_that_is_wrong_is_given_little_weight(tiny: TranslationModel, t
 
 
 @pytest.mark.parametrize("method", ["knn", "chunk", "efficient"])
-def test_the_score_is_that_of_evaluate(tiny: TranslationModel, tiny_store: Datastore, method: str) -> None:
-    """Also where batches share a cache (`efficient`), and over several slices."""
+def test_score_equals_that_of_evaluate(tiny: TranslationModel, tiny_store: Datastore, method: str) -> None:
+    """Also if batches share a cache (`efficient`), and over several slices."""
     dev, settings = make_pairs(27, seed=2), {"k": 3}
     tuned = run(tiny, tiny_store, method, dev=dev, settings=settings, batch_size=4)
     assert {trial.share for trial in tuned.trials} > {1.0}
-    result, _ = evaluate(Translator(tiny, tiny_store, method, tuned.settings, SEARCH, 4), dev)
+    result, _ = evaluate(Translator(tiny, tiny_store, method, tuned.settings, BEAM, 4), dev)
     assert (tuned.score, tuned.signature) == (result.bleu, result.signature)
-    assert tuned.base_score == evaluate(Translator(tiny, search=SEARCH, batch_size=4), dev)[0].bleu
+    assert tuned.base_score == evaluate(Translator(tiny, search=BEAM, batch_size=4), dev)[0].bleu
     assert tuned.settings.items() >= settings.items()
     assert tuned.score >= tuned.default_score and tuned.spent <= 2 + 1e-6
     assert tuned.metric_signature == result.bleu_signature
 
 
-def test_another_metric(tiny: TranslationModel, tiny_store: Datastore) -> None:
+def test_tuning_on_chrf(tiny: TranslationModel, tiny_store: Datastore) -> None:
     dev = make_pairs(12)
     tuned = run(tiny, tiny_store, "knn", dev=dev, config=TuneConfig(budget=3, metric="chrf", base=False))
-    assert tuned.score == evaluate(Translator(tiny, tiny_store, "knn", tuned.settings, SEARCH), dev)[0].chrf
+    assert tuned.score == evaluate(Translator(tiny, tiny_store, "knn", tuned.settings, BEAM), dev)[0].chrf
     assert tuned.base_score is None
 
 
-def test_without_a_dev_set_the_memory_serves(tiny: TranslationModel, tiny_store: Datastore) -> None:
+def test_pairs_are_held_out_without_a_dev_set(tiny: TranslationModel, tiny_store: Datastore) -> None:
     tuned = run(tiny, tiny_store, "chunk", dev=None)
     assert tuned.held_out and 5 < tuned.sentences <= 12
     assert "without" in tuned.signature
-    # Translated as if they were new: were they found, the score would be near 100 as it is above.
+    # Held-out pairs are not found; otherwise the score would be near 100.
     assert tuned.score < 50
 
 
 def interrupted_after(tiny: TranslationModel, patch: pytest.MonkeyPatch, batches: int) -> list[int]:
-    """Let the model fail after so many decoded batches; the list counts them."""
+    """Let the model fail after `batches` encoded batches; return the list that counts them."""
     done: list[int] = []
     encode = tiny.seq2seq.encode
 
@@ -98,7 +98,7 @@ def interrupted_after(tiny: TranslationModel, patch: pytest.MonkeyPatch, batches
     return done
 
 
-def test_a_run_interrupted_anywhere_ends_the_same_and_repeats_nothing(
+def test_interrupted_run_resumes_without_repeating_trials(
     tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config, batch = TuneConfig(budget=2, tune="lambda"), {"batch_size": 16}
@@ -113,7 +113,7 @@ def test_a_run_interrupted_anywhere_ends_the_same_and_repeats_nothing(
             with pytest.raises(KeyboardInterrupt):
                 run(tiny, tiny_store, "knn", config=config, record=path, **batch)
         with path.open("ab") as file:
-            file.write(b'{"settings": {"lam')  # and the machine went down
+            file.write(b'{"settings": {"lam')  # an incomplete line, as after a crash
         with monkeypatch.context() as patch:
             more = interrupted_after(tiny, patch, 10_000)
             again = run(tiny, tiny_store, "knn", config=config, record=path, **batch)
@@ -122,7 +122,7 @@ def test_a_run_interrupted_anywhere_ends_the_same_and_repeats_nothing(
         assert path.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 
 
-def test_a_finished_run_goes_on_with_a_larger_budget(
+def test_finished_run_continues_with_a_larger_budget(
     tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path
 ) -> None:
     path = tmp_path / "t.jsonl"
@@ -148,7 +148,7 @@ def test_a_finished_run_goes_on_with_a_larger_budget(
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_the_record_of_another_run_is_refused(
+def test_record_of_another_run_is_refused(
     tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path, change: dict[str, Any]
 ) -> None:
     path = tmp_path / "t.jsonl"
@@ -170,7 +170,7 @@ def test_sources_are_encoded_once(
 
     monkeypatch.setattr(tiny.seq2seq, "encode", counting)
     run(tiny, tiny_store)
-    assert sum(encoded) == 16  # many points, the base model included: each sentence once
+    assert sum(encoded) == 16  # each sentence once for all points and the base model
 
 
 def test_one_sentence_and_a_budget_of_one(tiny: TranslationModel, tiny_store: Datastore) -> None:
@@ -179,7 +179,7 @@ def test_one_sentence_and_a_budget_of_one(tiny: TranslationModel, tiny_store: Da
     assert set(tuned.settings) == {"lambda", "temperature", "cache-lambda", "cache-temperature"}
 
 
-def test_what_cannot_be_tuned(tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path) -> None:
+def test_invalid_requests_are_refused(tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     with pytest.raises(InputError, match="dev set has no pairs"):
         run(tiny, tiny_store, dev=[], record=path)
@@ -190,7 +190,12 @@ def test_what_cannot_be_tuned(tiny: TranslationModel, tiny_store: Datastore, tmp
     with pytest.raises(ConfigError, match="'beams' cannot be tuned"):
         run(tiny, tiny_store, config=TuneConfig(tune="beams"), record=path)
     with pytest.raises(ConfigError, match=r"the grid has 56 points"):
-        run(tiny, tiny_store, config=TuneConfig(strategy="grid"), progress=lambda done, of: pytest.fail("too late"))
+        run(
+            tiny,
+            tiny_store,
+            config=TuneConfig(strategy="grid"),
+            progress=lambda done, of: pytest.fail("a trial was run"),
+        )
     with pytest.raises(ConfigError, match="unknown setting 'lamda'"):
         run(tiny, tiny_store, settings={"lamda": 0.5}, record=path)
     with pytest.raises(ConfigError, match="budget = 0"):
@@ -203,16 +208,18 @@ def test_dev_sources_may_be_empty_or_long(tiny: TranslationModel, tiny_store: Da
     assert run(tiny, tiny_store, dev=dev, config=TuneConfig(budget=1)).sentences == 4
 
 
-def test_progress_grows_to_its_end(tiny: TranslationModel, tiny_store: Datastore) -> None:
-    told: list[tuple[int, int]] = []
-    tuned = run(tiny, tiny_store, progress=lambda done, of: told.append((done, of)))
-    done = [count for count, _ in told]
-    assert done == sorted(done) and all(count <= of for count, of in told)
+def test_progress_is_monotonic(tiny: TranslationModel, tiny_store: Datastore) -> None:
+    calls: list[tuple[int, int]] = []
+    tuned = run(tiny, tiny_store, progress=lambda done, of: calls.append((done, of)))
+    done = [count for count, _ in calls]
+    assert done == sorted(done) and all(count <= of for count, of in calls)
     # The defaults and the model alone are not part of the budget.
     assert done[-1] == round((tuned.spent + 2) * 16)
 
 
-def test_the_file_says_all_there_is_to_know(tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path) -> None:
+def test_configuration_file_has_settings_and_facts(
+    tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path
+) -> None:
     tuned = run(tiny, tiny_store, "chunk", settings={"schedule": "every:3", "varying-chunk": True})
     write_config(tmp_path / "tuned.toml", tuned, {"beams": 2, "max-new-tokens": None})
     found = read_toml(tmp_path / "tuned.toml")

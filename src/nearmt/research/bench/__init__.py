@@ -1,7 +1,7 @@
-"""Speed: nearmt's systems and other programs on the same weights, in one run, in turns."""
+"""Benchmark of speed: nearmt's systems and other programs with the same weights, alternating in one run."""
 
 from nearmt.research.bench.config import BenchConfig
+from nearmt.research.bench.loading import SystemLoader, opened
 from nearmt.research.bench.running import Bench
-from nearmt.research.bench.workbench import Workbench, opened
 
-__all__ = ["Bench", "BenchConfig", "Workbench", "opened"]
+__all__ = ["Bench", "BenchConfig", "SystemLoader", "opened"]

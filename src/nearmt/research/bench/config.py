@@ -1,4 +1,4 @@
-"""What a benchmark of speed is made of."""
+"""The options of the speed benchmark."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from nearmt.config.model import PRECISIONS
 from nearmt.config.store import NOMINATORS
 from nearmt.errors import ConfigError, did_you_mean
 
-#: Other programs that run the same weights.
+#: Other programs that can run the same weights.
 PEERS = ("transformers", "ctranslate2")
 #: nearmt's own methods.
 OWN = ("plain", "knn", "chunk")
 SYSTEMS = (*PEERS, *OWN)
-#: Those that read a datastore.
+#: Methods that need a datastore.
 RETRIEVING = ("knn", "chunk")
-#: What each peer can run at all; nearmt's methods run in all precisions.
+#: Precisions of each peer; nearmt's methods run in all of them.
 PEER_PRECISIONS = {"transformers": ("fp32", "bf16"), "ctranslate2": ("fp32", "bf16", "int8")}
 
 
 @dataclass(frozen=True)
 class BenchConfig(Config):
-    """What is measured."""
+    """What the benchmark measures, and how."""
 
-    datastore: str | None = option(None, "the datastore of knn and chunk; without one they are left out")
-    systems: str | None = option(None, f"of {', '.join(SYSTEMS)}, joined by commas (default: all that can run)")
-    precisions: str | None = option(None, "of fp32, bf16, int8, joined by commas (default: all of the device)")
-    batch_sizes: str | None = option(None, "joined by commas (default: 1,8,16; on a GPU 1,8,64)")
+    datastore: str | None = option(None, "datastore for knn and chunk; without it they are left out")
+    systems: str | None = option(None, f"some of {', '.join(SYSTEMS)}, joined by commas (default: all that can run)")
+    precisions: str | None = option(None, "some of fp32, bf16, int8, joined by commas (default: all of the device)")
+    batch_sizes: str | None = option(None, "batch sizes, joined by commas (default: 1,8,16; on a GPU 1,8,64)")
     beams: str = option("1,5", "beam sizes, joined by commas")
-    limit: int | None = option(None, "use only about so many pairs, in batches of the whole", low=1)
-    repeats: int = option(5, "how often each system translates everything", low=1)
-    threads: int | None = option(None, "of all systems on the CPU (default: as many as torch takes)", low=1)
-    reference: str = option("transformers:fp32", "the SYSTEM:PRECISION that speeds are divided by")
-    quality: bool = option(True, "recall of the index, and BLEU beside that of exact search")
-    profile: bool = option(True, "one more pass of nearmt's systems that says where the time goes")
+    limit: int | None = option(None, "use about this many pairs, as whole batches of the sorted test set", low=1)
+    repeats: int = option(5, "times that each system translates everything", low=1)
+    threads: int | None = option(None, "CPU threads of every system (default: torch's)", low=1)
+    reference: str = option("transformers:fp32", "SYSTEM:PRECISION that speeds are divided by")
+    quality: bool = option(True, "measure recall of the index and BLEU with exact search")
+    profile: bool = option(True, "profile nearmt's systems in one more pass")
     max_new_tokens: int | None = option(None, "most output tokens of a sentence (default: as when translating)", low=1)
     model: str | None = option(None, "model: the embedded de-en, a folder, or a hub id (default: the datastore's)")
     source_lang: str | None = option(None, "source language (multilingual models need it)")
@@ -65,7 +65,7 @@ class BenchConfig(Config):
         return _numbers("batch-sizes", self.batch_sizes or ("1,8,64" if on_gpu else "1,8,16"))
 
     def parsed_reference(self) -> tuple[str, str]:
-        """System and precision."""
+        """Return system and precision of the reference."""
         system, _, precision = self.reference.partition(":")
         if system not in SYSTEMS or precision not in PRECISIONS:
             raise ConfigError(f"reference = {self.reference!r}: must be SYSTEM:PRECISION, such as plain:fp32")
@@ -73,7 +73,7 @@ class BenchConfig(Config):
 
 
 def _chosen(name: str, joined: str | None, known: tuple[str, ...]) -> list[str]:
-    """Names in the order of those that are known; all if none was given."""
+    """Return the chosen names in the order of `known`; all if none is given."""
     found = _parts(joined)
     for part in found:
         if part not in known:

@@ -1,4 +1,4 @@
-"""CTranslate2 on the same weights: a fast engine made for translation, without retrieval."""
+"""CTranslate2 with the same weights: a fast translation engine, without retrieval."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def version() -> str:
 
 
 def convert(name: str, folder: Path) -> None:
-    """A model of a folder or of the hub in CTranslate2's own format, in fp32; it is quantised when it is loaded."""
+    """Convert a model (a folder or a hub id) to CTranslate2's format in fp32; it is quantised when loaded."""
     import_ctranslate2()
     from ctranslate2.converters import TransformersConverter
 
     try:
-        with warnings.catch_warnings(), _start_tokens_as_they_are():
+        with warnings.catch_warnings(), _keep_start_embedding():
             warnings.simplefilter("ignore")
             TransformersConverter(name, trust_remote_code=False).convert(str(folder), force=True)
-    except Exception as error:  # it raises many kinds for models that it does not know
+    except Exception as error:  # unsupported models raise many kinds of errors
         raise ModelError(f"ctranslate2 cannot convert it: {' '.join(str(error).split()) or error!r}") from error
 
 
 @contextmanager
-def _start_tokens_as_they_are() -> Iterator[None]:
-    """CTranslate2 takes it for granted that Marian starts from a vector of zeros. Trained elsewhere, it may not.
+def _keep_start_embedding() -> Iterator[None]:
+    """Make the converter keep the embedding of Marian's start token while the block runs.
 
-    While the block runs, its converter keeps the start token with its embedding.
+    CTranslate2 assumes that it is a zero vector, which does not hold for every Marian model.
     """
     from ctranslate2.converters import transformers as loaders
 
@@ -58,7 +58,7 @@ def _start_tokens_as_they_are() -> Iterator[None]:
             bart.set_decoder(self, spec, decoder)
 
         def _remove_pad_weights(self, spec: Any) -> None:
-            """Start and padding are the same token."""
+            """Keep them: start and padding are the same token."""
 
         def get_vocabulary(self, model: Any, tokenizer: Any) -> Any:
             return bart.get_vocabulary(self, model, tokenizer)
@@ -76,15 +76,19 @@ def _start_tokens_as_they_are() -> Iterator[None]:
 
 
 def load(folder: Path, precision: str, device: str, threads: int) -> Any:
-    """Its translator. Batches run side by side, one on each thread, as nearmt's do."""
+    """Load a translator that runs one batch on each thread, as nearmt does."""
     engine = import_ctranslate2()
     kind, _, number = device.partition(":")
-    place = {"device": kind, "device_index": int(number or 0)}
     try:
         return engine.Translator(
-            str(folder), **place, compute_type=_TYPES[precision], inter_threads=threads, intra_threads=1
+            str(folder),
+            device=kind,
+            device_index=int(number or 0),
+            compute_type=_TYPES[precision],
+            inter_threads=threads,
+            intra_threads=1,
         )
-    except (ValueError, RuntimeError) as error:  # a number format or a device that it was not built for
+    except (ValueError, RuntimeError) as error:  # a precision or a device that this build does not support
         raise ModelError(f"ctranslate2: {' '.join(str(error).split())}") from error
 
 
@@ -92,32 +96,32 @@ def translate(engine: Any, sources: list[list[str]], settings: dict[str, Any]) -
     return [list(result.hypotheses[0]) for result in engine.translate_batch(sources, **settings)]
 
 
-def decoder(process: Process, model: TranslationModel, search: BeamConfig) -> Decode:
-    """Its beam search, in a process of its own: it sets the number of OpenMP threads, and torch's with it.
+def decoder(process: Process, model: TranslationModel, beam: BeamConfig) -> Decode:
+    """Make a decoder that runs CTranslate2's beam search in another process, since it changes torch's threads.
 
-    It stops as soon as a full beam has ended, which nearmt and `transformers` do not.
+    CTranslate2 stops as soon as a full beam has ended, unlike nearmt and `transformers`.
     """
-    number_of = model.codec.vocabulary()
-    piece_of = {number: piece for piece, number in number_of.items()}
+    id_of = model.codec.vocabulary()
+    subword_of = {number: subword for subword, number in id_of.items()}
     first = model.seq2seq.forced_first
-    prefix = [] if first is None else [piece_of[first]]
-    usual = {
-        "beam_size": search.beams,
-        "length_penalty": search.length_penalty,
+    prefix = [] if first is None else [subword_of[first]]
+    fixed = {
+        "beam_size": beam.beams,
+        "length_penalty": beam.length_penalty,
         "max_input_length": 0,
-        "suppress_sequences": [[piece_of[model.seq2seq.pad_id]]],
+        "suppress_sequences": [[subword_of[model.seq2seq.pad_id]]],
         "return_end_token": True,
     }
 
     def decode(batches: list[Batch]) -> list[list[int]]:
-        sources = [[piece_of[token] for token in row] for batch, _ in batches for row in batch]
+        sources = [[subword_of[token] for token in row] for batch, _ in batches for row in batch]
         settings = {
-            **usual,
+            **fixed,
             "target_prefix": [prefix] * len(sources) if prefix else None,
             "max_batch_size": max(len(batch) for batch, _ in batches),
             "max_decoding_length": max(limit for _, limit in batches),
         }
         found = process.call(translate, sources, settings)
-        return [[number_of[piece] for piece in pieces[len(prefix) :]] for pieces in found]
+        return [[id_of[subword] for subword in output[len(prefix) :]] for output in found]
 
     return decode

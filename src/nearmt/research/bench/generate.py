@@ -1,4 +1,4 @@
-"""`transformers` on the same weights: what most people use."""
+"""`transformers` with the same weights."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch import Tensor
 from nearmt.decoding import BeamConfig
 from nearmt.errors import ConfigError
 from nearmt.models import Seq2SeqModel
-from nearmt.research.bench.processes import Crew
+from nearmt.research.bench.processes import ProcessPool
 from nearmt.research.bench.runners import Batch, Decode
 
 _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 def load_weights(name: str, precision: str, device: torch.device) -> Any:
-    """The model as `transformers` makes it, of a folder or a hub id."""
+    """Load the model of a folder or a hub id with `transformers`."""
     if precision not in _TYPES:
         raise ConfigError(f"transformers has no {precision}; it runs in {', '.join(_TYPES)}")
     from transformers import AutoModelForSeq2SeqLM, logging
@@ -35,36 +35,36 @@ def version() -> str:
 
 
 def load_alone(name: str, precision: str) -> Any:
-    """The model in a process of one thread."""
+    """Load the model in a process with one thread."""
     torch.set_num_threads(1)
     return load_weights(name, precision, torch.device("cpu"))
 
 
-def decoder(weights: Any, seq2seq: Seq2SeqModel, search: BeamConfig) -> Decode:
-    """`generate` with the beams of nearmt's search; start and forced tokens are those of the translation direction.
+def decoder(weights: Any, seq2seq: Seq2SeqModel, beam: BeamConfig) -> Decode:
+    """Make a decoder that calls `generate` with nearmt's beam size and the language pair's start and forced tokens.
 
-    A `Crew` that holds the weights translates batches side by side: products as small as those of a step gain
-    little from several threads, and lose everything when a thread has to wait for a CPU that others use.
+    A `ProcessPool` translates several batches in parallel, one process each: the matrix products of one decoding step
+    are too small to gain from several threads, and slow down a lot when a thread waits for a busy CPU.
     """
     settings = {
-        "num_beams": search.beams,
+        "num_beams": beam.beams,
         "do_sample": False,
-        "length_penalty": search.length_penalty,
+        "length_penalty": beam.length_penalty,
         "early_stopping": seq2seq.early_stopping,
         "decoder_start_token_id": seq2seq.start_id,
         "forced_bos_token_id": seq2seq.forced_first,
         "pad_token_id": seq2seq.pad_id,
-        # Instead of the model's own bound on all tokens.
+        # Replaced by `max_new_tokens`.
         "max_length": None,
     }
-    if search.beams == 1:
-        del settings["length_penalty"], settings["early_stopping"]  # it warns that greedy search has neither
+    if beam.beams == 1:
+        del settings["length_penalty"], settings["early_stopping"]  # unused by greedy search, with a warning
 
     def decode(batches: list[Batch]) -> list[list[int]]:
         padded = [(*seq2seq.padded(sources), {**settings, "max_new_tokens": limit}) for sources, limit in batches]
-        if isinstance(weights, Crew):
-            calls = [(token_BS.tolist(), mask_BS.tolist(), wanted) for token_BS, mask_BS, wanted in padded]
-            found = weights.each(_generate_lists, calls)
+        if isinstance(weights, ProcessPool):
+            calls = [(token_BS.tolist(), mask_BS.tolist(), options) for token_BS, mask_BS, options in padded]
+            found = weights.map(_generate_lists, calls)
         else:
             found = [_generate(weights, *call) for call in padded]
         return [_trimmed(row[len(seq2seq.prompt) :], seq2seq.eos_ids) for rows in found for row in rows]
@@ -83,6 +83,6 @@ def _generate(weights: Any, token_BS: Tensor, mask_BS: Tensor, settings: dict[st
 
 
 def _trimmed(row: list[int], eos_ids: list[int]) -> list[int]:
-    """Up to the first end of sentence, which counts."""
-    end = next((place for place, token in enumerate(row) if token in eos_ids), len(row) - 1)
+    """Cut a row after its first end-of-sentence token."""
+    end = next((index for index, token in enumerate(row) if token in eos_ids), len(row) - 1)
     return row[: end + 1]

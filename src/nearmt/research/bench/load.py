@@ -1,4 +1,4 @@
-"""What other programs do on the machine while something is timed."""
+"""The CPU load of other programs while a system is timed."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ _PROC = Path("/proc")
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
-def others_seconds() -> float | None:
-    """CPU time that others than this process and its children took since the machine began; None where nobody tells.
+def other_cpu_seconds() -> float | None:
+    """CPU time since boot used by processes other than this one and its children; None where /proc has no answer.
 
-    Time in which the machine itself was not given its CPUs counts: it goes to others, too.
+    Time stolen by the host of a virtual machine is included.
     """
     try:
-        # user, nice, system, idle, waiting for disks, interrupts (twice), taken away by the host
+        # user, nice, system, idle, iowait, irq, softirq, steal
         user, nice, system, _, _, *rest = _numbers((_PROC / "stat").read_text(encoding="ascii").splitlines()[0])
-        mine = sum(_cpu_ticks(pid) for pid in _own_processes())
+        own = sum(_cpu_ticks(pid) for pid in _own_processes())
     except (OSError, ValueError, IndexError):
         return None
-    return (user + nice + system + sum(rest[:3]) - mine) / _TICKS
+    return (user + nice + system + sum(rest[:3]) - own) / _TICKS
 
 
 def _own_processes() -> list[int]:
@@ -29,7 +29,7 @@ def _own_processes() -> list[int]:
 
 
 def _cpu_ticks(pid: int) -> int:
-    """User and system time; the name before them may hold blanks, but the last parenthesis is its own."""
+    """User and system time; fields are counted from the last parenthesis, because the name may contain blanks."""
     fields = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
 

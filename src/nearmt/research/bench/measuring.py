@@ -1,4 +1,4 @@
-"""Timing systems against each other: in turns, so that whatever else the machine does disturbs all alike."""
+"""Timing of several systems: they alternate block by block, so that other load on the machine affects all alike."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from dataclasses import dataclass, field
 
 from nearmt.engines.devices import DEVICES
 from nearmt.models import TextCodec
-from nearmt.research.bench.load import others_seconds
-from nearmt.research.bench.runners import Cell, Output, Runner
+from nearmt.research.bench.load import other_cpu_seconds
+from nearmt.research.bench.runners import Output, Runner, Variant
 
-#: Sentences that follow each other in a sample, at least.
-STRETCH = 16
+#: Least number of consecutive sentences in a sample.
+SHORTEST_RUN = 16
 
 
 @dataclass
 class Measured:
-    """What a system took for each block, repeat by repeat, and what it said."""
+    """The times and outputs of one variant."""
 
-    cell: Cell
+    variant: Variant
     signature: str
     #: By repeat, then by block.
     seconds: list[list[float]] = field(default_factory=list)
-    #: In the order of the sentences; all repeats say the same.
+    #: Of the first repeat, in the order of the sentences.
     outputs: list[Output] = field(default_factory=list)
-    #: CPU time that other programs took meanwhile.
+    #: CPU seconds that other programs used meanwhile.
     others: float = 0.0
 
     @property
@@ -35,19 +35,19 @@ class Measured:
 
     @property
     def speed(self) -> float:
-        """Tokens a second: all tokens over the sum of the blocks' median times."""
+        """Tokens a second: all tokens divided by the sum of the blocks' median times."""
         seconds: float = sum(statistics.median(times) for times in zip(*self.seconds, strict=True))
         return self.tokens / seconds
 
     @property
     def speed_quartiles(self) -> tuple[float, float]:
-        """The same of the blocks' quartiles."""
+        """Tokens a second computed from the blocks' quartiles."""
         fast, slow = zip(*(quartiles(times) for times in zip(*self.seconds, strict=True)), strict=True)
         return self.tokens / sum(slow), self.tokens / sum(fast)
 
     @property
     def others_share(self) -> float:
-        """CPUs that other programs kept busy while this system ran."""
+        """Average number of CPUs that other programs used while this variant ran."""
         return self.others / sum(map(sum, self.seconds))
 
     @property
@@ -57,12 +57,12 @@ class Measured:
 
 
 def ratios(measured: Measured, reference: Measured) -> list[float]:
-    """How many times as fast as the reference, in each repeat."""
+    """Speed relative to the reference, for each repeat."""
     return [mine / other for mine, other in zip(measured.speeds, reference.speeds, strict=True)]
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float]:
-    """The first and the third; of few values, those between which they lie."""
+    """Return the first and third quartile; a single value is both."""
     if len(values) < 2:
         return values[0], values[0]
     first, _, third = statistics.quantiles(values, n=4, method="inclusive")
@@ -70,74 +70,75 @@ def quartiles(values: Sequence[float]) -> tuple[float, float]:
 
 
 def sorted_by_length(texts: Sequence[str], codec: TextCodec) -> list[int]:
-    """Places of the texts, the longest first: whoever translates all of them makes batches in this order."""
+    """Return the indexes of the texts, longest first: the order in which a whole test set is batched."""
     lengths = [codec.source_length(codec.source_ids(text)) for text in texts]
-    return sorted(range(len(texts)), key=lambda place: lengths[place], reverse=True)
+    return sorted(range(len(texts)), key=lambda index: lengths[index], reverse=True)
 
 
 def sample(count: int, wanted: int, together: int) -> list[int]:
-    """About `wanted` of `count` places, in stretches of `together`, evenly spread.
+    """Choose about `wanted` of `count` indexes, in evenly spread runs of `together` consecutive ones.
 
-    Of texts sorted by length, a stretch has texts of similar length, as batches of the whole have. A few lines from
-    anywhere would make batches of short and long ones, in which a system that lets finished sentences leave shines.
+    In a list sorted by length, consecutive texts have similar lengths, like the batches of the whole test set.
+    Single random lines would mix short and long sentences in a batch, which favours systems that release finished
+    sentences early.
     """
     if wanted >= count:
         return list(range(count))
     together = min(wanted, together)
     parts = wanted // together
     starts = [(count - together) * (2 * part + 1) // (2 * parts) for part in range(parts)]
-    return sorted({place for start in starts for place in range(start, start + together)})
+    return sorted({index for start in starts for index in range(start, start + together)})
 
 
-def stretch(batch_size: int) -> int:
-    """Whole batches, and at least `STRETCH` sentences."""
-    return batch_size * max(1, STRETCH // batch_size)
+def run_length(batch_size: int) -> int:
+    """Return the size of a run of whole batches with at least `SHORTEST_RUN` sentences if batches are smaller."""
+    return batch_size * max(1, SHORTEST_RUN // batch_size)
 
 
 def blocks_of(texts: Sequence[str], batch_size: int, batches: int = DEVICES["cpu"].batches) -> list[list[str]]:
-    """What systems translate when it is their turn: whole batches, as many as nearmt takes on at a time."""
-    size = max(stretch(batch_size), batch_size * batches)
+    """Cut texts into blocks of whole batches, as many as nearmt translates concurrently."""
+    size = max(run_length(batch_size), batch_size * batches)
     return [list(texts[start : start + size]) for start in range(0, len(texts), size)]
 
 
 def take_turns(
-    runners: dict[Cell, Runner],
+    runners: dict[Variant, Runner],
     blocks: Sequence[list[str]],
     repeats: int,
-    failed: Callable[[Cell, Exception], None],
+    failed: Callable[[Variant, Exception], None],
     progress: Callable[[], None] = lambda: None,
 ) -> list[Measured]:
-    """Every system translates block after block, the next system first each time.
+    """Let all variants translate each block in turn; another variant begins each time.
 
-    One that cannot is told to `failed` and left out from then on.
+    A variant that raises an error is passed to `failed` and left out from then on.
     """
-    running: dict[Cell, Measured] = {}
-    for cell, runner in runners.items():
+    running: dict[Variant, Measured] = {}
+    for variant, runner in runners.items():
         try:
-            # What is made at the first use is made now: a batch of middling length is enough.
-            runner.translate(blocks[len(blocks) // 2][-cell.batch_size :])
-            running[cell] = Measured(cell, runner.signature())
+            # Warm up with a batch of medium length.
+            runner.translate(blocks[len(blocks) // 2][-variant.batch_size :])
+            running[variant] = Measured(variant, runner.signature())
         except Exception as error:
-            failed(cell, error)
+            failed(variant, error)
     turn = 0
     for repeat in range(repeats):
         for block in blocks:
             order = list(running)
             turn += 1
-            for cell in [*order[turn % len(order) :], *order[: turn % len(order)]] if order else []:
+            for variant in [*order[turn % len(order) :], *order[: turn % len(order)]] if order else []:
                 try:
-                    _time_block(running[cell], runners[cell], block, repeat)
+                    _time_block(running[variant], runners[variant], block, repeat)
                 except Exception as error:
-                    failed(cell, error)
-                    del running[cell]
+                    failed(variant, error)
+                    del running[variant]
                 progress()
     return list(running.values())
 
 
 def _time_block(measured: Measured, runner: Runner, block: list[str], repeat: int) -> None:
-    before, began = others_seconds(), time.perf_counter()
+    before, began = other_cpu_seconds(), time.perf_counter()
     outputs = runner.translate(block)
-    taken, after = time.perf_counter() - began, others_seconds()
+    taken, after = time.perf_counter() - began, other_cpu_seconds()
     if before is not None and after is not None:
         measured.others += max(0.0, after - before)
     if repeat == len(measured.seconds):

@@ -1,4 +1,4 @@
-"""Other programs in processes of their own, where they and nearmt do not set each other's threads."""
+"""Other programs in separate processes, so that they do not change nearmt's thread settings, nor nearmt theirs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 
 class Process:
-    """A process that holds what `load` gives; what is called in it is given that first."""
+    """A process that keeps the result of `load`; functions called in it get that as their first argument."""
 
     def __init__(self, load: Callable[..., Any], *arguments: Any) -> None:
         self._pool = ProcessPoolExecutor(1, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN))
         try:
-            self._pool.submit(_hold, load, arguments).result()
+            self._pool.submit(_load_here, load, arguments).result()
         except BaseException:
             self.close()
             raise
@@ -28,45 +28,45 @@ class Process:
         self._pool.shutdown(cancel_futures=True)
 
 
-class Crew:
-    """Several processes that hold the same; each takes the next piece of work when it is done with one."""
+class ProcessPool:
+    """Several processes that loaded the same; each call goes to an idle one."""
 
     def __init__(self, count: int, load: Callable[..., Any], *arguments: Any) -> None:
-        self._members: list[Process] = []
+        self._processes: list[Process] = []
         try:
             for _ in range(count):
-                self._members.append(Process(load, *arguments))
+                self._processes.append(Process(load, *arguments))
         except BaseException:
             self.close()
             raise
         self._idle: SimpleQueue[Process] = SimpleQueue()
-        for member in self._members:
-            self._idle.put(member)
+        for process in self._processes:
+            self._idle.put(process)
 
-    def each(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """The results, in the order of the calls."""
-        with ThreadPoolExecutor(len(self._members)) as threads:
+    def map(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return the results in the order of the calls."""
+        with ThreadPoolExecutor(len(self._processes)) as threads:
             return list(threads.map(lambda arguments: self._call(function, arguments), calls))
 
     def _call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        member = self._idle.get()
+        process = self._idle.get()
         try:
-            return member.call(function, *arguments)
+            return process.call(function, *arguments)
         finally:
-            self._idle.put(member)
+            self._idle.put(process)
 
     def close(self) -> None:
-        for member in self._members:
-            member.close()
+        for process in self._processes:
+            process.close()
 
 
-#: What this process holds.
-_held: list[Any] = []
+#: What `load` returned in this process.
+_loaded: list[Any] = []
 
 
-def _hold(load: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    _held[:] = [load(*arguments)]
+def _load_here(load: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    _loaded[:] = [load(*arguments)]
 
 
 def _apply(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    return function(_held[0], *arguments)
+    return function(_loaded[0], *arguments)

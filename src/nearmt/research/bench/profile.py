@@ -1,4 +1,4 @@
-"""Where the time of a translation goes."""
+"""The share of each part of a translation in its time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from nearmt.timing import Timings
 from nearmt.translator import Translator
 
-#: Part of a translation -> the timers that belong to it, by how their names begin; the first that fits counts.
+#: Prefixes of the timers of each part; the first part that matches counts.
 PARTS: dict[str, tuple[str, ...]] = {
     "encoder": ("model/encode",),
     "output projection": ("model/output",),
@@ -20,12 +20,12 @@ PARTS: dict[str, tuple[str, ...]] = {
     "mixing": ("mix", "method/"),
     "bookkeeping": ("beam/",),
 }
-#: Timers that belong to nothing above, and time that no timer saw.
+#: Timers of no part above, and time outside all timers.
 OTHER, UNNAMED = "other", "not timed"
 
 
 def profile(translator: Translator, texts: Sequence[str]) -> Timings:
-    """Timers of one pass; on a GPU they wait for it, so this pass is never one that counts."""
+    """Run one pass with timers; on a GPU they synchronise, so this pass is slower than the timed ones."""
     device = translator.model.seq2seq.device
     timings = Timings(synchronise=torch.cuda.synchronize if device.type == "cuda" else None)
     with timings.active():
@@ -34,12 +34,12 @@ def profile(translator: Translator, texts: Sequence[str]) -> Timings:
 
 
 def part_of(timer: str) -> str:
-    fits = (part for part, beginnings in PARTS.items() if timer.startswith(beginnings))
+    fits = (part for part, prefixes in PARTS.items() if timer.startswith(prefixes))
     return next(fits, OTHER)
 
 
 def shares(timings: Timings) -> dict[str, float]:
-    """Share of the time by part; parts that took none are left out."""
+    """Return the share of time of each part; parts without any are left out."""
     found: dict[str, float] = {}
     for name, seconds in timings.seconds.items():
         found[part_of(name)] = found.get(part_of(name), 0.0) + seconds

@@ -1,4 +1,4 @@
-"""What speed costs: how many true neighbours an index finds on these sentences, and what that does to BLEU."""
+"""Quality of approximate search: recall of the index on these sentences, and BLEU."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from nearmt.datastore.search.recall import NEIGHBOURS, sample, share_found
 from nearmt.models import TranslationModel
 from nearmt.research.evaluation.metrics import make_metric
 
-#: So many queries tell the recall to a third of a percent, and exact search of more takes long.
+#: Enough queries for recall within a third of a percent; exact search for more takes long.
 QUERIES = 2048
-_AT_A_TIME = 256
+_BATCH = 256
 
 
 def bleu(outputs: Sequence[str], references: Sequence[str]) -> float:
@@ -24,7 +24,7 @@ def bleu(outputs: Sequence[str], references: Sequence[str]) -> float:
 
 
 def queries_of(model: TranslationModel, sources: Sequence[str], outputs: Sequence[str]) -> Tensor:
-    """Decoder states before every token of these translations, [Q, H]: what a search of each step asks for."""
+    """Sample decoder states before the tokens of these translations, [Q, H]: the queries of their searches."""
     pairs = [Pair(source, output) for source, output in zip(sources, outputs, strict=True)]
     states = [unit.key_TD for unit in encode_block(model, pairs) if unit.key_TD is not None]
     hidden_QH = torch.cat(states) if states else torch.zeros(0, model.seq2seq.hidden_size)
@@ -32,9 +32,9 @@ def queries_of(model: TranslationModel, sources: Sequence[str], outputs: Sequenc
 
 
 def recall(store: Datastore, exact: Datastore, hidden_QH: Tensor) -> float:
-    """Share of the 8 nearest entries that a search finds; those at equal distances count as found."""
+    """Share of the 8 nearest entries that the index finds; entries at equal distance count as found."""
     found = []
-    for hidden_BH in hidden_QH.split(_AT_A_TIME):
+    for hidden_BH in hidden_QH.split(_BATCH):
         query_BD = store.snapshot().query(hidden_BH)
         nearest = exact.snapshot().search(query_BD, NEIGHBOURS).distance_BK
         found.append(share_found(store.snapshot().search(query_BD, NEIGHBOURS).distance_BK, nearest) * len(hidden_BH))

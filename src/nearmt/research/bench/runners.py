@@ -1,4 +1,4 @@
-"""Systems that can be timed: texts in, texts and numbers of tokens out. All tokenise with the same codec."""
+"""Systems that can be timed: texts in, texts and token counts out. All use the same tokeniser."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from nearmt.translator import Translator
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A system, and how it runs."""
+class Variant:
+    """A system in one precision, at one batch size and beam size."""
 
     system: str
     precision: str
@@ -27,12 +27,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Output:
-    """A translation."""
+    """A translation and its counts."""
 
     text: str
-    #: Of the best hypothesis, end of sentence included.
+    #: Tokens of the best hypothesis, end of sentence included.
     tokens: int
-    #: Steps at which a datastore was searched.
+    #: Steps with a search of the datastore.
     searches: int = 0
 
 
@@ -40,14 +40,14 @@ class Runner(Protocol):
     """A loaded system."""
 
     def translate(self, texts: Sequence[str]) -> list[Output]:
-        """In the order of the texts; texts are clean and fit the model's positions."""
+        """Translate in the order of the texts, which are clean and fit the model's positions."""
 
     def signature(self) -> str:
-        """Everything that can change its speed or its translations, beside the machine."""
+        """Identify everything but the machine that can change speed or translations."""
 
 
 class OwnRunner:
-    """nearmt itself."""
+    """A system of nearmt."""
 
     def __init__(self, translator: Translator) -> None:
         self.translator = translator
@@ -60,19 +60,19 @@ class OwnRunner:
         return self.translator.signature()
 
 
-#: Token ids of the sources of a batch, and their most new tokens.
+#: Source token ids of a batch, and its maximum of new tokens.
 Batch = tuple[list[list[int]], int]
-#: Batches to output token ids, end of sentence included, in the order of all sources.
+#: Maps batches to output token ids, end of sentence included, in the order of all sources.
 Decode = Callable[[list[Batch]], list[list[int]]]
 
 
 @dataclass(frozen=True)
 class PeerRunner:
-    """Another program on the same weights: sources sorted by length as nearmt sorts them, batch by batch."""
+    """Another program with the same weights; sources are sorted by length and batched as in nearmt."""
 
     model: TranslationModel
-    cell: Cell
-    search: BeamConfig
+    variant: Variant
+    beam: BeamConfig
     decode: Decode
     version: str
 
@@ -80,23 +80,27 @@ class PeerRunner:
         codec = self.model.codec
         sources = [codec.source_ids(text) for text in texts]
         lengths = [codec.source_length(ids) for ids in sources]
-        order = list(_by_length(lengths, self.cell.batch_size))
-        # One bound for all of a batch: that of the longest, which is no bound in practice.
-        limits = [max(self.search.limit(self.model.seq2seq, lengths[place]) for place in batch) for batch in order]
-        batches = [([sources[place] for place in batch], limit) for batch, limit in zip(order, limits, strict=True)]
-        places = [place for batch in order for place in batch]
+        order = list(_by_length(lengths, self.variant.batch_size))
+        # The limit of a batch is that of its longest sentence; it is not reached in practice.
+        limits = [max(self.beam.limit(self.model.seq2seq, lengths[index]) for index in batch) for batch in order]
+        batches = [([sources[index] for index in batch], limit) for batch, limit in zip(order, limits, strict=True)]
+        indexes = [index for batch in order for index in batch]
         found = {
-            place: Output(codec.text(ids), len(ids)) for place, ids in zip(places, self.decode(batches), strict=True)
+            index: Output(codec.text(ids), len(ids)) for index, ids in zip(indexes, self.decode(batches), strict=True)
         }
-        return [found[place] for place in range(len(texts))]
+        return [found[index] for index in range(len(texts))]
 
     def signature(self) -> str:
         device = self.model.seq2seq.device.type
-        parts = [self.version, f"model:{self.model.name}@{self.model.fingerprint}", f"precision:{self.cell.precision}"]
-        return "|".join([*parts, f"device:{device}", self.search.signature(), f"batch:{self.cell.batch_size}"])
+        parts = [
+            self.version,
+            f"model:{self.model.name}@{self.model.fingerprint}",
+            f"precision:{self.variant.precision}",
+        ]
+        return "|".join([*parts, f"device:{device}", self.beam.signature(), f"batch:{self.variant.batch_size}"])
 
 
 def _by_length(lengths: list[int], batch_size: int) -> Iterator[list[int]]:
-    order = sorted(range(len(lengths)), key=lambda place: lengths[place], reverse=True)
+    order = sorted(range(len(lengths)), key=lambda index: lengths[index], reverse=True)
     for start in range(0, len(order), batch_size):
         yield order[start : start + batch_size]

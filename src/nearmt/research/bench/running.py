@@ -1,101 +1,98 @@
-"""A benchmark of speed from beginning to end."""
+"""The speed benchmark: time all systems, then measure quality and profiles."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from nearmt import __version__
 from nearmt.contracts import Pair, Progress
 from nearmt.errors import InputError
 from nearmt.research.bench.config import RETRIEVING
+from nearmt.research.bench.loading import EXACT, SystemLoader, threads_set
 from nearmt.research.bench.measuring import (
     Measured,
     blocks_of,
     quartiles,
     ratios,
+    run_length,
     sample,
     sorted_by_length,
-    stretch,
     take_turns,
 )
 from nearmt.research.bench.profile import profile, shares
 from nearmt.research.bench.quality import bleu, queries_of, recall
-from nearmt.research.bench.runners import Cell, OwnRunner, Runner
-from nearmt.research.bench.workbench import EXACT, Workbench, threads_set
-from nearmt.research.experiments.machine import describe_commit, describe_machine
-
-#: Shows what is being worked on.
-Working = Callable[[str], AbstractContextManager[Progress | None]]
+from nearmt.research.bench.report import make_report
+from nearmt.research.bench.runners import OwnRunner, Runner, Variant
+from nearmt.research.cache_engine import cache_engine
+from nearmt.research.progress import ProgressBar
 
 
 @dataclass
 class Bench:
-    """Systems, sentences, and what has been found so far."""
+    """The systems, the sentences and the results so far."""
 
-    workbench: Workbench
-    #: The longest source first.
+    loader: SystemLoader
+    #: Longest source first.
     pairs: list[Pair]
     data: str
-    working: Working
+    progress_bar: ProgressBar
     cells: list[dict[str, Any]] = field(default_factory=list)
     not_run: list[dict[str, Any]] = field(default_factory=list)
     #: BLEU with exact search, by system, precision and beams.
     _exact: dict[tuple[str, str, int], float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, workbench: Workbench, pairs: Iterable[Pair], data: str, working: Working) -> Bench:
-        """Sentences that are too long for the model are left out: programs part them in ways of their own.
+    def of(cls, loader: SystemLoader, pairs: Iterable[Pair], data: str, progress_bar: ProgressBar) -> Bench:
+        """Sort the pairs and apply the limit, in runs of whole batches.
 
-        Where a limit is set, those that stay stand together in stretches of whole batches.
+        Sentences too long for the model are left out, because programs split them differently.
         """
-        model = workbench.model("fp32")
+        model = loader.model("fp32")
         positions = model.seq2seq.positions
         kept = [pair for pair in pairs if len(model.codec.source_ids(pair.source)) <= positions]
         if not kept:
             raise InputError(f"{data}: has no pairs that fit the model: nothing to measure")
         order = sorted_by_length([pair.source for pair in kept], model.codec)
-        sizes = workbench.config.sizes(on_gpu=workbench.device.type == "cuda")
-        together = max(stretch(size) for size in sizes)
-        chosen = sample(len(order), workbench.config.limit or len(order), together)
-        return cls(workbench, [kept[order[place]] for place in chosen], data, working)
+        sizes = loader.config.sizes(on_gpu=loader.device.type == "cuda")
+        together = max(run_length(size) for size in sizes)
+        chosen = sample(len(order), loader.config.limit or len(order), together)
+        return cls(loader, [kept[order[index]] for index in chosen], data, progress_bar)
 
     @property
     def sources(self) -> list[str]:
         return [pair.source for pair in self.pairs]
 
     def run(self) -> Iterator[dict[str, Any]]:
-        """The report as it grows, for every batch size and number of beams: speeds, then the rest."""
-        for batch_size, beams, cells in self.workbench.cells():
-            runners = self._load(cells)
-            with self.working(f"batch {batch_size}, beam {beams}") as progress:
+        """Yield the growing report for every batch size and beam size: first speeds, then quality and profiles."""
+        for batch_size, beams, variants in self.loader.variants():
+            runners = self._load(variants)
+            with self.progress_bar(f"batch {batch_size}, beam {beams}") as progress:
                 measured = self._take_turns(runners, batch_size, progress)
             rows = self._described(measured)
             self.cells += rows
-            yield self.report()  # what follows takes long, too
-            with self.working(f"batch {batch_size}, beam {beams}: quality and profile"):
+            yield self.report()  # quality and profiles take long
+            with self.progress_bar(f"batch {batch_size}, beam {beams}: quality and profile"):
                 for row, each in zip(rows, measured, strict=True):
-                    row.update(self._quality(each) if self.workbench.config.quality else {})
-                    row.update(self._profile(runners[each.cell]) if self.workbench.config.profile else {})
+                    row.update(self._quality(each) if self.loader.config.quality else {})
+                    row.update(self._profile(runners[each.variant]) if self.loader.config.profile else {})
             yield self.report()
 
-    def _load(self, cells: Sequence[Cell]) -> dict[Cell, Runner]:
+    def _load(self, variants: Sequence[Variant]) -> dict[Variant, Runner]:
         runners = {}
-        for cell in cells:
-            with self.working(f"loading {cell.name}"):
+        for variant in variants:
+            with self.progress_bar(f"loading {variant.name}"):
                 try:
-                    runners[cell] = self.workbench.runner(cell)
-                except Exception as error:  # whatever it is, the others can run
-                    self._cannot(cell, error)
+                    runners[variant] = self.loader.runner(variant)
+                except Exception as error:  # the others can still run
+                    self._failed(variant, error)
         return runners
 
-    def _take_turns(self, runners: dict[Cell, Runner], batch_size: int, progress: Progress | None) -> list[Measured]:
-        repeats, done = self.workbench.config.repeats, 0
-        blocks = blocks_of(self.sources, batch_size, self.workbench.batches)
+    def _take_turns(self, runners: dict[Variant, Runner], batch_size: int, progress: Progress | None) -> list[Measured]:
+        repeats, done = self.loader.config.repeats, 0
+        blocks = blocks_of(self.sources, batch_size, self.loader.batches)
         turns = len(runners) * len(blocks) * repeats
 
         def tick() -> None:
@@ -104,78 +101,74 @@ class Bench:
             if progress:
                 progress(done, turns)
 
-        return take_turns(runners, blocks, repeats, self._cannot, tick)
+        return take_turns(runners, blocks, repeats, self._failed, tick)
 
-    def _cannot(self, cell: Cell, error: Exception) -> None:
+    def _failed(self, variant: Variant, error: Exception) -> None:
         reason = " ".join(str(error).split()) or type(error).__name__
-        self.not_run.append({**vars(cell), "reason": reason})
+        self.not_run.append({**vars(variant), "reason": reason})
 
     def _described(self, found: Sequence[Measured]) -> list[dict[str, Any]]:
-        """A row for each system, beside the reference and beside nearmt's plain of the same precision."""
-        by_name = {(each.cell.system, each.cell.precision): each for each in found}
-        reference = by_name.get(self.workbench.config.parsed_reference())
+        """Make a row for each system, relative to the reference and to nearmt's plain of the same precision."""
+        by_name = {(each.variant.system, each.variant.precision): each for each in found}
+        reference = by_name.get(self.loader.config.parsed_reference())
         rows = []
         for each in found:
             row = _timed(each)
-            row |= _beside("reference", each, reference)
-            if each.cell.system in RETRIEVING:
-                row |= _beside("plain", each, by_name.get(("plain", each.cell.precision)))
+            row |= _relative_to("reference", each, reference)
+            if each.variant.system in RETRIEVING:
+                row |= _relative_to("plain", each, by_name.get(("plain", each.variant.precision)))
             row["bleu"] = bleu([output.text for output in each.outputs], [pair.target for pair in self.pairs])
             rows.append({**row, "signature": each.signature})
         return rows
 
     def _quality(self, measured: Measured) -> dict[str, Any]:
-        """Recall of the index on the states of these translations, and BLEU with exact search."""
-        cell = measured.cell
-        if cell.system not in RETRIEVING:
+        """Measure recall of the index on the decoder states of these translations, and BLEU with exact search."""
+        variant = measured.variant
+        if variant.system not in RETRIEVING:
             return {}
-        store, exact = self.workbench.store(self.workbench.config.nominate), self.workbench.store(EXACT)
+        store, exact = self.loader.store(self.loader.config.nominate), self.loader.store(EXACT)
         texts = [output.text for output in measured.outputs]
-        hidden_QH = queries_of(self.workbench.model(cell.precision), self.sources, texts)
-        key = cell.system, cell.precision, cell.beams
+        hidden_QH = queries_of(self.loader.model(variant.precision), self.sources, texts)
+        key = variant.system, variant.precision, variant.beams
         if key not in self._exact:
-            found = self.workbench.translator(cell, EXACT).translate(self.sources)
+            found = self.loader.translator(variant, EXACT).translate(self.sources)
             self._exact[key] = bleu([translation.text for translation in found], [pair.target for pair in self.pairs])
         return {"recall": recall(store, exact, hidden_QH), "exact_bleu": self._exact[key]}
 
     def _profile(self, runner: Runner) -> dict[str, Any]:
         if not isinstance(runner, OwnRunner):
             return {}
-        # Side by side, parts would take more time together than there is.
+        # One thread: the times of concurrent parts would sum up to more than the total.
         with threads_set(1):
             return {"shares": shares(profile(runner.translator, self.sources))}
 
     def report(self) -> dict[str, Any]:
-        """Everything but the sentences."""
-        bench, config = self.workbench, self.workbench.config
-        machine = describe_machine(bench.model_config)
-        del machine["precision"]  # each row has its own
-        found: dict[str, Any] = {
-            "benchmark": "speed",
+        """Collect all results except the translations."""
+        config = self.loader.config
+        more: dict[str, Any] = {
             "nearmt": __version__,
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "commit": describe_commit(),
-            "machine": machine,
-            "data": self.data,
             "sentences": len(self.pairs),
             "repeats": config.repeats,
             "reference": config.reference,
         }
         if config.datastore is not None:
-            store = bench.store(config.nominate)
-            found["datastore"] = {
+            store = self.loader.store(config.nominate)
+            more["datastore"] = {
                 "identity": store.snapshot().identity,
                 "entries": len(store),
                 "search": config.nominate,
                 "search_device": str(store.device.type),
                 "index": [record.index.get("factory", "exact") for record in store.manifest.segments],
             }
-        return {**found, "cells": self.cells, "not_run": self.not_run}
+        report = make_report("speed", self.loader.model_config, self.data, self.cells, **more)
+        return {**report, "not_run": self.not_run}
 
 
 def _timed(measured: Measured) -> dict[str, Any]:
+    cache = cache_engine(measured.variant.system, {})
     return {
-        **vars(measured.cell),
+        **vars(measured.variant),
+        **({} if cache is None else {"cache": cache}),
         "tokens_per_second": round(measured.speed, 1),
         "quartiles": _rounded(measured.speed_quartiles, 1),
         "tokens": measured.tokens,
@@ -185,12 +178,12 @@ def _timed(measured: Measured) -> dict[str, Any]:
     }
 
 
-def _beside(name: str, measured: Measured, other: Measured | None) -> dict[str, Any]:
-    """How many times as fast as another system of the same run, and how often both say the same."""
+def _relative_to(name: str, measured: Measured, other: Measured | None) -> dict[str, Any]:
+    """Compute the speed relative to another variant of the same run, and the share of equal translations."""
     if other is None:
         return {}
     found = ratios(measured, other)
-    same = sum(mine.text == its.text for mine, its in zip(measured.outputs, other.outputs, strict=True))
+    same = sum(one.text == two.text for one, two in zip(measured.outputs, other.outputs, strict=True))
     return {
         f"to_{name}": round(statistics.median(found), 3),
         f"to_{name}_quartiles": _rounded(quartiles(found), 3),

@@ -1,4 +1,4 @@
-"""Tables of benchmarks, from their reports alone: speed, building, growth, precision, the same answer."""
+"""Tables of benchmarks, made from their reports: speed, building, growth, precision, same-answer."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from nearmt.research.bench.profile import OTHER, PARTS, UNNAMED
+from nearmt.research.cache_engine import TORCH
 
-#: CPUs that others keep busy from which on a report says so.
+#: A report mentions other programs if they used more CPUs than this.
 _DISTURBED = 0.1
 
 
 def speed_rows(report: dict[str, Any]) -> list[list[str]]:
-    """Headings, then a row for every system, batch size and beam; columns in which nothing stands are left out."""
+    """Return headings and a row for every system, batch size and beam; empty columns are left out."""
     cells = [_speed_cells(cell, report["reference"]) for cell in report["cells"]]
     return _without_empty(cells)
 
@@ -23,6 +24,8 @@ def _speed_cells(cell: dict[str, Any], reference: str) -> dict[str, str]:
         "system": f"{cell['system']} {cell['precision']}",
         "batch": str(cell["batch_size"]),
         "beam": str(cell["beams"]),
+        # Speeds are comparable only between caches on the same engine.
+        "cache": TORCH if cell.get("cache") == TORCH else "",
         "tokens/s": f"{cell['tokens_per_second']:.0f}",
         "quartiles": f"{low:.0f}-{high:.0f}",
         f"× {reference.replace(':', ' ')}": _ratio(cell, "to_reference"),
@@ -34,7 +37,7 @@ def _speed_cells(cell: dict[str, Any], reference: str) -> dict[str, str]:
 
 
 def share_rows(report: dict[str, Any]) -> list[list[str]]:
-    """Headings, then for nearmt's systems the share of the time by part, in percent."""
+    """Return headings and, for nearmt's systems, the share of time of each part in percent."""
     rows = []
     for cell in report["cells"]:
         if "shares" in cell:
@@ -45,7 +48,7 @@ def share_rows(report: dict[str, Any]) -> list[list[str]]:
 
 
 def building_rows(report: dict[str, Any]) -> list[list[str]]:
-    """Headings, then a row for every precision."""
+    """Return headings and a row for every precision."""
     rows = []
     for cell in report["cells"]:
         low, high = cell["ratio_quartiles"]
@@ -63,7 +66,7 @@ def building_rows(report: dict[str, Any]) -> list[list[str]]:
 
 
 def growth_rows(report: dict[str, Any]) -> list[list[str]]:
-    """Headings, then a row for every size."""
+    """Return headings and a row for every size."""
     rows = []
     for cell in report["cells"]:
         steps = {f"{name} step, ms": f"{ms:.1f}" for name, ms in cell["step_milliseconds"].items()}
@@ -82,7 +85,7 @@ def growth_rows(report: dict[str, Any]) -> list[list[str]]:
 
 
 def precision_rows(report: dict[str, Any]) -> list[list[str]]:
-    """Headings, then a row for every file and number format."""
+    """Return headings and a row for every file and precision."""
     rows = []
     for cell in report["cells"]:
         lost = cell["log_likelihood"] / cell["fp32_log_likelihood"] - 1
@@ -101,35 +104,34 @@ def precision_rows(report: dict[str, Any]) -> list[list[str]]:
 
 
 def same_answer_rows(report: dict[str, Any]) -> list[list[str]]:
-    """Headings, then a row for every system; for each way to translate how many texts (and scores) are others."""
+    """Return headings and a row for every system: the number of texts (scores) that differ, by way of translating."""
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for cell in report["cells"]:
         system = cell["precision"], cell["method"]
         row = rows.setdefault(system, dict(zip(("precision", "method"), system, strict=True)))
         row[cell["way"]] = f"{cell['other_texts']} ({cell['other_scores']}) of {cell['lines']}"
     for system, row in rows.items():
-        mine = [cell for cell in report["cells"] if (cell["precision"], cell["method"]) == system]
-        row["largest difference of scores"] = f"{max(cell['largest'] for cell in mine):.1e}"
+        largest = max(c["largest"] for c in report["cells"] if (c["precision"], c["method"]) == system)
+        row["largest difference of scores"] = f"{largest:.1e}"
     return _without_empty(list(rows.values()))
 
 
-#: By what a report says it is: caption of the table, and how its rows are made.
+#: For each benchmark, the titles of its tables and the functions that make their rows.
 TABLES = {
-    "speed": {"Speed": speed_rows, "Where the time goes, in percent": share_rows},
+    "speed": {"Speed": speed_rows, "Share of time by part, in percent": share_rows},
     "building": {"Building": building_rows},
     "growth": {"Growth": growth_rows},
     "precision": {"Precision": precision_rows},
-    "same-answer": {"Texts (scores) that are others than in batches of 8": same_answer_rows},
+    "same-answer": {"Texts (scores) that differ from those of batches of 8": same_answer_rows},
 }
 
 
-#: Of which batch size and beam the short table of speeds is.
+#: Batch size and beam of the short table of speeds.
 _TYPICAL = {"batch_size": 8, "beams": 5}
 
 
 def markdown(report: dict[str, Any], short: bool = False) -> str:
-    """All tables of a report below a line that says what was measured where; `short`: only the first, of what is
-    typical."""
+    """Render the caption and all tables of a report; `short`: only the first table, at typical sizes."""
     parts = [caption(report)]
     if short and (typical := typical_cells(report)):
         report = {**report, "cells": typical}
@@ -150,7 +152,7 @@ def caption(report: dict[str, Any]) -> str:
     machine = report["machine"]
     where = machine["cpu"] if machine["device"] == "cpu" else machine["device"]
     others = max((cell.get("others", 0.0) for cell in report["cells"]), default=0.0)
-    busy = f"; other programs kept up to {others:.1f} CPUs busy" if others >= _DISTURBED else ""
+    busy = f"; other programs used up to {others:.1f} CPUs" if others >= _DISTURBED else ""
     entries = f", {report['datastore']['entries']:,} entries" if "datastore" in report else ""
     kernels = ", no kernels" if machine["device"] == "cpu" and not machine.get("kernels", False) else ""
     if machine["device"] != "cpu" and report.get("datastore", {}).get("search_device") == "cpu":

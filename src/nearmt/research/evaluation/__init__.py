@@ -1,4 +1,4 @@
-"""How good and how fast: scores with the signature of everything that can change them."""
+"""Scores and speed of translations, each with the signature of everything that can change it."""
 
 from nearmt.research.evaluation.comet import Comet, find_comet
 from nearmt.research.evaluation.metrics import METRICS, Scores, score

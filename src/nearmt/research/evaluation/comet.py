@@ -1,6 +1,6 @@
-"""COMET by its own command line, `comet-score` of the package unbabel-comet, in an environment of its own.
+"""COMET, by its command line `comet-score` (package unbabel-comet) in a separate environment.
 
-It wants versions of packages that nearmt cannot live with, so it is run as a program and its scores are read back.
+Its dependencies conflict with nearmt's, so it is run as a program and its output is parsed.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from nearmt.corpus.lines import one_line
 from nearmt.errors import ConfigError, MissingPackageError, ModelError, writing
 from nearmt.research.evaluation.metrics import check_lengths
 
-#: Seconds that a run may take: for loading (and fetching) the model, and for each translation on a slow CPU.
+#: Timeout in seconds: for loading (and fetching) the model, and for each translation on a slow CPU.
 _SECONDS_TO_LOAD = 1800.0
 _SECONDS_A_TRANSLATION = 5.0
-#: The last line for each file of translations; lines of single segments have a column more.
+#: The line with the score of a file; lines of single segments have one more column.
 _SYSTEM_SCORE = re.compile(r"^([^\t]*)\tscore:\s*(\S+)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Comet:
-    """The program, its model, and how long it may take; without a timeout that depends on how much there is to do."""
+    """The program, its model and its timeout; by default that depends on the number of translations."""
 
     command: tuple[str, ...]
     model: str = MODEL
@@ -41,7 +41,7 @@ class Comet:
     def scores(
         self, sources: Sequence[str], references: Sequence[str], systems: Sequence[Sequence[str]]
     ) -> list[float]:
-        """The score of every system, all in one run, so that the model is loaded once."""
+        """Score all systems in one run, which loads the model once."""
         for outputs in systems:
             check_lengths(outputs, references)
         check_lengths(sources, references)
@@ -54,7 +54,7 @@ class Comet:
         return self._read(printed, files)
 
     def _gpus(self) -> list[str]:
-        """Its default is one GPU, and an error where there is none."""
+        """Set the number of GPUs, because the default of one is an error on machines without."""
         if any(part.split("=")[0] == "--gpus" for part in self.command):
             return []
         import torch
@@ -62,7 +62,7 @@ class Comet:
         return ["--gpus", str(int(torch.cuda.is_available()))]
 
     def _run(self, arguments: list[str], timeout: float) -> str:
-        # Our packages must not get into its environment.
+        # Keep nearmt's packages out of its environment.
         environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
         try:
             process = subprocess.Popen(
@@ -96,8 +96,8 @@ class Comet:
 
 
 def find_comet(command: str, model: str = MODEL) -> Comet:
-    """COMET by the path of its program, which may be followed by arguments; an error if it is not there."""
-    if whole := shutil.which(command):  # also a path with blanks in it
+    """Find COMET's program by its path, which may be followed by arguments."""
+    if whole := shutil.which(command):  # the path may contain blanks
         return Comet((whole,), model)
     try:
         parts = shlex.split(command)
@@ -106,7 +106,7 @@ def find_comet(command: str, model: str = MODEL) -> Comet:
     program = shutil.which(parts[0]) if parts else None
     if program is None:
         raise MissingPackageError(
-            f"comet = {command!r}: no such program; install unbabel-comet in an environment of its own "
+            f"comet = {command!r}: no such program; install unbabel-comet in a separate environment "
             "and give the path of its comet-score"
         )
     return Comet((program, *parts[1:]), model)
@@ -120,7 +120,7 @@ def _lines(folder: str, name: str, texts: Sequence[str]) -> Path:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Nothing of it goes on behind our back, neither after a timeout nor after Ctrl-C."""
+    """Kill the process and its children if they still run, after a timeout or Ctrl-C."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

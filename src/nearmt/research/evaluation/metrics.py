@@ -1,4 +1,4 @@
-"""BLEU, chrF and, on request, TER as sacrebleu computes them with its default settings."""
+"""BLEU, chrF and, on request, TER, computed by sacrebleu with its default settings."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from nearmt.errors import ConfigError, InputError
 if TYPE_CHECKING:
     from nearmt.research.evaluation.comet import Comet
 
-#: By the names used here; the values are sacrebleu's classes.
+#: Names of metrics and of sacrebleu's classes.
 METRICS = {"bleu": "BLEU", "chrf": "CHRF", "ter": "TER"}
 DEFAULT_METRICS = ("bleu", "chrf")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """How near some translations are to the references, with sacrebleu's signatures."""
+    """Scores of translations, with sacrebleu's signatures."""
 
     bleu: float
     chrf: float
-    #: Translation edit rate: the lower, the better. Only on request: long lines take longer than translating them.
+    #: Translation edit rate, lower is better. Only on request: on long lines it takes longer than translating.
     ter: float | None = None
-    #: Given only where COMET's own program was run.
+    #: Only if COMET's program was run.
     comet: float | None = None
     bleu_signature: str
     chrf_signature: str
@@ -33,7 +33,7 @@ class Scores:
 
 
 def make_metric(name: str) -> Any:
-    """sacrebleu's metric with its default settings."""
+    """Make sacrebleu's metric with default settings."""
     from sacrebleu import metrics
 
     if name not in METRICS:
@@ -49,7 +49,7 @@ def score(
     *,
     ter: bool = False,
 ) -> Scores:
-    """The scores of translations, wherever they come from; COMET looks at the sources, too."""
+    """Score translations; COMET needs the sources as well."""
     check_lengths(outputs, references)
     found: dict[str, Any] = {}
     for name in METRICS if ter else DEFAULT_METRICS:
@@ -64,8 +64,8 @@ def score(
 
 
 def check_lengths(outputs: Sequence[str], references: Sequence[str]) -> None:
-    """Refuse what cannot be scored line by line."""
+    """Raise an error unless there are as many outputs as references, and at least one."""
     if not references:
         raise InputError("the test set has no pairs: nothing to evaluate")
     if len(outputs) != len(references):
-        raise InputError(f"{len(outputs):,} translations for {len(references):,} references: they must be as many")
+        raise InputError(f"{len(outputs):,} translations for {len(references):,} references: the numbers must be equal")

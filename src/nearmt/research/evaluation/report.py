@@ -1,4 +1,4 @@
-"""Several systems side by side: what each scores and costs, and how it differs from one of them."""
+"""Comparison of several systems: scores, speed, and differences to a baseline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nearmt.research.evaluation.significance import Comparison, compare
 
 @dataclass(frozen=True, kw_only=True)
 class FileEvaluation(Scores):
-    """Scores of translations that were there already; what they cost is not known."""
+    """Scores of existing translations; their speed is unknown."""
 
     sentences: int
     signature: str
@@ -24,7 +24,7 @@ class FileEvaluation(Scores):
 
 @dataclass(frozen=True)
 class System:
-    """A name, what was measured, and the translations."""
+    """The name, the measurements and the translations of a system."""
 
     name: str
     result: Evaluation | FileEvaluation
@@ -33,23 +33,23 @@ class System:
 
 @dataclass(frozen=True)
 class Row:
-    """A system beside the baseline."""
+    """A system compared with the baseline."""
 
     system: System
-    #: Tokens a second over the baseline's; None where one of the two was not timed.
+    #: Tokens a second divided by the baseline's; None if one of the two was not timed.
     speed_ratio: float | None = None
-    #: By metric; empty for the baseline itself.
+    #: By metric; empty for the baseline.
     comparisons: dict[str, Comparison] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """What goes into JSON."""
+        """Convert to JSON."""
         comparison = {metric: dataclasses.asdict(found) for metric, found in self.comparisons.items()} or None
         result = dataclasses.asdict(self.system.result)
         return {"name": self.system.name, **result, "speed_ratio": self.speed_ratio, "comparison": comparison}
 
 
 def evaluate_file(name: str, outputs: Sequence[str], references: Sequence[str], *, ter: bool = False) -> FileEvaluation:
-    """Score the translations of another system; `name` says where they come from."""
+    """Score the translations of another system; `name` identifies it in the signature."""
     content = hashlib.sha256("\n".join(outputs).encode("utf-8", "surrogateescape")).hexdigest()
     signature = f"nearmt:{__version__}|translations:{name}@{content[:16]}"
     scores = score(outputs, references, ter=ter)
@@ -57,7 +57,7 @@ def evaluate_file(name: str, outputs: Sequence[str], references: Sequence[str], 
 
 
 def side_by_side(systems: Sequence[System], references: Sequence[str], baseline: str) -> list[Row]:
-    """Every system, compared with the baseline by paired bootstrap resampling in the metrics that both have."""
+    """Compare every system with the baseline by paired bootstrap resampling, in the metrics that both have."""
     first = next(system for system in systems if system.name == baseline)
     rows = []
     for system in systems:
@@ -77,7 +77,7 @@ def _ratio(result: Evaluation | FileEvaluation, baseline: Evaluation | FileEvalu
 
 
 def table(rows: Sequence[Row]) -> list[list[str]]:
-    """The headings and the cells of every row; columns in which nothing stands are left out."""
+    """Return the headings and the cells of every row; empty columns are left out."""
     cells = [_cells(row) for row in rows]
     shown = [heading for heading in cells[0] if any(row[heading] for row in cells)]
     return [shown, *([row[heading] for heading in shown] for row in cells)]
@@ -112,7 +112,7 @@ def _shown(value: float | None, form: str) -> str:
 
 
 def signatures(rows: Sequence[Row]) -> dict[str, str]:
-    """What every number depends on: each system's signature by its name, then the metrics'."""
+    """Return the signature of each system by its name, then those of the metrics."""
     found = {row.system.name: row.system.result.signature for row in rows}
     first = rows[0].system.result
     found |= {"BLEU": first.bleu_signature, "chrF": first.chrf_signature}
@@ -126,7 +126,7 @@ def signatures(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """A Markdown table, with the signatures in a list below."""
+    """Render a Markdown table, followed by a list of signatures."""
     headings, *cells = table(rows)
     rule = ["---", *["---:"] * (len(headings) - 1)]
     lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in [headings, rule, *cells]]

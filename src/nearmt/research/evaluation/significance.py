@@ -1,8 +1,7 @@
-"""Paired bootstrap resampling (Koehn 2004): is one system better than another, or was it the choice of sentences?
+"""Paired bootstrap resampling (Koehn 2004): the significance of a difference between two systems.
 
-The samples and the p-value are those of `sacrebleu --paired-bs` with the same seed. Its own class is not used
-because it keeps the differences to itself, of which an interval is given here, and takes its seed from the
-environment.
+Samples and p-value equal those of `sacrebleu --paired-bs` with the same seed. Its class is not used because it does
+not return the differences, from which an interval is computed here, and takes its seed from the environment.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ Floats = npt.NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class Comparison:
-    """A system against a baseline in one metric."""
+    """A system compared with a baseline in one metric."""
 
-    #: The system's score less the baseline's.
+    #: The system's score minus the baseline's.
     difference: float
-    #: How likely a difference at least this large is among resampled test sets if the systems are equally good.
+    #: Probability of a difference at least this large if the systems are equally good.
     p_value: float
-    #: 95 % of the differences in resampled test sets lie between these.
+    #: 95 % interval of the differences in resampled test sets.
     low: float
     high: float
-    #: The metric's settings with those of the test, as sacrebleu writes them.
+    #: Settings of metric and test, as sacrebleu writes them.
     signature: str
 
 
@@ -46,7 +45,7 @@ def compare(
     samples: int = SAMPLES,
     seed: int = SEED,
 ) -> Comparison:
-    """Compare the translations of two systems on test sets drawn from the given one with replacement."""
+    """Compare two systems on test sets resampled with replacement."""
     if samples < 1:
         raise ConfigError(f"samples = {samples}: must be at least 1")
     check_lengths(baseline, references)
@@ -72,7 +71,7 @@ def compare(
 
 
 def _sampled_scores(scorer: Any, statistics: list[list[list[float]]], samples: int, seed: int) -> list[Floats]:
-    """The scores of each system on every resampled test set: all metrics follow from sums over sentences."""
+    """Score each system on every resampled test set, from sums of sentence statistics."""
     sentences = len(statistics[0])
     draw = np.random.default_rng(seed)
     tables = [np.array(found, dtype=np.float64) for found in statistics]
@@ -81,12 +80,12 @@ def _sampled_scores(scorer: Any, statistics: list[list[list[float]]], samples: i
         chosen = draw.choice(sentences, size=sentences, replace=True)
         times_N = np.bincount(chosen, minlength=sentences).astype(np.float64)
         for table_NX, found in zip(tables, sums, strict=True):
-            found.append((times_N @ table_NX).astype(np.float32))  # the precision in which sacrebleu goes on
+            found.append((times_N @ table_NX).astype(np.float32))  # sacrebleu continues in this precision
     return [np.array([scorer._compute_score_from_stats(row).score for row in found]) for found in sums]
 
 
 def _p_value(difference_S: Floats, difference: float) -> float:
-    """sacrebleu's, except where all samples agree: then there is nothing to test, and its answer would be 1/(S+1)."""
+    """Compute sacrebleu's p-value; 1 if all samples agree, where its formula would give 1/(S+1)."""
     if np.ptp(difference_S) < 1e-9:
         return 1.0
     size_S = np.abs(difference_S)
@@ -95,7 +94,7 @@ def _p_value(difference_S: Floats, difference: float) -> float:
 
 
 def _interval(difference_S: Floats) -> tuple[float, float]:
-    """What remains when a fortieth is cut off at either end."""
+    """Cut off a fortieth at either end: a 95 % interval."""
     ordered = np.sort(difference_S)
     cut = len(ordered) // 40
     return float(ordered[cut]), float(ordered[len(ordered) - cut - 1])

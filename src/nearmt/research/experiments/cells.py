@@ -1,6 +1,6 @@
-"""What has been measured, on disk: one file for each row and domain, and the translations as text beside it.
+"""Results on disk: a file for each table cell (a row on a domain), and its translations as text.
 
-OUT/cells/<experiment>/<domain>.<row>.json        scores, settings, signature; no sentence of the data
+OUT/cells/<experiment>/<domain>.<row>.json        scores, settings, signature; no text of the data
 OUT/translations/<experiment>/<domain>.<row>.txt  a line for each line of the test set
 OUT/translations/<test>.source.txt, .reference.txt
 """
@@ -25,30 +25,33 @@ from nearmt.errors import InputError, writing
 
 @dataclass(frozen=True)
 class Cell:
-    """One row on one domain."""
+    """The result of one row on one domain."""
 
     experiment: str
     domain: str
     row: str
-    #: Everything that was asked for: a cell with another one is measured again.
+    #: Identifies model, data and all settings; a cell with another signature is measured again.
     signature: str
-    #: Names the lines that were translated.
+    #: Digest of the test lines.
     test: str
     evaluation: dict[str, Any]
-    #: Of the method, as they were chosen.
+    #: Settings of the method, tuned ones included.
     settings: dict[str, Any]
-    #: How they were chosen, how the model was trained, what the memory holds.
+    #: How settings were tuned, how the model was trained, what the datastore contains.
     facts: dict[str, Any]
     machine: dict[str, Any]
+    #: Whether nothing else ran on the machine, so that speeds are valid.
     speeds_count: bool
     commit: str
     date: str
     command: str
+    #: What runs the cache: "torch" or "engine"; None without a cache, and in files written before this was recorded.
+    cache: str | None = field(default=None, kw_only=True)
     version: int = field(default=1, kw_only=True)
 
 
-class Shelf:
-    """The files of OUT that hold what was measured."""
+class ResultFiles:
+    """The files in OUT that hold cells and translations."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
@@ -60,22 +63,22 @@ class Shelf:
         return self.out / "translations" / experiment / f"{domain}.{row}.txt"
 
     def cell(self, experiment: str, domain: str, row: str) -> Cell | None:
-        """A cell that is finished, or None."""
+        """Read a cell; None if it is missing or has no translations."""
         path = self.cell_path(experiment, domain, row)
         return _read(path) if path.is_file() and self.translations_path(experiment, domain, row).is_file() else None
 
     def cells(self, experiment: str) -> list[Cell]:
-        """All finished cells of an experiment, whoever made them."""
+        """Read all finished cells of an experiment, from every process."""
         found = (_read(path) for path in sorted((self.out / "cells" / experiment).glob("*.json")))
         return [cell for cell in found if cell and self.cell(cell.experiment, cell.domain, cell.row)]
 
-    def twin(self, signature: str) -> Cell | None:
-        """A cell of any experiment that is the same in everything but its place."""
+    def with_signature(self, signature: str) -> Cell | None:
+        """Find a cell of any experiment by its signature."""
         names = sorted(path.name for path in (self.out / "cells").glob("*") if path.is_dir())
         return next((cell for name in names for cell in self.cells(name) if cell.signature == signature), None)
 
     def keep(self, cell: Cell, translations: Sequence[str]) -> None:
-        """Write the translations, then the cell: where there is a cell, all of it is there."""
+        """Write the translations, then the cell, so that an existing cell is complete."""
         path = self.cell_path(cell.experiment, cell.domain, cell.row)
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +87,7 @@ class Shelf:
         write_json(path, asdict(cell))
 
     def keep_test(self, test: str, pairs: Sequence[Pair]) -> None:
-        """Write the lines of a test set, so that reports need neither the data nor the model."""
+        """Write the lines of a test set, so that reports need neither data nor model."""
         for side, texts in (("source", [p.source for p in pairs]), ("reference", [p.target for p in pairs])):
             if not self._test_path(test, side).is_file():
                 write_lines(self._test_path(test, side), texts)
@@ -100,7 +103,7 @@ class Shelf:
 
     @contextmanager
     def lock(self, name: str, *, wait: bool) -> Iterator[bool]:
-        """Work on something alone among processes; False if another one has it and there is no waiting."""
+        """Hold a lock shared by all processes; yield False if `wait` is off and another process holds it."""
         path = self.out / "locks" / name
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -129,7 +132,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def _read(path: Path) -> Cell | None:
-    """A cell that is damaged, or of another version, is none: it is measured again."""
+    """Read a cell; None if it is damaged or of another version, so that it is measured again."""
     try:
         cell = Cell(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""What can be chosen for an experiment."""
+"""The options of an experiment."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from nearmt.config import Config, option
 from nearmt.errors import ConfigError
 
-#: What each row's settings come from.
+#: How the settings of each row are chosen.
 TUNINGS = ("none", "smart", "grid")
-#: How the fine-tuned model of a domain is found.
+#: How the settings of fine-tuning are chosen.
 FINE_TUNINGS = ("paper", "grid", "none")
 #: The files of a domain, by what they are for.
 PARTS = ("train", "dev", "test")
@@ -17,34 +17,34 @@ PARTS = ("train", "dev", "test")
 
 @dataclass(frozen=True)
 class ExperimentConfig(Config):
-    """What is measured."""
+    """What an experiment measures, and how."""
 
     domains: str | None = option(None, "folders of the data, joined by commas (default: all that have train and test)")
     rows: str | None = option(None, "rows of the table, joined by commas (default: all)")
     limit: int | None = option(None, "use only the first lines of a test set", low=1)
-    tune: str = option("smart", "settings of each row on its own, on the dev set: a search, the grid", choices=TUNINGS)
+    tune: str = option("smart", "how each row is tuned on the dev set: not, by trials, over a grid", choices=TUNINGS)
     tune_budget: int = option(36, "translations of the dev set that tuning a row may take", low=1)
-    dev_limit: int = option(500, "dev lines that are translated to choose by", low=1)
+    dev_limit: int = option(500, "dev lines used for tuning and for choosing a fine-tuned model", low=1)
     batch_size: int = option(8, "sentences translated together", low=1)
     tune_batch_size: int | None = option(
         None,
-        "the same while tuning, where results do not depend on it (default: 64 on a GPU, else --batch-size)",
+        "the same for tuning, if results do not depend on it (default: 64 on a GPU, else --batch-size)",
         low=1,
     )
     fine_tune: str = option(
-        "paper", "the paper's choice for a domain, the best of its grid, none", choices=FINE_TUNINGS
+        "paper", "how to fine-tune: with the paper's settings, its grid, or not", choices=FINE_TUNINGS
     )
     fine_tune_epochs: int = option(20, "most epochs of fine-tuning", low=1)
     fine_tune_batch_tokens: int = option(8192, "source and target tokens of a batch of fine-tuning", low=1)
     adaptive_updates: int = option(5000, "most updates of an adaptive network", low=1)
     comet: str | None = option(None, "also score with COMET: the path of its comet-score")
     examples: int = option(5, "sentences shown by the experiment examples", low=1)
-    stream: str = option("train", "files of a domain that its stream is made of (on-the-fly), joined by commas")
-    at_hand: float = option(0.1, "share of a stream that is known from the beginning", low=0, high=0.99)
-    learn_every: int = option(250, "sentences that are translated before a memory learns them", low=1)
+    stream: str = option("train", "files of a domain that form its stream (on-the-fly), joined by commas")
+    at_hand: float = option(0.1, "share of a stream that is known from the start", low=0, high=0.99)
+    learn_every: int = option(250, "sentences translated before they are added to the memory", low=1)
     window: int = option(1000, "sentences of a stream that are scored together", low=1)
-    side_by_side: bool = option(False, "other work runs on this machine: speeds do not count and are not shown")
-    commit: str | None = option(None, "of the code, where git cannot be asked")
+    side_by_side: bool = option(False, "other programs run on this machine: do not report speeds")
+    commit: str | None = option(None, "commit of the code, if this is not a git checkout")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,11 +1,11 @@
-"""The texts of experiments: a folder for each domain, with files named after what they are for.
+"""The data of experiments: a folder for each domain.
 
-DATA/<domain>/train*   the memory; several files are parts of one
-DATA/<domain>/dev.*    what settings are tuned on
-DATA/<domain>/test.*   what is measured
+DATA/<domain>/train*   pairs of the datastore, in one file or several
+DATA/<domain>/dev.*    pairs to tune on
+DATA/<domain>/test.*   pairs to measure on
 DATA/news/             dev and test of general text
 
-in any format that `read_pairs` reads; two aligned files (test.de, test.en) count as one.
+Files have any format that `read_pairs` reads; two aligned files (test.de, test.en) count as one.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from nearmt.models import ModelConfig
 
 #: The folder of general text.
 GENERAL = "news"
-#: In the order of the paper's tables; others follow.
+#: Order of domains in the paper's tables; others follow.
 PAPER_ORDER = ("medical", "law", "it", "koran")
-#: A folder of the experiment `languages` may be named after its direction, with more behind or before it.
+#: A language pair in a folder's name, for the experiment `languages`.
 _DIRECTION = re.compile(r"(?:^|[._])([a-z]{2,3})-([a-z]{2,3})(?:$|[._])")
 
 
 @dataclass(frozen=True)
 class Domain:
-    """A folder of texts."""
+    """The data of one domain."""
 
     folder: Path
     source_lang: str | None = None
     target_lang: str | None = None
-    #: What has been read, by what it is for, and what has been digested.
+    #: Pairs read so far by part, and digests by part and limit.
     _known: dict[str, list[Pair]] = field(default_factory=dict, compare=False)
     _digests: dict[tuple[str, int | None], str] = field(default_factory=dict, compare=False)
 
@@ -56,11 +56,11 @@ class Domain:
         return all(any(self.folder.glob("train*" if part == "train" else f"{part}.*")) for part in parts)
 
     def stream(self, part: str) -> PairStream:
-        """The pairs of a part, one after the other."""
+        """Read the pairs of a part as a stream."""
         return read_pairs(*self.files(part), source_lang=self.source_lang, target_lang=self.target_lang)
 
     def pairs(self, part: str, limit: int | None = None) -> list[Pair]:
-        """All pairs of a part, or the first ones."""
+        """Return the pairs of a part, or the first `limit`."""
         if part not in self._known:
             self._known[part] = list(self.stream(part))
             if not self._known[part]:
@@ -68,7 +68,7 @@ class Domain:
         return self._known[part][:limit]
 
     def digest(self, part: str, limit: int | None = None) -> str:
-        """Names the content: of dev and test their pairs, of train its files."""
+        """Hash the content: the files of train, the pairs of dev and test."""
         if (part, limit) not in self._digests:
             if part == "train":
                 content = "\0".join(f"{path.name}\0{sha256(path)}" for path in self.files(part))
@@ -80,10 +80,10 @@ class Domain:
 
 
 def find_domains(data: Path, asked: list[str], model: ModelConfig) -> list[Domain]:
-    """The domains that were asked for, or all folders that have both a memory and a test set."""
+    """Return the domains in `asked`, or without any all folders that have train and test files."""
     if not data.is_dir():
-        raise InputError(f"{data}: no such folder; --data wants a folder with one for each domain")
-    folders = sorted((path for path in data.iterdir() if path.is_dir()), key=_paper_order)
+        raise InputError(f"{data}: no such folder; --data takes a folder with one subfolder for each domain")
+    folders = sorted((path for path in data.iterdir() if path.is_dir()), key=lambda path: paper_order(path.name))
     names = [path.name for path in folders]
     for name in asked:
         if name not in names:
@@ -98,7 +98,7 @@ def find_domains(data: Path, asked: list[str], model: ModelConfig) -> list[Domai
 
 
 def domain_of(folder: Path, model: ModelConfig) -> Domain:
-    """A folder with its languages: the model's, or those in its name."""
+    """Make the domain of a folder; its languages are the model's, or those in the folder's name."""
     found = _DIRECTION.search(folder.name)
     if model.source_lang or model.target_lang or not found:
         return Domain(folder, model.source_lang, model.target_lang)
@@ -107,8 +107,9 @@ def domain_of(folder: Path, model: ModelConfig) -> Domain:
 
 def check_domain_name(name: str) -> None:
     if not re.fullmatch(r"[\w-]+", name):
-        raise ConfigError(f"domain '{name}': names of domains are of letters, digits, - and _")
+        raise ConfigError(f"domain '{name}': only letters, digits, - and _ are allowed in the name of a domain")
 
 
-def _paper_order(path: Path) -> tuple[int, str]:
-    return (PAPER_ORDER.index(path.name) if path.name in PAPER_ORDER else len(PAPER_ORDER)), path.name
+def paper_order(domain: str) -> tuple[int, str]:
+    """Sort key: the paper's domains in its order, then the others by name."""
+    return (PAPER_ORDER.index(domain) if domain in PAPER_ORDER else len(PAPER_ORDER)), domain

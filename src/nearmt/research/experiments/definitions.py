@@ -1,4 +1,4 @@
-"""Every table and ablation of the paper, one function each."""
+"""The experiments: a function for each table and ablation of the paper, and a few of our own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearmt.research.experiments.rows import Experiment, Row
 
 BASE = Row("base", "Base MT")
 FINE_TUNED = Row("fine-tuned", "Fine-tuned", fine_tuned=True)
-#: The systems of others as they are: what nearmt adds is off.
+#: Other people's systems as published: nearmt's additions are off.
 AS_PUBLISHED = {"guard": False, "ends": "all", "give-up": False}
 KNN = Row("knn", "kNN-MT", "knn", AS_PUBLISHED)
 EFFICIENT = Row("efficient", "Efficient kNN-MT", "efficient", AS_PUBLISHED, pruned=True)
@@ -22,7 +22,7 @@ PAPER = Row("paper", "Chunk-based kNN-MT (paper's cache)", "chunk", dict(PRESETS
 ADAPTIVE_KNN = Row("adaptive-knn", "Adaptive kNN-MT", "knn", adaptive=True)
 ADAPTIVE_CHUNK = Row("adaptive-chunk", "Adaptive chunk-based kNN-MT", "chunk", adaptive=True)
 
-#: TER is shown where earlier runs measured it; new runs do not.
+#: TER appears only in reports of earlier runs; new runs do not compute it.
 QUALITY = ("bleu", "chrf", "ter", "comet")
 SPEED = ("tokens_per_second",)
 
@@ -35,7 +35,7 @@ def main() -> Experiment:
 
 
 def strategies() -> Experiment:
-    """Table 3: what a cache holds and who shares it, with c = i = 6."""
+    """Table 3: contents and scope of the cache, with c = i = 6."""
     steps = {"chunk": 6, "schedule": "every:6"}
     labels = {
         "in-order": "Maintain order",
@@ -65,38 +65,38 @@ def every(steps: int) -> Row:
 def geometric(longest: int) -> Row:
     settings = {**PRESETS["paper"], "chunk": longest, "schedule": f"geometric:2:{longest}"}
     row = Row(f"geometric-{longest}", f"GP (i_max = {longest})", "chunk", settings)
-    # This is the paper's own setting: what is tuned for it serves here.
+    # The same system as row `paper`, so it shares its tuned settings.
     return replace(row, settings=PAPER.settings, tuned_as="paper") if longest == 16 else row
 
 
 def chunk_size() -> Experiment:
-    """Appendix A: chunks of one length, or as long as the interval that follows."""
+    """Appendix A: chunks of fixed length, or as long as the next interval."""
     fixed = replace(geometric(16), name="fixed", label="c = i_max")
     varying = Row("varying", "c_k = i_k", "chunk", {**PRESETS["paper"], "varying-chunk": True})
-    return Experiment("chunk-size", "Length of chunks", (fixed, varying), ("bleu", "chrf", *SPEED), reference="fixed")
+    return Experiment("chunk-size", "Chunk length", (fixed, varying), ("bleu", "chrf", *SPEED), reference="fixed")
 
 
 def neighbours() -> Experiment:
-    """Appendix B: how many chunks a search brings."""
+    """Appendix B: number of chunks retrieved by a search."""
     rows = [Row(f"k-{k}", f"k = {k}", "chunk", {**PRESETS["paper"], "k": k}) for k in (2, 4, 8, 16)]
     rows[2] = replace(rows[2], settings=PAPER.settings, tuned_as="paper")
     return Experiment("neighbours", "Neighbours", tuple(rows), ("bleu", "chrf", *SPEED), reference="k-8")
 
 
 def cache() -> Experiment:
-    """Not in the paper: from its cache to nearmt's, one step at a time."""
+    """Not in the paper: from its cache to nearmt's, one change at a time."""
     unseeded = {"seeds": 0, **AS_PUBLISHED}
     rows = (
         PAPER,
-        Row("own-scope", "of one source, without duplicates", "chunk", {**unseeded, "cache-columns": 64}),
-        Row("all-columns", "and compared on all columns", "chunk", unseeded),
+        Row("own-scope", "a cache for each source, no duplicates", "chunk", {**unseeded, "cache-columns": 64}),
+        Row("all-columns", "and distances on all columns", "chunk", unseeded),
         Row("recall-8", "and seeded with 128 similar sources", "chunk", {"cache-k": 8, **AS_PUBLISHED}),
         Row("seeds-128", "and 16 neighbours recalled instead of 8", "chunk", AS_PUBLISHED),
         Row("seeds-32", "with 32 similar sources", "chunk", {"seeds": 32, **AS_PUBLISHED}),
         Row("seeds-512", "with 512", "chunk", {"seeds": 512, **AS_PUBLISHED}),
         Row("guarded", "with 128, and the guard", "chunk", {**AS_PUBLISHED, "guard": True}),
-        Row("near-ends", "and ends only of near neighbours", "chunk", {"give-up": False}),
-        replace(CHUNK, label="and what is far behind given up (nearmt's default)"),
+        Row("near-ends", "and end of sentence only from near neighbours", "chunk", {"give-up": False}),
+        replace(CHUNK, label="and early stopping (nearmt's default)"),
         KNN,
     )
     metrics = ("bleu", "chrf", *SPEED, "searches_per_sentence")
@@ -104,7 +104,7 @@ def cache() -> Experiment:
 
 
 def speed() -> Experiment:
-    """Figure 3: tokens a second by batch size, searching on the CPU and where the model runs."""
+    """Figure 3: tokens a second by batch size, with the index on the CPU and on the model's device."""
     rows = []
     for batch_size in (1, 8, 16):
         rows.append(replace(BASE, name=f"base-b{batch_size}", batch_size=batch_size))
@@ -112,7 +112,7 @@ def speed() -> Experiment:
             for device in ("cpu", "model"):
                 rows.append(_timed(row, batch_size, device))
     rows = [replace(row, label=f"{row.label}, batch {row.batch_size}") for row in rows]
-    return Experiment("speed", "Speed", tuple(rows), (*SPEED, "bleu"), borrows=False)
+    return Experiment("speed", "Speed", tuple(rows), (*SPEED, "bleu"), reuses_cells=False)
 
 
 def _timed(row: Row, batch_size: int, device: str) -> Row:
@@ -124,26 +124,26 @@ def _timed(row: Row, batch_size: int, device: str) -> Row:
 
 
 def languages() -> Experiment:
-    """Appendix C: other languages, with a multilingual model."""
+    """Appendix C: other language pairs, with a multilingual model."""
     return Experiment("languages", "Languages", (BASE, KNN, CHUNK, PAPER), (*QUALITY, *SPEED), reference="knn")
 
 
 def off_domain() -> Experiment:
-    """What the memory of a domain does to general text."""
+    """Translate general text with the datastore of a domain."""
     unguarded = Row("unguarded", "Chunk-based kNN-MT, unguarded", "chunk", {"guard": False})
-    # The same system as chunk but for the guard, so with the same settings.
+    # The same system as chunk except for the guard, so it shares its tuned settings.
     unguarded = replace(unguarded, tuned_as="chunk", tune=False)
     rows = (BASE, KNN, unguarded, CHUNK, ADAPTIVE_KNN, ADAPTIVE_CHUNK)
     return Experiment("off-domain", "General text", rows, QUALITY, reference="base", tested_on=GENERAL)
 
 
 def on_the_fly() -> Experiment:
-    """Section 4.2: the memory grows, or the model is trained again, while texts arrive."""
+    """Section 4.2: the datastore grows, or the model is retrained, while texts arrive."""
     return make_on_the_fly(BASE, FINE_TUNED, KNN, CHUNK, PAPER)
 
 
 def examples() -> Experiment:
-    """The paper's appendix of examples: what was retrieved at which step, and what became of it."""
+    """The paper's appendix of examples: the chunks retrieved at each step, and the output."""
     row = replace(CHUNK, name="example", tuned_as="chunk", tune=False, batch_size=1)
     return Experiment(
         "examples",
@@ -151,8 +151,8 @@ def examples() -> Experiment:
         (row,),
         (),
         beams=1,
-        few=True,
-        borrows=False,
+        sampled=True,
+        reuses_cells=False,
         measure=explain,
         write=write_examples,
     )
@@ -171,4 +171,4 @@ _FUNCTIONS: tuple[Callable[[], Experiment], ...] = (
     on_the_fly,
     examples,
 )
-EXPERIMENTS: dict[str, Experiment] = {made.name: made for made in (function() for function in _FUNCTIONS)}
+EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in (define() for define in _FUNCTIONS)}

@@ -1,4 +1,4 @@
-"""Translations with what was retrieved for them, after the paper's appendix: kept as text, shown as HTML."""
+"""Translations with the chunks retrieved for them, like the paper's appendix: stored as JSON, shown as HTML."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 from nearmt.contracts import Pair, Progress, TokenProvenance, Translation, Witness
 from nearmt.corpus.encoding import Encoding
 from nearmt.corpus.output import open_file
-from nearmt.research.experiments.cells import Cell, Shelf
+from nearmt.research.experiments.cells import Cell, ResultFiles
 from nearmt.research.experiments.rows import Experiment
 
 if TYPE_CHECKING:
-    from nearmt.research.experiments.workshop import Workshop
+    from nearmt.research.experiments.artefacts import Artefacts
     from nearmt.translator import Translator
 
 _SPECIAL = ("</s>", "<pad>", "<unk>")
 _CHUNKS_SHOWN = 4
-#: Hues of the searches of a sentence, in turn.
+#: Colours of a sentence's searches, in turn.
 _HUES = (195, 300, 120, 40, 225, 0)
 _STYLE = """
 body { font: 16px/1.6 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
@@ -37,7 +37,7 @@ li span + span::before { content: " | "; color: #888 }
 
 
 def explain(translator: Translator, pairs: list[Pair], progress: Progress | None) -> tuple[dict[str, Any], list[str]]:
-    """Translate with provenance; every line of the translations is the JSON of one."""
+    """Translate with provenance; return one JSON line for each translation."""
     found = translator.translate([pair.source for pair in pairs], explain=True, progress=progress)
     evaluation = {
         "sentences": len(found),
@@ -48,10 +48,10 @@ def explain(translator: Translator, pairs: list[Pair], progress: Progress | None
     return evaluation, [json.dumps(dataclasses.asdict(translation), ensure_ascii=False) for translation in found]
 
 
-def read_examples(shelf: Shelf, cell: Cell) -> list[tuple[Translation, str]]:
-    """The translations with their provenance, and the references."""
-    references = shelf.test_lines(cell.test, "reference")
-    return list(zip((_translation(line) for line in shelf.translations(cell)), references, strict=True))
+def read_examples(results: ResultFiles, cell: Cell) -> list[tuple[Translation, str]]:
+    """Read the translations, with provenance, and their references."""
+    references = results.test_lines(cell.test, "reference")
+    return list(zip((_translation(line) for line in results.translations(cell)), references, strict=True))
 
 
 def _translation(line: str) -> Translation:
@@ -69,24 +69,24 @@ def _translation(line: str) -> Translation:
     return Translation(**{**values, "provenance": provenance})
 
 
-def write_examples(workshop: Workshop, experiment: Experiment, cells: list[Cell]) -> list[str]:
-    """One page for all domains; it needs nothing beside itself."""
+def write_examples(artefacts: Artefacts, experiment: Experiment, cells: list[Cell]) -> list[str]:
+    """Write one self-contained HTML page for all domains."""
     name = f"{experiment.name}.html"
     parts = []
     for cell in cells:
         parts.append(f"<h2>{escape(cell.domain)}</h2>")
         parts += [
-            example_html(translation, reference) for translation, reference in read_examples(workshop.shelf, cell)
+            example_html(translation, reference) for translation, reference in read_examples(artefacts.results, cell)
         ]
-    with open_file(workshop.setup.out / name, Encoding()) as file:
+    with open_file(artefacts.setup.out / name, Encoding()) as file:
         file.write(_page(experiment.title, "\n".join(parts)))
     return [name]
 
 
 def _page(title: str, body: str) -> str:
     legend = (
-        "Each search has a colour: its step is shaded, and the chunks it brought stand below. "
-        "Underlined words are those that retrieved entries spoke for; the others are the model's own."
+        "Each search has a colour: its step is shaded, and the retrieved chunks are listed below. "
+        "Underlined words come from retrieved entries; the others are the model's own."
     )
     head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
     content = f"<h1>{escape(title)}</h1><p>{legend}</p>\n{body}"
@@ -94,7 +94,7 @@ def _page(title: str, body: str) -> str:
 
 
 def example_html(translation: Translation, reference: str) -> str:
-    """One sentence: source, reference, output in colour, and the chunks of every search."""
+    """Render one sentence: source, reference, output in colour, and the chunks of every search."""
     words: list[str] = []
     searches: list[str] = []
     hue = 0

@@ -1,7 +1,7 @@
-"""Adaptation on the fly: texts arrive block by block, and what a person made of the last block may be learned.
+"""Adaptation on the fly: sentences arrive in blocks, and a system may learn a block once it has been translated.
 
-A share of a domain's stream is at hand; the rest is translated in file order. The references of a block are revealed
-when it has been translated, and not before.
+The first part of a domain's stream is known from the start; the rest is translated in file order. The references of
+a block are revealed only after its translation.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from nearmt.research.experiments.config import ExperimentConfig
 from nearmt.research.experiments.on_the_fly_running import Streaming
 from nearmt.research.experiments.rows import Experiment, Row
 
-#: What is measured if nothing else is asked for.
+#: The rows measured by default.
 _USUAL = ("base", "fine-tuned", "fine-tuned-2000", "fine-tuned-4000", "knn", "chunk", "paper")
-#: Beside the tables of these stand BLEU over time, and the times.
+#: Reports add BLEU over time to the tables of these.
 _METRICS = ("bleu", "chrf", "learning_seconds", "inference_seconds", "total_seconds", "tokens_per_second")
 
 
 @dataclass(frozen=True)
 class OnTheFly(Experiment):
-    """Its rows are systems with or without a number: `knn-1000` learns after each 1,000 sentences."""
+    """Rows are systems, with an optional number: `knn-1000` learns after every 1,000 sentences."""
 
     systems: tuple[Row, ...] = ()
 
@@ -43,13 +43,13 @@ class OnTheFly(Experiment):
         return [row for row in rows if config.fine_tune != "none" or not row.fine_tuned]
 
     def among(self, names: Iterable[str]) -> list[Row]:
-        """The rows with these names: as the systems stand, and the more often they learn the later."""
-        places = {system.name: place for place, system in enumerate(self.systems)}
+        """Return the rows with these names, in the order of the systems; those that learn more often come later."""
+        order = {system.name: number for number, system in enumerate(self.systems)}
         found = {row.name: row for name in names if (row := self.row(name)) is not None}
-        return sorted(found.values(), key=lambda row: (places[_split(row.name)[0]], -(row.learn_every or float("inf"))))
+        return sorted(found.values(), key=lambda row: (order[_split(row.name)[0]], -(row.learn_every or float("inf"))))
 
     def row(self, name: str, learn_every: int | None = None) -> Row | None:
-        """The row of a name; memories without a number of their own learn after each `learn_every` sentences."""
+        """Make the row of a name; a datastore without a number learns after every `learn_every` sentences."""
         kind, count = _split(name)
         system = next((system for system in self.systems if system.name == kind), None)
         if system is None or count == 0:
@@ -64,17 +64,24 @@ class OnTheFly(Experiment):
         return _named(system, count, f"{system.label}, blocks of {count:,}" if count else system.label)
 
 
-def make_on_the_fly(base: Row, fine_tuned: Row, *memories: Row) -> OnTheFly:
-    # Nothing is tuned here: a memory has the settings that were found elsewhere, or its store's.
-    remembering = [dataclasses.replace(row, tuned_as=row.name, tune=False) for row in memories]
-    systems = (base, fine_tuned, *remembering)
-    title = "On the fly"
-    bare = OnTheFly("on-the-fly", title, (), _METRICS, "base", borrows=False, procedure=Streaming(), systems=systems)
-    return dataclasses.replace(bare, rows=tuple(bare.chosen(ExperimentConfig())))
+def make_on_the_fly(base: Row, fine_tuned: Row, *retrieving: Row) -> OnTheFly:
+    # Nothing is tuned here: settings come from the experiment main, or from the datastore's calibration.
+    untuned = [dataclasses.replace(row, tuned_as=row.name, tune=False) for row in retrieving]
+    experiment = OnTheFly(
+        "on-the-fly",
+        "On the fly",
+        (),
+        _METRICS,
+        "base",
+        reuses_cells=False,
+        procedure=Streaming(),
+        systems=(base, fine_tuned, *untuned),
+    )
+    return dataclasses.replace(experiment, rows=tuple(experiment.chosen(ExperimentConfig())))
 
 
 def _split(name: str) -> tuple[str, int | None]:
-    """A system's name and the number behind it."""
+    """Split a row's name into the system's name and its number."""
     found = re.fullmatch(r"(.+?)(?:-([0-9]{1,9}))?", name)
     if found is None:
         return name, None

@@ -1,4 +1,4 @@
-"""The paper's four plots of a stream: BLEU over time, and against the time of learning, of translating, of both."""
+"""The paper's four plots of a stream: BLEU over time, and BLEU against training, inference and total time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MARKS = "osD^vP*X<>"
 
 
 def has_streams(report: dict[str, Any]) -> bool:
-    """Whether a report is one of streams."""
+    """Whether a report is of the experiment on-the-fly."""
     return any("windows" in cell["evaluation"] for cells in report["cells"].values() for cell in cells.values())
 
 
@@ -20,7 +20,7 @@ def height(report: dict[str, Any]) -> float:
 
 
 def draw_streams(figure: Any, report: dict[str, Any]) -> Any:
-    """Two rows of panels for each domain; the panel whose legend names the systems."""
+    """Draw four panels for each domain; return the panel whose legend names the systems."""
     parts = figure.subfigures(len(report["domains"]), 1, squeeze=False)[:, 0]
     first = None
     for part, domain in zip(parts, report["domains"], strict=True):
@@ -39,7 +39,7 @@ def _over_time(panel: Any, report: dict[str, Any], domain: str) -> None:
     for number, row in enumerate(report["rows"]):
         cell = report["cells"][domain].get(row["name"])
         windows = cell["evaluation"].get("windows", []) if cell else []
-        # A row that was not measured here has its line in the legend all the same.
+        # Rows without a measurement still appear in the legend.
         ends, scores = [window["end"] for window in windows], [window["bleu"] for window in windows]
         panel.plot(ends, scores, label=row["label"], markersize=4, **_look(number))
     panel.set_xlabel("sentences translated")
@@ -47,7 +47,7 @@ def _over_time(panel: Any, report: dict[str, Any], domain: str) -> None:
 
 
 def _against_time(panel: Any, report: dict[str, Any], domain: str, metric: str) -> None:
-    """One point a system: the lower right corner is better."""
+    """Draw one point for each system; the lower right corner is best."""
     for number, row in enumerate(report["rows"]):
         bleu, seconds = (value(report, row["name"], domain, name) for name in ("bleu", metric))
         if bleu is not None and seconds is not None:

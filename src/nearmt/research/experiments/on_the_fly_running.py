@@ -1,4 +1,4 @@
-"""Take a system through a stream, step by step; every finished step is kept."""
+"""Run a system over a stream, step by step; every finished step is kept on disk."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from typing import TYPE_CHECKING, Any
 from nearmt.contracts import Pair, Progress
 from nearmt.errors import InputError
 from nearmt.research.experiments.data import Domain
-from nearmt.research.experiments.machine import describe_machine
 from nearmt.research.experiments.on_the_fly_steps import LEARN, TRANSLATE, Done, Journal, Step, plan
-from nearmt.research.experiments.on_the_fly_systems import Frozen, Parts, Remembering, System, Trained
+from nearmt.research.experiments.on_the_fly_systems import Frozen, GrowingDatastore, Retrained, System, SystemParts
 from nearmt.research.experiments.on_the_fly_windows import whole, windows
 from nearmt.research.experiments.rows import Measured, Row
+from nearmt.research.machine import describe_machine
 from nearmt.research.training.loop import FinetuneConfig
 from nearmt.translator import Translator
 
 if TYPE_CHECKING:
+    from nearmt.research.experiments.artefacts import Artefacts
     from nearmt.research.experiments.cells import Cell
-    from nearmt.research.experiments.workshop import Workshop
 
-#: Sentences that arrive together where nothing depends on it.
+#: Sentences of a block, for systems whose results do not depend on it.
 BLOCK = 250
-#: The paper's on-the-fly fine-tuning.
+#: The paper's settings of on-the-fly fine-tuning.
 LEARNING_RATE, SCHEDULE, MOST_EPOCHS = 5e-5, "inverse-sqrt", 5
 
 
 @dataclass(frozen=True)
 class Stream:
-    """The pairs of a stream in their order; the first ones are at hand."""
+    """The pairs of a stream in order; the first `at_hand` are known from the start."""
 
     pairs: list[Pair]
     at_hand: int
@@ -53,60 +53,60 @@ class Stream:
 class Streaming:
     """The procedure of the experiment (`rows.Procedure`)."""
 
-    def __init__(self, make: Callable[[Workshop, Domain, Row, Path], System] | None = None) -> None:
+    def __init__(self, make: Callable[[Artefacts, Domain, Row, Path], System] | None = None) -> None:
         self._make = make or make_system
 
-    def check(self, workshop: Workshop, domain: Domain, rows: list[Row]) -> None:
-        stream_of(workshop, domain)
+    def check(self, artefacts: Artefacts, domain: Domain, rows: list[Row]) -> None:
+        stream_of(artefacts, domain)
 
-    def signature(self, workshop: Workshop, domain: Domain, row: Row) -> str:
-        """Windows are not in it: they are cut when reports are written."""
-        setup = workshop.setup
-        settings = json.dumps(settings_of(workshop, domain, row)[0], sort_keys=True)
+    def signature(self, artefacts: Artefacts, domain: Domain, row: Row) -> str:
+        """The size of windows is not part of it: windows are computed when reports are written."""
+        setup = artefacts.setup
+        settings = json.dumps(settings_of(artefacts, domain, row)[0], sort_keys=True)
         parts = [setup.model_signature(domain), f"method:{row.method}", f"settings:{settings}"]
         if row.method != "plain":
             parts.append(setup.store.signature())
         if row.fine_tuned:
-            parts.append(fine_tuning(workshop).signature())
-        stream = stream_of(workshop, domain).digest()
+            parts.append(fine_tuning(artefacts).signature())
+        stream = stream_of(artefacts, domain).digest()
         parts += [f"stream:{stream}", f"every:{row.learn_every}", f"batch:{setup.config.batch_size}"]
-        return "|".join([*parts, setup.search.signature()])
+        return "|".join([*parts, setup.beam.signature()])
 
-    def test_digest(self, workshop: Workshop, domain: Domain) -> str:
-        return f"{domain.name}-stream-{stream_of(workshop, domain).digest()}"
+    def test_digest(self, artefacts: Artefacts, domain: Domain) -> str:
+        return f"{domain.name}-stream-{stream_of(artefacts, domain).digest()}"
 
-    def measure(self, workshop: Workshop, domain: Domain, row: Row) -> Measured:
-        stream, counts = stream_of(workshop, domain), not workshop.setup.config.side_by_side
+    def measure(self, artefacts: Artefacts, domain: Domain, row: Row) -> Measured:
+        stream, counts = stream_of(artefacts, domain), not artefacts.setup.config.side_by_side
         about = {
-            "signature": self.signature(workshop, domain, row),
-            "device": describe_machine(workshop.setup.model)["device"],
+            "signature": self.signature(artefacts, domain, row),
+            "device": describe_machine(artefacts.setup.model)["device"],
         }
         steps = _plan(stream, row)
-        journal = Journal(_folder(workshop, domain, row), about, steps, only_counting=counts)
-        system = self._make(workshop, domain, row, journal.folder)
+        journal = Journal(_folder(artefacts, domain, row), about, steps, only_counting=counts)
+        system = self._make(artefacts, domain, row, journal.folder)
         learned = [done.step.end for done in journal.done if done.step.kind == LEARN]
-        with workshop.working(f"on-the-fly {domain.name} {row.name}") as progress:
+        with artefacts.progress_bar(f"on-the-fly {domain.name} {row.name}") as progress:
             if journal.done:
                 system.restore(stream.pairs[: max(learned, default=0)], learned)
             for step in steps[len(journal.done) :]:
-                done = _taken(system, stream, step, progress)
+                done = _run_step(system, stream, step, progress)
                 journal.add(dataclasses.replace(done, counts=counts))
-        return _measured(workshop, domain, row, stream, journal.done, system)
+        return _measured(artefacts, domain, row, stream, journal.done, system)
 
-    def tidy(self, workshop: Workshop, domain: Domain, row: Row) -> None:
-        shutil.rmtree(_folder(workshop, domain, row), ignore_errors=True)
+    def tidy(self, artefacts: Artefacts, domain: Domain, row: Row) -> None:
+        shutil.rmtree(_folder(artefacts, domain, row), ignore_errors=True)
 
-    def shown(self, workshop: Workshop, cell: Cell) -> Cell:
-        """Windows in place of steps."""
+    def shown(self, artefacts: Artefacts, cell: Cell) -> Cell:
+        """Replace the steps of a cell by scores and times of windows."""
         evaluation = {name: value for name, value in cell.evaluation.items() if name != "steps"}
-        texts, references = workshop.shelf.translations(cell), workshop.shelf.test_lines(cell.test, "reference")
-        found = windows(cell.evaluation["steps"], texts, references, workshop.setup.config.window)
+        texts, references = artefacts.results.translations(cell), artefacts.results.test_lines(cell.test, "reference")
+        found = windows(cell.evaluation["steps"], texts, references, artefacts.setup.config.window)
         return dataclasses.replace(cell, evaluation={**evaluation, "windows": found})
 
 
-def stream_of(workshop: Workshop, domain: Domain) -> Stream:
-    """All parts one behind the other. Pairs are named by their places: ids of several files may be the same."""
-    config = workshop.setup.config
+def stream_of(artefacts: Artefacts, domain: Domain) -> Stream:
+    """Concatenate the parts of a stream. Pair ids are positions, because ids of different files may collide."""
+    config = artefacts.setup.config
     found = [pair for part in config.stream_parts for pair in domain.pairs(part)]
     at_hand = round(config.at_hand * len(found))
     end = len(found) if config.limit is None else min(len(found), at_hand + config.limit)
@@ -114,25 +114,25 @@ def stream_of(workshop: Workshop, domain: Domain) -> Stream:
         raise InputError(
             f"{domain.folder}: its {len(found)} pairs leave nothing to translate; give more, or a smaller --at-hand"
         )
-    return Stream([dataclasses.replace(pair, id=f"{place:08d}") for place, pair in enumerate(found[:end])], at_hand)
+    return Stream([dataclasses.replace(pair, id=f"{index:08d}") for index, pair in enumerate(found[:end])], at_hand)
 
 
-def settings_of(workshop: Workshop, domain: Domain, row: Row) -> tuple[dict[str, Any], str]:
-    """What a memory is searched with, and where that comes from.
+def settings_of(artefacts: Artefacts, domain: Domain, row: Row) -> tuple[dict[str, Any], str]:
+    """Return a row's retrieval settings and their origin: none, store (calibrated) or main (tuned there).
 
-    What was tuned on the dev set is not used where that set is part of the stream.
+    Settings tuned on the dev set are not used if that set is part of the stream.
     """
-    config, own = workshop.setup.config, dict(row.settings)
+    config, own = artefacts.setup.config, dict(row.settings)
     if row.method == "plain":
         return {}, "none"
     if config.tune == "none" or "dev" in config.stream_parts:
         return own, "store"
-    known = workshop.known_settings(domain, row)
+    known = artefacts.known_settings(domain, row)
     return known, "store" if known == own else "main"
 
 
-def fine_tuning(workshop: Workshop) -> FinetuneConfig:
-    config = workshop.setup.config
+def fine_tuning(artefacts: Artefacts) -> FinetuneConfig:
+    config = artefacts.setup.config
     return FinetuneConfig(
         learning_rate=LEARNING_RATE,
         schedule=SCHEDULE,
@@ -142,16 +142,16 @@ def fine_tuning(workshop: Workshop) -> FinetuneConfig:
     )
 
 
-def make_system(workshop: Workshop, domain: Domain, row: Row, folder: Path) -> System:
-    """The system of a row, before it has learned anything; what is slow at the first use has been used."""
-    setup, model = workshop.setup, workshop.model(domain)
-    parts = Parts(model, setup.model_of(domain), setup.search, setup.config.batch_size, folder)
-    Translator(model, None, "plain", None, setup.search).translate(stream_of(workshop, domain).pairs[0].source)
+def make_system(artefacts: Artefacts, domain: Domain, row: Row, folder: Path) -> System:
+    """Make the system of a row, before it learns; translate one sentence to warm up the model."""
+    setup, model = artefacts.setup, artefacts.model(domain)
+    parts = SystemParts(model, setup.model_of(domain), setup.beam, setup.config.batch_size, folder)
+    Translator(model, None, "plain", None, setup.beam).translate(stream_of(artefacts, domain).pairs[0].source)
     if row.fine_tuned:
-        return Trained(parts, fine_tuning(workshop))
+        return Retrained(parts, fine_tuning(artefacts))
     if row.method == "plain":
         return Frozen(parts)
-    return Remembering(parts, setup.store, row.method, settings_of(workshop, domain, row)[0])
+    return GrowingDatastore(parts, setup.store, row.method, settings_of(artefacts, domain, row)[0])
 
 
 def _plan(stream: Stream, row: Row) -> list[Step]:
@@ -160,20 +160,27 @@ def _plan(stream: Stream, row: Row) -> list[Step]:
     return plan(len(stream.pairs), stream.at_hand, block, row.learn_every if learns else None, learns)
 
 
-def _taken(system: System, stream: Stream, step: Step, progress: Progress | None) -> Done:
-    """One step of a stream, timed. Of the block that is translated the system gets no more than the sources."""
-    if step.kind == LEARN:
-        known = stream.pairs[: step.end]
-        system.prepare()
-        start = time.perf_counter()
-        facts = system.learn(known, step.start)
-        seconds = time.perf_counter() - start
-        system.settle(step.end)
-        return Done(step, round(seconds, 6), facts=facts)
+def _run_step(system: System, stream: Stream, step: Step, progress: Progress | None) -> Done:
+    """Run and time one step of a stream."""
+    return _learn(system, stream, step) if step.kind == LEARN else _translate(system, stream, step, progress)
+
+
+def _learn(system: System, stream: Stream, step: Step) -> Done:
+    known = stream.pairs[: step.end]
+    system.prepare()
+    start = time.perf_counter()
+    facts = system.learn(known, step.start)
+    seconds = time.perf_counter() - start
+    system.commit(step.end)
+    return Done(step, round(seconds, 6), facts=facts)
+
+
+def _translate(system: System, stream: Stream, step: Step, progress: Progress | None) -> Done:
+    """Translate a block. The system sees the sources only."""
     sources = [pair.source for pair in stream.pairs[step.start : step.end]]
     before, total = step.start - stream.at_hand, len(stream.pairs) - stream.at_hand
     start = time.perf_counter()
-    # Sentences that are too long are several pieces: what is told is the share of all.
+    # Overlong sentences are split into segments, so progress is scaled to the number of sentences.
     translations = system.translate(
         sources, progress and (lambda done, of: progress(before + done * len(sources) // max(of, 1), total))
     )
@@ -189,21 +196,21 @@ def _taken(system: System, stream: Stream, step: Step, progress: Progress | None
 
 
 def _measured(
-    workshop: Workshop, domain: Domain, row: Row, stream: Stream, done: list[Done], system: System
+    artefacts: Artefacts, domain: Domain, row: Row, stream: Stream, done: list[Done], system: System
 ) -> Measured:
     texts = [text for each in done if each.step.kind == TRANSLATE for text in each.texts]
     evaluation = whole(done, texts, [pair.target for pair in stream.translated])
     evaluation["signature"] = system.translator.signature()
-    settings, settings_from = settings_of(workshop, domain, row)
+    settings, settings_from = settings_of(artefacts, domain, row)
     facts: dict[str, Any] = {
-        "stream": workshop.setup.config.stream_parts,
+        "stream": artefacts.setup.config.stream_parts,
         "at_hand": stream.at_hand,
         "learn_every": row.learn_every,
         "settings_from": settings_from,
     }
     learned = [each for each in done if each.step.kind == LEARN]
     if row.fine_tuned:
-        how = fine_tuning(workshop).public_values()
+        how = fine_tuning(artefacts).public_values()
         facts["fine-tuning"] = {"settings": how, "rounds": [{**d.facts, "seconds": d.seconds} for d in learned]}
     elif learned:
         facts["memory"] = {"first": learned[0].facts, "last": learned[-1].facts, "times": len(learned)}
@@ -211,5 +218,5 @@ def _measured(
     return Measured(evaluation, texts, settings, facts, stream.translated, counts)
 
 
-def _folder(workshop: Workshop, domain: Domain, row: Row) -> Path:
-    return workshop.setup.out / "streams" / f"{domain.name}.{row.name}"
+def _folder(artefacts: Artefacts, domain: Domain, row: Row) -> Path:
+    return artefacts.setup.out / "streams" / f"{domain.name}.{row.name}"

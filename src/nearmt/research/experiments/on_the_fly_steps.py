@@ -1,6 +1,6 @@
-"""The steps of a stream: learn what is at hand, then translate a block, learn it, and so on; and what is kept of them.
+"""The steps of a stream: learn the known pairs, translate a block, learn it, and so on; and their record on disk.
 
-OUT/streams/<domain>.<row>/steps.jsonl   a line for every step that is finished, behind one that says of what
+OUT/streams/<domain>.<row>/steps.jsonl   a header line (signature and device), then a line for every finished step
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LEARN, TRANSLATE = "learn", "translate"
 
 @dataclass(frozen=True)
 class Step:
-    """Pairs `start` to `end` of the stream are learned (all before them are known), or translated."""
+    """Learn or translate pairs `start` to `end` of the stream; earlier pairs have been learned."""
 
     kind: str
     start: int
@@ -30,24 +30,24 @@ class Step:
 
 @dataclass(frozen=True)
 class Done:
-    """A step that is finished, and what it took."""
+    """A finished step and its cost."""
 
     step: Step
     seconds: float
     tokens: int = 0
     searches: int = 0
     truncated: int = 0
-    #: Whether the machine did nothing else meanwhile.
+    #: Whether nothing else ran on the machine, so that the time is valid.
     counts: bool = True
     texts: list[str] = field(default_factory=list)
-    #: What there is to say of a training, or of the memory.
+    #: Details of the training, or of the datastore.
     facts: dict[str, Any] = field(default_factory=dict)
 
 
 def plan(total: int, at_hand: int, block: int, learn_every: int | None, learns: bool) -> list[Step]:
-    """All steps of a stream: nothing is learned before it is translated, nor when nothing is left to translate.
+    """List the steps of a stream: a block is learned after its translation, unless it is the last.
 
-    Without `learn_every` a system that learns does so once. Blocks end where something is learned.
+    Without `learn_every` only the known pairs are learned. A block ends wherever a learning step follows.
     """
     steps = [Step(LEARN, 0, at_hand)] if learns else []
     known = start = at_hand
@@ -64,7 +64,7 @@ def plan(total: int, at_hand: int, block: int, learn_every: int | None, learns: 
 
 
 class Journal:
-    """The finished steps of a plan, on disk. What was kept of something else is thrown away with its folder."""
+    """The finished steps of a plan, on disk. A journal of another plan is deleted with its folder."""
 
     def __init__(self, folder: Path, about: dict[str, Any], steps: list[Step], *, only_counting: bool) -> None:
         self.folder = folder
@@ -97,10 +97,10 @@ class Journal:
 
 
 def _whole_lines(path: Path) -> Iterator[Any]:
-    """The lines up to one that was not finished, which is cut off."""
+    """Yield the complete lines of a file and truncate it after them."""
     if not path.is_file():
         return
-    content, place = path.read_bytes(), 0
+    content, position = path.read_bytes(), 0
     for line in content.splitlines(keepends=True):
         try:
             value = json.loads(line) if line.endswith(b"\n") else None
@@ -108,11 +108,11 @@ def _whole_lines(path: Path) -> Iterator[Any]:
             value = None
         if value is None:
             break
-        place += len(line)
+        position += len(line)
         yield value
-    if place < len(content):
+    if position < len(content):
         with writing(path):
-            os.truncate(path, place)
+            os.truncate(path, position)
 
 
 def _done(value: Any) -> Done | None:

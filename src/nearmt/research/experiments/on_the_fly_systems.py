@@ -1,9 +1,10 @@
-"""Systems that learn while they translate: a memory that grows, a model that is trained anew, or neither.
+"""Systems that translate a stream: a growing datastore, a retrained model, or the base model.
 
-A system is told sources to translate, and pairs once they may be known; it sees no others.
+A system receives sources to translate, and pairs only after they have been translated.
 
-OUT/streams/<domain>.<row>/store     the memory, with `learned.json` beside it while it is whole
-OUT/streams/<domain>.<row>/model-N   the base model trained on the first N pairs
+OUT/streams/<domain>.<row>/store          the datastore
+OUT/streams/<domain>.<row>/learned.json   its number of pairs; present only while the datastore is complete
+OUT/streams/<domain>.<row>/model-N        the base model trained on the first N pairs
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from nearmt.datastore import Datastore
 from nearmt.datastore.disk.files import write_json
 from nearmt.errors import NearmtError, writing
 from nearmt.models import ModelConfig, TrainableModel, TranslationModel, load_model, load_trainable
-from nearmt.research.experiments.artefacts import read_object
+from nearmt.research.experiments.files import read_object
 from nearmt.research.training.finetune import finetune
 from nearmt.research.training.loop import FinetuneConfig
 from nearmt.translator import Translator
@@ -29,47 +30,47 @@ if TYPE_CHECKING:
     from nearmt.datastore import StoreConfig
     from nearmt.decoding import BeamConfig
 
-#: Of the pairs known, the training code wants some to stop by: one in so many, and no more than that.
+#: Fine-tuning holds out one of HELD_OUT_SHARE known pairs as a dev set, at most MOST_HELD_OUT.
 HELD_OUT_SHARE, MOST_HELD_OUT = 20, 200
 
 
 @dataclasses.dataclass(frozen=True)
-class Parts:
-    """What every system is made of; the base model is loaded."""
+class SystemParts:
+    """What every system needs; `model` is the loaded base model."""
 
     model: TranslationModel
     config: ModelConfig
-    search: BeamConfig
+    beam: BeamConfig
     batch_size: int
     folder: Path
 
 
 class System(ABC):
-    """A translator, and how it changes."""
+    """A translator that may learn."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: SystemParts) -> None:
         self.parts = parts
         self.translator = self._plain(parts.model)
 
     def _plain(self, model: TranslationModel) -> Translator:
-        return Translator(model, None, "plain", None, self.parts.search, self.parts.batch_size)
+        return Translator(model, None, "plain", None, self.parts.beam, self.parts.batch_size)
 
     def translate(self, sources: Sequence[str], progress: Progress | None = None) -> list[Translation]:
         return self.translator.translate(list(sources), progress=progress)
 
-    def prepare(self) -> None:  # noqa: B027  # some have nothing to prepare
-        """Before learning, and no part of it: the base model is loaded, say."""
+    def prepare(self) -> None:  # noqa: B027  # optional
+        """Get ready to learn, outside the timed part: for example, load the base model."""
 
-    def settle(self, pairs: int) -> None:  # noqa: B027  # or to keep
-        """After so many pairs are learned, and no part of it: note that this is so."""
+    def commit(self, pairs: int) -> None:  # noqa: B027  # optional
+        """Record, outside the timed part, that `pairs` pairs have been learned."""
 
     @abstractmethod
     def learn(self, known: Sequence[Pair], old: int) -> dict[str, Any]:
-        """Learn `known[old:]`, the rest being learned already; what there is to say of it."""
+        """Learn `known[old:]`; `known[:old]` has been learned. Return details for the report."""
 
     @abstractmethod
     def restore(self, known: Sequence[Pair], ends: Sequence[int]) -> None:
-        """Be as after `learn` was called for the first so many pairs, again and again."""
+        """Restore the state after calls of `learn` with `known[:end]` for each of `ends`."""
 
 
 class Frozen(System):
@@ -82,21 +83,21 @@ class Frozen(System):
         assert not ends
 
 
-class Remembering(System):
-    """A memory that what is known is added to."""
+class GrowingDatastore(System):
+    """Retrieval from a datastore to which known pairs are added."""
 
-    def __init__(self, parts: Parts, how: StoreConfig, method: str, settings: dict[str, Any]) -> None:
+    def __init__(self, parts: SystemParts, config: StoreConfig, method: str, settings: dict[str, Any]) -> None:
         super().__init__(parts)
-        self._how, self._method, self._settings = how, method, settings
-        self._path, self._whole = parts.folder / "store", parts.folder / "learned.json"
+        self._config, self._method, self._settings = config, method, settings
+        self._path, self._marker = parts.folder / "store", parts.folder / "learned.json"
         self._store: Datastore | None = None
 
     def prepare(self) -> None:
-        with writing(self._whole):
-            self._whole.unlink(missing_ok=True)
+        with writing(self._marker):
+            self._marker.unlink(missing_ok=True)
 
-    def settle(self, pairs: int) -> None:
-        write_json(self._whole, {"pairs": pairs})
+    def commit(self, pairs: int) -> None:
+        write_json(self._marker, {"pairs": pairs})
 
     def learn(self, known: Sequence[Pair], old: int) -> dict[str, Any]:
         if self._store is None:
@@ -113,43 +114,43 @@ class Remembering(System):
     def restore(self, known: Sequence[Pair], ends: Sequence[int]) -> None:
         if not ends:
             return
-        if (read_object(self._whole) or {}).get("pairs") == ends[-1]:
+        if (read_object(self._marker) or {}).get("pairs") == ends[-1]:
             try:
                 self._open()
             except NearmtError:
                 self._store = None
             else:
                 return
-        # Stopped amid learning, or not there: everything is learned again, as it was the first time.
+        # Learning was interrupted, or the datastore is gone: repeat all learning steps.
         for old, end in zip([0, *ends], ends, strict=False):
             self.prepare()
             self.learn(known[:end], old)
-            self.settle(end)
+            self.commit(end)
 
     def _open(self) -> None:
-        device = self._how.store_device or "model"
-        place = str(self.parts.model.seq2seq.device) if device == "model" else device
-        self._use(Datastore.open(self._path, search=self._how.nominate, device=place))
+        device = self._config.store_device or "model"
+        device = str(self.parts.model.seq2seq.device) if device == "model" else device
+        self._use(Datastore.open(self._path, search=self._config.nominate, device=device))
 
     def _use(self, store: Datastore) -> None:
-        """Defaults come from what the store knows of itself, which changes as it grows."""
+        """Make a translator; default settings follow the store's calibration, which changes as it grows."""
         parts, self._store = self.parts, store
-        self.translator = Translator(parts.model, store, self._method, self._settings, parts.search, parts.batch_size)
+        self.translator = Translator(parts.model, store, self._method, self._settings, parts.beam, parts.batch_size)
 
 
-class Trained(System):
-    """The base model, trained each time anew on all that is known."""
+class Retrained(System):
+    """The base model, fine-tuned from scratch on all known pairs each time."""
 
-    def __init__(self, parts: Parts, how: FinetuneConfig) -> None:
+    def __init__(self, parts: SystemParts, config: FinetuneConfig) -> None:
         super().__init__(parts)
-        self._how = how
+        self._config = config
         self._base = dataclasses.replace(parts.config, precision="fp32")
         self._fresh: TrainableModel | None = None
 
     def prepare(self) -> None:
         self._fresh = load_trainable(self._base)
 
-    def settle(self, pairs: int) -> None:
+    def commit(self, pairs: int) -> None:
         for path in self.parts.folder.glob("model-*"):
             if path != self._path(pairs):
                 shutil.rmtree(path, ignore_errors=True)
@@ -157,12 +158,12 @@ class Trained(System):
     def learn(self, known: Sequence[Pair], old: int) -> dict[str, Any]:
         if not known:
             return {}
-        assert self._fresh is not None, "prepare first"
+        assert self._fresh is not None, "call prepare first"
         path, model, self._fresh = self._path(len(known)), self._fresh, None
         with writing(path):
             shutil.rmtree(path, ignore_errors=True)
         train, dev = held_out(known)
-        result = finetune(model, train, dev, path, self._how)
+        result = finetune(model, train, dev, path, self._config)
         self._load(path)
         names = ("pairs", "dev_pairs", "updates", "best_epoch", "dev_loss", "stopped", "precision")
         return {name: getattr(result, name) for name in names}
@@ -185,10 +186,10 @@ class Trained(System):
 
 
 def held_out(known: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
-    """Pairs to train on, and a few from all over to choose the epoch by; a single pair is both."""
+    """Split pairs into a training set and an evenly spread dev set; a single pair serves as both."""
     count = min(MOST_HELD_OUT, max(1, len(known) // HELD_OUT_SHARE))
     if len(known) <= count:
         return list(known), list(known)
-    places = {number * len(known) // count for number in range(count)}
-    train = [pair for place, pair in enumerate(known) if place not in places]
-    return train, [known[place] for place in sorted(places)]
+    dev = {number * len(known) // count for number in range(count)}
+    train = [pair for index, pair in enumerate(known) if index not in dev]
+    return train, [known[index] for index in sorted(dev)]

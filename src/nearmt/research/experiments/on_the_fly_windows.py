@@ -1,4 +1,4 @@
-"""What a system did with a stream, as a whole and window by window: scores, and where the time went."""
+"""Scores and times of a system on a stream, in total and by window."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from nearmt.research.evaluation.metrics import check_lengths, make_metric
 from nearmt.research.experiments.on_the_fly_steps import LEARN, TRANSLATE, Done
 
-#: TER is left out: it takes longer than the translations on a GPU do.
+#: TER is left out: computing it takes longer than translating on a GPU.
 METRICS = ("bleu", "chrf")
 
 
 def whole(done: Sequence[Done], texts: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """Scores over the stream and its cost. All time is counted, but that of loading the base model."""
+    """Score the whole stream and sum its cost. Times exclude loading the base model."""
     check_lengths(texts, references)
     found: dict[str, Any] = {}
     for name in METRICS:
@@ -34,13 +34,13 @@ def whole(done: Sequence[Done], texts: Sequence[str], references: Sequence[str])
         "sentences": len(texts),
         "tokens": tokens,
         "truncated": sum(d.truncated for d in done),
-        #: Kept with the cell, so that windows can be cut anew; translations stand in a file of their own.
+        #: Windows of any size are computed from these and the translations.
         "steps": [[d.step.kind, d.step.start, d.step.end, d.seconds, d.tokens] for d in done],
     }
 
 
 def window_ends(sentences: int, size: int) -> list[int]:
-    """Where windows end; a rest of less than half a window belongs to the one before."""
+    """Return the ends of windows; a remainder of less than half a window is added to the last one."""
     ends = list(range(size, sentences + 1, size))
     rest = sentences - (ends[-1] if ends else 0)
     if rest:
@@ -53,7 +53,7 @@ def window_ends(sentences: int, size: int) -> list[int]:
 def windows(
     steps: Sequence[Sequence[Any]], texts: Sequence[str], references: Sequence[str], size: int
 ) -> list[dict[str, Any]]:
-    """Scores and times of each window, and from the beginning to its end (`so_far`)."""
+    """Compute scores and times of each window, and from the start of the stream to its end (`so_far`)."""
     ends = window_ends(len(texts), size)
     costs = _costs(steps, ends)
     scores = {name: _scores(name, texts, references, ends) for name in METRICS}
@@ -64,15 +64,15 @@ def windows(
         for name, (alone, together) in scores.items():
             values[name], so_far[name] = alone[number], together[number]
         for name, spent in costs.items():
-            places = 3 if name.endswith("seconds") else None
-            values[name] = round(float(spent[number]), places)
-            so_far[name] = round(float(spent[: number + 1].sum()), places)
+            digits = 3 if name.endswith("seconds") else None
+            values[name] = round(float(spent[number]), digits)
+            so_far[name] = round(float(spent[: number + 1].sum()), digits)
         found.append({**values, "so_far": so_far})
     return found
 
 
 def _scores(name: str, texts: Sequence[str], references: Sequence[str], ends: list[int]) -> tuple[list[float], ...]:
-    """Of each window alone, and of all up to its end: these metrics follow from sums over sentences."""
+    """Score each window, and the stream up to its end; both follow from sums of sentence statistics."""
     metric = make_metric(name)
     statistics_NX = np.array(metric._extract_corpus_statistics(list(texts), [list(references)]))
     sums_WX = np.add.reduceat(statistics_NX, [0, *ends[:-1]], axis=0)
@@ -83,22 +83,22 @@ def _scores(name: str, texts: Sequence[str], references: Sequence[str], ends: li
 
 
 def _costs(steps: Sequence[Sequence[Any]], ends: list[int]) -> dict[str, np.ndarray]:
-    """Seconds and tokens of each window [W].
+    """Sum seconds and tokens of each window [W].
 
-    The time of a block belongs to its sentences in equal shares. What is learned before a sentence is translated
-    belongs to the window of that sentence.
+    The time of a block is divided equally among its sentences. A learning step counts in the window of the sentence
+    that is translated next.
     """
     sentences = ends[-1]
     learning_N, inference_N, tokens_N = np.zeros(sentences), np.zeros(sentences), np.zeros(sentences)
-    place = 0
+    first = 0
     for kind, start, end, seconds, tokens in steps:
         if kind == LEARN:
-            learning_N[place] += seconds
+            learning_N[first] += seconds
             continue
         count = end - start
-        inference_N[place : place + count] = seconds / count
-        tokens_N[place : place + count] = tokens / count
-        place += count
+        inference_N[first : first + count] = seconds / count
+        tokens_N[first : first + count] = tokens / count
+        first += count
     starts = [0, *ends[:-1]]
     by_window = [np.add.reduceat(each, starts) for each in (learning_N, inference_N, tokens_N)]
     learning_W, inference_W, tokens_W = by_window

@@ -1,4 +1,4 @@
-"""A picture of an experiment, drawn by matplotlib where it is installed."""
+"""Plots of an experiment, drawn with matplotlib if it is installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DRAWN = ("bleu", "tokens_per_second")
 
 
 def plot(report: dict[str, Any], path: Path) -> bool:
-    """Bars for every row, in groups for every domain, or the course of streams; False if there is nothing to draw."""
+    """Draw bars for rows and domains, or the plots of a stream; return False if the report has nothing to draw."""
     drawn = drawable(report)
     if not drawn:
         return False
@@ -25,7 +25,7 @@ def plot(report: dict[str, Any], path: Path) -> bool:
         ) from error
     from matplotlib.figure import Figure
 
-    # Text as text, and the same file for the same numbers.
+    # Keep text as text, and write the same file for the same numbers.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "nearmt", "font.size": 9}):
         streams = has_streams(report)
         figure = Figure(figsize=(9, height(report) if streams else 3.2 * len(drawn)), layout="constrained")
@@ -41,12 +41,12 @@ def plot(report: dict[str, Any], path: Path) -> bool:
 
 
 def drawable(report: dict[str, Any]) -> list[str]:
-    """The metrics of a report that can be drawn."""
+    """List the metrics of a report that can be drawn."""
     return [metric for metric in _DRAWN if metric in report["metrics"] and _has(report, metric)]
 
 
 def _draw_bars(figure: Any, report: dict[str, Any], drawn: list[str]) -> Any:
-    """A panel for every metric; the first one is given back."""
+    """Draw a panel for every metric; return the first panel."""
     panels = figure.subplots(len(drawn), 1, squeeze=False)[:, 0]
     for panel, metric in zip(panels, drawn, strict=True):
         _draw(panel, report, metric)
@@ -57,11 +57,11 @@ def _draw(panel: Any, report: dict[str, Any], metric: str) -> None:
     rows, domains = report["rows"], report["domains"]
     width = 0.8 / len(rows)
     for number, row in enumerate(rows):
-        found = [(place, value(report, row["name"], domain, metric)) for place, domain in enumerate(domains)]
-        bars = [(place, height) for place, height in found if height is not None]
+        found = [(group, value(report, row["name"], domain, metric)) for group, domain in enumerate(domains)]
+        bars = [(group, height) for group, height in found if height is not None]
         offset = (number - (len(rows) - 1) / 2) * width
         colour = f"C{number % 10}"
-        panel.bar([p + offset for p, _ in bars], [h for _, h in bars], width, label=row["label"], color=colour)
+        panel.bar([g + offset for g, _ in bars], [h for _, h in bars], width, label=row["label"], color=colour)
     panel.set_xticks(range(len(domains)), [domain_name(domain) for domain in domains])
     panel.set_ylabel(METRICS[metric][0])
     panel.spines[["top", "right"]].set_visible(False)

@@ -1,4 +1,4 @@
-"""An experiment as data: which systems are measured, and what is shown of them."""
+"""The definition of an experiment: the systems it measures and the metrics it reports."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from nearmt.contracts import Pair
+    from nearmt.research.experiments.artefacts import Artefacts
     from nearmt.research.experiments.cells import Cell
     from nearmt.research.experiments.config import ExperimentConfig
     from nearmt.research.experiments.data import Domain
-    from nearmt.research.experiments.workshop import Workshop
     from nearmt.translator import Translator
 
-    #: Translates a test set; gives what is kept in the cell, and the translations.
+    #: Translates a test set; returns the evaluation for the cell, and the translations.
     Measure = Callable[[Translator, list[Pair], Any], tuple[dict[str, Any], list[str]]]
-    #: Writes what there is beside the tables; gives the names of its files.
-    Write = Callable[[Workshop, "Experiment", list[Cell]], list[str]]
+    #: Writes additional files of a report; returns their names.
+    Write = Callable[[Artefacts, "Experiment", list[Cell]], list[str]]
 
 
 @dataclass(frozen=True)
 class Row:
-    """A system: a model, a memory, and how they are put together."""
+    """A system: method, settings, and which model and datastore it uses."""
 
     name: str
     label: str
     method: str = "plain"
-    #: By public names; what is not here is tuned, or derived from the store.
+    #: Fixed settings by public name; the others are tuned, or calibrated from the datastore.
     settings: dict[str, Any] = field(default_factory=dict)
-    #: The row whose tuned settings are used: the same system under another name, or at another batch size.
+    #: The row whose tuned settings this one uses, if not its own.
     tuned_as: str | None = None
-    #: Whether it is tuned where nobody has tuned it yet.
+    #: Whether to tune this row if no tuned settings exist.
     tune: bool = True
     fine_tuned: bool = False
     pruned: bool = False
-    #: The mixture is a trained network's.
+    #: Whether a trained network weighs the neighbours (Adaptive kNN-MT).
     adaptive: bool = False
     batch_size: int | None = None
     search_device: str | None = None
-    #: On the fly: so many sentences are translated before they are learned; None where that is done once or never.
+    #: On the fly: sentences translated between two learning steps; None to learn once or never.
     learn_every: int | None = None
 
     @property
@@ -53,68 +53,68 @@ class Row:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a row gave on a domain."""
+    """The measurement of a row on a domain."""
 
     evaluation: dict[str, Any]
     translations: list[str]
     settings: dict[str, Any]
     facts: dict[str, Any]
-    #: The lines that were translated.
+    #: The test pairs.
     pairs: list[Pair]
     speeds_count: bool
 
 
 class Procedure(Protocol):
-    """How a cell is measured, where that is more than to translate a test set."""
+    """How cells are measured, for experiments that do more than translate a test set."""
 
-    def check(self, workshop: Workshop, domain: Domain, rows: list[Row]) -> None:
-        """Refuse what cannot be measured, before anything is."""
+    def check(self, artefacts: Artefacts, domain: Domain, rows: list[Row]) -> None:
+        """Raise an error if a row cannot be measured, before any work is done."""
 
-    def signature(self, workshop: Workshop, domain: Domain, row: Row) -> str:
-        """Everything that a cell is made from."""
+    def signature(self, artefacts: Artefacts, domain: Domain, row: Row) -> str:
+        """Identify everything that a cell's result depends on."""
 
-    def test_digest(self, workshop: Workshop, domain: Domain) -> str:
-        """Names the lines that are translated."""
+    def test_digest(self, artefacts: Artefacts, domain: Domain) -> str:
+        """Identify the test lines."""
 
-    def measure(self, workshop: Workshop, domain: Domain, row: Row) -> Measured: ...
+    def measure(self, artefacts: Artefacts, domain: Domain, row: Row) -> Measured: ...
 
-    def tidy(self, workshop: Workshop, domain: Domain, row: Row) -> None:
-        """Remove what is not needed once the cell is kept."""
+    def tidy(self, artefacts: Artefacts, domain: Domain, row: Row) -> None:
+        """Remove files that are no longer needed once the cell is stored."""
 
-    def shown(self, workshop: Workshop, cell: Cell) -> Cell:
-        """A kept cell as reports show it."""
+    def shown(self, artefacts: Artefacts, cell: Cell) -> Cell:
+        """Convert a stored cell to the form that reports show."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Rows to be measured on every domain."""
+    """Rows to measure on every domain."""
 
     name: str
     title: str
     rows: tuple[Row, ...]
-    #: What tables there are, by names of `Evaluation`.
+    #: The tables of the report, by field names of `Evaluation`.
     metrics: tuple[str, ...] = ("bleu",)
-    #: The row that others are compared with.
+    #: The row that the others are compared with.
     reference: str | None = None
-    #: The folder that is translated, if it is not the domain's own.
+    #: The folder of the test set, if not the domain's own.
     tested_on: str | None = None
-    #: Hypotheses kept, if that is part of the experiment.
+    #: Beam size, if the experiment fixes it.
     beams: int | None = None
-    #: Only a few lines are translated, from all over the test set.
-    few: bool = False
-    #: Whether a cell of another experiment that is the same in everything may stand in.
-    borrows: bool = True
+    #: Whether to translate only a few lines, evenly spread over the test set.
+    sampled: bool = False
+    #: Whether a cell of another experiment with the same signature is copied instead of measured.
+    reuses_cells: bool = True
     measure: Measure | None = None
     write: Write | None = None
     procedure: Procedure | None = None
 
     def among(self, names: Iterable[str]) -> list[Row]:
-        """The rows with these names, in the order of the tables."""
+        """Return the rows with these names, in table order."""
         wanted = set(names)
         return [row for row in self.rows if row.name in wanted]
 
     def chosen(self, config: ExperimentConfig) -> list[Row]:
-        """The rows that were asked for."""
+        """Return the rows that the options select."""
         from nearmt.errors import ConfigError, did_you_mean
 
         known = {row.name: row for row in self.rows}

@@ -1,4 +1,4 @@
-"""What an experiment is run with, and what its parts are made from: known before anything is loaded or made."""
+"""The inputs of an experiment, and the signatures of its artefacts, which need nothing to be loaded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nearmt.research.experiments.rows import Row
 from nearmt.research.training.adaptive import AdaptiveConfig
 from nearmt.research.training.loop import FinetuneConfig
 
-#: What the paper chose for each domain: rate, schedule, warm-up. Others get what it chose most often.
+#: The paper's fine-tuning settings by domain; other domains get its most frequent choice.
 PAPER_FINE_TUNING: dict[str, dict[str, Any]] = {
     "medical": {"learning-rate": 1e-5, "schedule": "plateau", "warmup": False},
     "koran": {"learning-rate": 5e-5, "schedule": "inverse-sqrt", "warmup": False},
@@ -31,14 +31,14 @@ _USUAL_FINE_TUNING = {"learning-rate": 5e-5, "schedule": "inverse-sqrt", "warmup
 
 @dataclass(frozen=True)
 class Setup:
-    """What an experiment is run with. Its signatures name everything that a thing is made from."""
+    """The inputs of an experiment. Each signature identifies all inputs of an artefact."""
 
     data: Path
     out: Path
     config: ExperimentConfig
     model: ModelConfig
     store: StoreConfig
-    search: BeamConfig
+    beam: BeamConfig
 
     @property
     def device(self) -> str:
@@ -50,7 +50,7 @@ class Setup:
         return domain_of(self.data / GENERAL, self.model)
 
     def model_of(self, domain: Domain) -> ModelConfig:
-        """The model bound to the languages of the domain."""
+        """Return the model's configuration with the languages of the domain."""
         return dataclasses.replace(self.model, source_lang=domain.source_lang, target_lang=domain.target_lang)
 
     def fine_tuning(self, domain: Domain) -> FinetuneConfig:
@@ -69,7 +69,7 @@ class Setup:
 
     def model_signature(self, domain: Domain) -> str:
         config, folder, content = self.model_of(domain), Path(self.model.model), ""
-        if folder.is_dir():  # its path says nothing, its content does
+        if folder.is_dir():  # identify a folder by its content, not its path
             files = sorted(path for path in folder.iterdir() if path.is_file())
             content = short("".join(f"{path.name}:{path.stat().st_size}|" for path in files))
             config = dataclasses.replace(config, model=folder.name)
@@ -84,7 +84,7 @@ class Setup:
         return f"{self.store_signature(domain)}|dev:{domain.digest('dev')}|{how}"
 
     def row_signature(self, domain: Domain, row: Row) -> str:
-        """Of the system of a row."""
+        """Identify the system of a row."""
         settings = json.dumps(row.settings, sort_keys=True)
         parts = [self.model_signature(domain), f"method:{row.method}", f"settings:{settings}"]
         if row.fine_tuned:
@@ -107,10 +107,10 @@ class Setup:
             return "tune:none"
         dev = domain.digest("dev", config.dev_limit)
         how = f"tune:{config.tune}|budget:{config.tune_budget}|dev:{dev}"
-        return f"{how}|batch:{config.batch_size}|{self.search.signature()}"
+        return f"{how}|batch:{config.batch_size}|{self.beam.signature()}"
 
     def public(self, value: Any) -> Any:
-        """The same with names instead of this machine's paths, for files that travel."""
+        """Replace this machine's paths by OUT and DATA, for files that are shared."""
         if isinstance(value, str | Path):
             return str(value).replace(str(self.out), "OUT").replace(str(self.data), "DATA")
         if isinstance(value, Mapping):

@@ -1,13 +1,14 @@
-"""Tables like the paper's: systems in rows, domains in columns, their average at the end."""
+"""Tables like the paper's: a row for each system, a column for each domain, and their average."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
+from nearmt.research.cache_engine import TORCH, runs_torch_cache
 from nearmt.research.experiments.commands import merged_runs
 
-#: By names of `Evaluation`: heading, and how a number is shown.
+#: Heading and number format of each metric, by field name of `Evaluation`.
 METRICS: dict[str, tuple[str, str]] = {
     "bleu": ("BLEU", ".2f"),
     "chrf": ("chrF", ".2f"),
@@ -20,15 +21,19 @@ METRICS: dict[str, tuple[str, str]] = {
     "inference_seconds": ("Translating, seconds", ".1f"),
     "total_seconds": ("Both together, seconds", ".1f"),
 }
-#: Those that count only if the machine did nothing else.
+#: Metrics that are valid only if nothing else ran on the machine.
 TIMED = frozenset({"tokens_per_second", "learning_seconds", "inference_seconds", "total_seconds"})
-#: Below this a difference is marked.
+#: Differences with a p-value below this are marked.
 SIGNIFICANT = 0.05
 _NAMES = {"it": "IT"}
+#: Marks rows with a torch cache in tables of times that also have rows with other caches.
+_TORCH_MARK = " †"
+_TORCH_NOTE = "† The paper's cache runs in plain torch: compare its times only with other rows marked †."
+_ALL_TORCH_NOTE = "The caches of all rows run in plain torch."
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """All tables of an experiment, and what made them."""
+    """Render all tables of an experiment and the commands behind them."""
     parts = [f"# {report['title']}", _provenance(report)]
     for metric in report["metrics"]:
         if table := metric_table(report, metric):
@@ -42,7 +47,7 @@ def markdown(report: dict[str, Any]) -> str:
 
 
 def value(report: dict[str, Any], row: str, domain: str, metric: str) -> float | None:
-    """A number, or None where it was not measured or does not count."""
+    """Return a number; None if it was not measured, or is a time measured while other programs ran."""
     cell = report["cells"][domain].get(row)
     if cell is None or (metric in TIMED and not report["runs"][cell["run"]]["speeds_count"]):
         return None
@@ -51,26 +56,40 @@ def value(report: dict[str, Any], row: str, domain: str, metric: str) -> float |
 
 
 def average(report: dict[str, Any], row: str, metric: str) -> float | None:
-    """Over all domains; None if one is missing."""
+    """Average a metric over all domains; None if one is missing."""
     values = [value(report, row, domain, metric) for domain in report["domains"]]
     known = [found for found in values if found is not None]
     return sum(known) / len(known) if known and len(known) == len(values) else None
 
 
 def metric_table(report: dict[str, Any], metric: str) -> str | None:
-    """One metric of all rows on all domains; None where there is not one number."""
+    """Render one metric of all rows on all domains; None if it has no values.
+
+    Tables of times mark the rows whose cache runs in torch, since times are comparable only within one cache engine.
+    """
     form = METRICS[metric][1]
 
     def shown(row: str, domain: str) -> str:
         return _number(value(report, row, domain, metric), form)
 
-    if not any(shown(row["name"], domain) for row in report["rows"] for domain in report["domains"]):
+    rows = [row["name"] for row in report["rows"] if any(shown(row["name"], domain) for domain in report["domains"])]
+    if not rows:
         return None
-    return _table(report, shown, lambda row: _number(average(report, row, metric), form))
+    torch_rows = {row for row in rows if metric in TIMED and has_torch_cache(report, row)}
+    marked = torch_rows if len(torch_rows) < len(rows) else set()
+    table = _table(report, shown, lambda row: _number(average(report, row, metric), form), marked)
+    note = _TORCH_NOTE if marked else _ALL_TORCH_NOTE if torch_rows else ""
+    return f"{table}\n\n{note}" if note else table
+
+
+def has_torch_cache(report: dict[str, Any], row: str) -> bool:
+    """Whether the cache of a row runs in torch; reports that do not record this are judged by the row's settings."""
+    cells = [cells[row] for cells in report["cells"].values() if row in cells]
+    return any(cell.get("cache") == TORCH or runs_torch_cache(cell["settings"]) for cell in cells)
 
 
 def difference_table(report: dict[str, Any]) -> str | None:
-    """BLEU less that of the reference row, with a star where the paired bootstrap says that it is no chance."""
+    """Render differences in BLEU to the reference row; significant ones (paired bootstrap) have a star."""
     if report["reference"] is None:
         return None
 
@@ -88,7 +107,7 @@ def difference_table(report: dict[str, Any]) -> str | None:
 
 
 def settings_table(report: dict[str, Any]) -> str | None:
-    """What each row was given on each domain, and its score on the dev set."""
+    """Render the settings of each row on each domain, and its score on the dev set."""
     lines = []
     for row in report["rows"]:
         for domain in report["domains"]:
@@ -101,12 +120,12 @@ def settings_table(report: dict[str, Any]) -> str | None:
 
 
 def window_table(report: dict[str, Any], domain: str) -> list[str]:
-    """BLEU over time, of experiments that have a time: windows in rows, systems in columns, below a heading."""
+    """Render BLEU over time of a stream: windows in rows, systems in columns; empty for other experiments."""
     found = [(row["label"], report["cells"][domain].get(row["name"])) for row in report["rows"]]
     cells = {label: cell["evaluation"]["windows"] for label, cell in found if cell and "windows" in cell["evaluation"]}
     if not cells:
         return []
-    # Streams of other lengths, from runs with another --limit, stand beside each other.
+    # Runs with different --limit have streams of different lengths.
     spans = sorted({(window["start"], window["end"]) for windows in cells.values() for window in windows})
     scores = {
         label: {(window["start"], window["end"]): window["bleu"] for window in windows}
@@ -125,7 +144,10 @@ def domain_name(domain: str) -> str:
 
 
 def _table(
-    report: dict[str, Any], shown: Callable[[str, str], str], averaged: Callable[[str], str] | None = None
+    report: dict[str, Any],
+    shown: Callable[[str, str], str],
+    averaged: Callable[[str], str] | None = None,
+    marked: Collection[str] = (),
 ) -> str:
     columns = [domain_name(domain) for domain in report["domains"]]
     extra = ["Average"] if averaged and len(columns) > 1 else []
@@ -133,14 +155,15 @@ def _table(
     for row in report["rows"]:
         cells = [shown(row["name"], domain) for domain in report["domains"]]
         if any(cells):
-            lines.append([row["label"], *cells, *([averaged(row["name"])] if averaged and extra else [])])
+            label = row["label"] + (_TORCH_MARK if row["name"] in marked else "")
+            lines.append([label, *cells, *([averaged(row["name"])] if averaged and extra else [])])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _provenance(report: dict[str, Any]) -> str:
     lines = []
     if report["tested_on"]:
-        lines.append(f"- translated: {report['tested_on']}, with the memory of each domain")
+        lines.append(f"- test set: {report['tested_on']}, with the datastore of each domain")
     counts = {
         domain: sorted(
             {cell["evaluation"]["sentences"] for cell in cells.values() if "sentences" in cell["evaluation"]}
@@ -153,7 +176,7 @@ def _provenance(report: dict[str, Any]) -> str:
     for run in merged_runs(report["runs"]):
         machine = run["machine"]
         where = f"{machine['device']}, {machine['precision']}, {machine['threads']} threads, torch {machine['torch']}"
-        speeds = "" if run["speeds_count"] else "; other work ran beside it, so speeds do not count"
+        speeds = "" if run["speeds_count"] else "; other programs ran at the same time, so speeds are not reported"
         lines.append(f"- `{run['command']}` at {run['commit']} on {where}{speeds}")
     return "\n".join(lines)
 

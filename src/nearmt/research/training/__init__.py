@@ -1,1 +1,1 @@
-"""Systems that are trained: the fine-tuned model, and the network of Adaptive kNN-MT."""
+"""Training: fine-tuning of models, and the network of Adaptive kNN-MT."""

@@ -1,4 +1,4 @@
-"""Training the network of Adaptive kNN-MT, on text of the domain and on general text."""
+"""Training of the network of Adaptive kNN-MT, on in-domain and general text."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from nearmt.research.methods.efficient import EfficientMethod
 from nearmt.research.training.trace import Trace, trace_pairs
 from nearmt.retrieval.source import LiveSource
 
-_CHECKED_EVERY = 100  # updates
-_HELD_OUT = 0.1  # of the tokens, to stop on
+_CHECKED_EVERY = 100  # updates between two checks
+_HELD_OUT = 0.1  # share of the tokens used for early stopping
 _FEWEST_TOKENS = 200
 
 
 @dataclass(frozen=True)
 class AdaptiveConfig(Config):
-    """How the network is trained."""
+    """How the adaptive network is trained."""
 
-    learning_rate: float = option(3e-4, "step size of Adam", low=1e-8, high=1)
-    updates: int = option(5000, "most updates", low=1)
+    learning_rate: float = option(3e-4, "learning rate of Adam", low=1e-8, high=1)
+    updates: int = option(5000, "maximum number of updates", low=1)
     batch_tokens: int = option(1024, "target tokens of an update", low=1)
-    patience: int = option(5, f"checks without gain before it stops; one every {_CHECKED_EVERY} updates", low=1)
-    confidence: bool = option(True, "let the network see how sure the model is")
-    seed: int = option(1, "of the first weights and of the order", low=0, high=2**63 - 1)
+    patience: int = option(5, f"checks without gain before stopping; one every {_CHECKED_EVERY} updates", low=1)
+    confidence: bool = option(True, "give the network the model's confidence as an input")
+    seed: int = option(1, "random seed of initial weights and batches", low=0, high=2**63 - 1)
 
 
 @dataclass(frozen=True)
 class HeadResult:
-    """One head: how well it explains tokens that it was not trained on."""
+    """The loss of one head on held-out tokens."""
 
     tokens: int
     updates: int
@@ -76,28 +76,44 @@ def train_adaptive(
     settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> AdaptiveResult:
-    """Train a network for a method on a store and write it to `out`.
+    """Train a network for a method on a datastore and write it to `out`.
 
-    `dev` is text of the store's domain that is not in it. `general` is text the memory knows nothing of, from
-    which the network learns to leave the model alone.
+    `dev` is text of the datastore's domain that it does not contain. `general` is text of other domains, from which
+    the network learns to give neighbours little weight.
     """
     config, started = config or AdaptiveConfig(), time.perf_counter()
     if not dev:
         raise InputError("the development set has no pairs: nothing to learn from")
-    retrieving = make_method(method, datastore, settings)
-    if not isinstance(retrieving, RetrievingMethod):
-        raise ConfigError(f"method '{method}' retrieves nothing that could be weighed; use knn or chunk")
-    if isinstance(retrieving, EfficientMethod):
-        # What it re-uses are neighbours of searches, with their distances: there is nothing else to learn.
-        raise ConfigError("method 'efficient' uses the networks of method knn; train one with --method knn")
+    retrieving = _retrieving_method(method, datastore, settings)
     trace = trace_pairs(model, retrieving, [*dev, *general], progress)
     if not len(trace):
         raise InputError("no neighbours to learn from: the datastore is empty, or all pairs are too long for the model")
     heads, results = {}, {}
+    for name, part in _steps_by_head(trace, retrieving).items():
+        heads[name], results[name] = _train_head(part, config)
+    about = {"model": model.fingerprint, "datastore": datastore.snapshot().identity, "settings": retrieving.settings()}
+    save_adaptive(out, heads, {"method": method, **about, "training": asdict(config)})
+    seconds = round(time.perf_counter() - started, 1)
+    return AdaptiveResult(str(out), method, len(dev), len(general), results, seconds)
+
+
+def _retrieving_method(name: str, datastore: LiveSource, settings: Mapping[str, Any] | None) -> RetrievingMethod:
+    method = make_method(name, datastore, settings)
+    if not isinstance(method, RetrievingMethod):
+        raise ConfigError(f"method '{name}' retrieves nothing that could be weighed; use knn or chunk")
+    if isinstance(method, EfficientMethod):
+        # It re-uses the neighbours of searches with their distances, so it needs no head of its own.
+        raise ConfigError("method 'efficient' uses the networks of method knn; train one with --method knn")
+    return method
+
+
+def _steps_by_head(trace: Trace, method: RetrievingMethod) -> dict[str, Trace]:
+    """Split a trace into search steps and, for method chunk, cache steps; raise an error if one has too few."""
+    parts = {}
     for name, origin in (("search", Origin.SEARCH), ("cache", Origin.CACHE)):
-        part = trace.select(trace.origin_X == int(origin))
-        if name == "cache" and not isinstance(retrieving, ChunkMethod):
+        if name == "cache" and not isinstance(method, ChunkMethod):
             continue
+        part = trace.select(trace.origin_X == int(origin))
         if name == "cache" and not len(part):
             raise ConfigError("nothing is recalled between searches: search less often, or use method knn")
         if len(part) < _FEWEST_TOKENS:
@@ -105,15 +121,12 @@ def train_adaptive(
                 f"only {len(part)} tokens to learn from at {name} steps, {_FEWEST_TOKENS} are needed; "
                 "give a larger development set"
             )
-        heads[name], results[name] = _train_head(part.nearest(_neighbours(retrieving, origin)), config)
-    about = {"model": model.fingerprint, "datastore": datastore.snapshot().identity, "settings": retrieving.settings()}
-    save_adaptive(out, heads, {"method": method, **about, "training": asdict(config)})
-    seconds = round(time.perf_counter() - started, 1)
-    return AdaptiveResult(str(out), method, len(dev), len(general), results, seconds)
+        parts[name] = part.nearest(_most_neighbours(method, origin))
+    return parts
 
 
-def _neighbours(method: RetrievingMethod, origin: Origin) -> int:
-    """How many neighbours such a step has at most."""
+def _most_neighbours(method: RetrievingMethod, origin: Origin) -> int:
+    """Return the maximum number of neighbours of a step with this origin."""
     assert isinstance(method, KnnMethod | ChunkMethod)
     if isinstance(method, ChunkMethod) and origin == Origin.CACHE:
         return method.config.cache_k or method.config.k
@@ -121,34 +134,44 @@ def _neighbours(method: RetrievingMethod, origin: Origin) -> int:
 
 
 def _train_head(trace: Trace, config: AdaptiveConfig) -> tuple[Head, HeadResult]:
-    """The head that makes held-out tokens most likely."""
+    """Train a head on most of the tokens; the others decide when to stop and which weights to keep."""
     device = trace.gold_X.device
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):  # other people's random numbers stay theirs
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):  # leaves the global random state alone
         torch.manual_seed(config.seed)
-        return _descend(trace, config, device)
+        order_X = torch.randperm(len(trace)).to(device)
+        held_out = max(1, int(_HELD_OUT * len(trace)))
+        check, rest = trace.select(order_X[:held_out]), trace.select(order_X[held_out:])
+        head = _new_head(trace, config, device)
+        loss, updates = _descend(head, rest, check, config)
+    with torch.no_grad():
+        model_X, _ = _apply(head, check)
+    alone = float(-check.gold_log_prob_X.mean())
+    result = HeadResult(
+        tokens=len(trace),
+        updates=updates,
+        loss_model_alone=round(alone, 4),
+        loss=round(loss, 4),
+        model_weight=round(float(model_X.mean()), 3),
+        temperature=round(float(head.log_temperature.detach().exp()), 3),
+    )
+    return head, result
 
 
-def _descend(trace: Trace, config: AdaptiveConfig, device: torch.device) -> tuple[Head, HeadResult]:
-    """Adam on most of the tokens, until those that are held out gain no more."""
-    order_X = torch.randperm(len(trace)).to(device)
-    held_out = max(1, int(_HELD_OUT * len(trace)))
-    check, rest = trace.select(order_X[:held_out]), trace.select(order_X[held_out:])
+def _new_head(trace: Trace, config: AdaptiveConfig, device: torch.device) -> Head:
     nearest = float(trace.distance_XK[:, 0].median()) or 1.0
     shape = HeadShape(trace.distance_XK.shape[1], config.confidence, nearest)
-    head = Head(shape, temperature=0.5 * nearest).to(device)
-    layers = [*head.hidden.parameters(), *head.output.parameters()]
-    # The temperature starts as a guess and is a single number: it may move faster.
-    groups: list[dict[str, Any]] = [
-        {"params": layers},
-        {"params": [head.log_temperature], "lr": 10 * config.learning_rate},
-    ]
-    optimiser = torch.optim.Adam(groups, lr=config.learning_rate)
+    return Head(shape, temperature=0.5 * nearest).to(device)
+
+
+def _descend(head: Head, train: Trace, check: Trace, config: AdaptiveConfig) -> tuple[float, int]:
+    """Run Adam with early stopping and leave the best weights in the head; return their loss and the updates."""
+    optimiser = _optimiser(head, config.learning_rate)
     best, best_loss, update, stale = _copy(head), float("inf"), 0, 0
     while update < config.updates and stale < config.patience:
         until_check = min(_CHECKED_EVERY, config.updates - update)
         for _ in range(until_check):
-            chosen = torch.randint(len(rest), (config.batch_tokens,), device=device)
-            loss = _loss(head, rest.select(chosen))
+            chosen = torch.randint(len(train), (config.batch_tokens,), device=train.gold_X.device)
+            loss = _loss(head, train.select(chosen))
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -163,29 +186,28 @@ def _descend(trace: Trace, config: AdaptiveConfig, device: torch.device) -> tupl
             f"learning-rate = {config.learning_rate:g}: the loss is no longer a number; give a smaller one"
         )
     head.load_state_dict(best)
-    with torch.no_grad():
-        model_X, _ = _apply(head, check)
-    alone = float(-check.gold_log_prob_X.mean())
-    result = HeadResult(
-        tokens=len(trace),
-        updates=update,
-        loss_model_alone=round(alone, 4),
-        loss=round(best_loss, 4),
-        model_weight=round(float(model_X.mean()), 3),
-        temperature=round(float(head.log_temperature.detach().exp()), 3),
-    )
-    return head, result
+    return best_loss, update
+
+
+def _optimiser(head: Head, learning_rate: float) -> torch.optim.Adam:
+    layers = [*head.hidden.parameters(), *head.output.parameters()]
+    # The temperature is a single number that starts as a rough guess, so its learning rate is higher.
+    groups: list[dict[str, Any]] = [
+        {"params": layers},
+        {"params": [head.log_temperature], "lr": 10 * learning_rate},
+    ]
+    return torch.optim.Adam(groups, lr=learning_rate)
 
 
 def _apply(head: Head, trace: Trace) -> tuple[Tensor, Tensor]:
-    return head(trace.distance_XK, trace.token_XK, trace.spoken_XK, trace.surest_X, trace.count_XK)  # type: ignore[no-any-return]
+    return head(trace.distance_XK, trace.token_XK, trace.log_prob_XK, trace.best_log_prob_X, trace.count_XK)  # type: ignore[no-any-return]
 
 
 def _loss(head: Head, trace: Trace) -> Tensor:
-    """-log(w_0 p_NMT(y) + sum of the weights of neighbours that say y), the mean over tokens."""
+    """Mean over tokens of -log(w_0 p_NMT(y) + sum of the weights of neighbours with token y)."""
     model_X, weight_XK = _apply(head, trace)
-    spoken_X = (weight_XK * (trace.token_XK == trace.gold_X[:, None])).sum(dim=1)
-    return -(model_X * trace.gold_log_prob_X.exp() + spoken_X).clamp(min=1e-12).log().mean()
+    retrieved_X = (weight_XK * (trace.token_XK == trace.gold_X[:, None])).sum(dim=1)
+    return -(model_X * trace.gold_log_prob_X.exp() + retrieved_X).clamp(min=1e-12).log().mean()
 
 
 def _copy(head: Head) -> dict[str, Tensor]:

@@ -1,7 +1,7 @@
-"""Pairs as token ids on the model's device, and batches of similar length cut from them.
+"""Pairs as token ids on the model's device, and batches of pairs of similar length.
 
-Every pair is tokenised once. A batch is gathered from the flat arrays where the model runs, so that nothing
-has to cross to a GPU while it trains.
+Every pair is tokenised once. Batches are made by indexing flat tensors on the model's device, so that training
+copies nothing to the GPU.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from nearmt.contracts import Pair
 from nearmt.errors import InputError
 from nearmt.models import TranslationModel
 
-#: Targets that differ by less may be sorted by their sources: a tenth fewer batches where sentences are long.
-_ROUGHLY = 4
+#: Pairs whose target lengths differ by less are sorted by source length: a tenth fewer batches of long sentences.
+_LENGTH_STEP = 4
 
 
 class TokenRows:
-    """The token ids of many sentences, one behind the other."""
+    """The token ids of many sentences, concatenated."""
 
     def __init__(self, tokens: array[int], lengths: array[int], device: torch.device) -> None:
         self.length_R = np.frombuffer(lengths, dtype=np.int32) if lengths else np.zeros(0, np.int32)
@@ -33,20 +33,20 @@ class TokenRows:
         self._start_R = self._length_R.cumsum(0) - self._length_R
 
     def padded(self, row_B: Tensor, width: int, fill: int) -> tuple[Tensor, Tensor]:
-        """Some rows padded on the right, and where they have tokens: [B, width] both."""
+        """Return some rows padded on the right, and the mask of their tokens, both [B, width]."""
         column_W = torch.arange(width, device=row_B.device)
         mask_BW = column_W < self._length_R[row_B][:, None]
-        place_BW = (self._start_R[row_B][:, None] + column_W).clamp(max=len(self.token_N) - 1)
-        return self.token_N[place_BW].long().masked_fill(~mask_BW, fill), mask_BW
+        index_BW = (self._start_R[row_B][:, None] + column_W).clamp(max=len(self.token_N) - 1)
+        return self.token_N[index_BW].long().masked_fill(~mask_BW, fill), mask_BW
 
 
 @dataclass(frozen=True)
 class EncodedPairs:
-    """Pairs that fit the model; row r of both sides belongs together."""
+    """Pairs that fit the model; rows of source and target correspond."""
 
     source: TokenRows
     target: TokenRows
-    #: Pairs that were left out because they are longer than the model's positions.
+    #: Number of pairs left out because they exceed the model's positions.
     too_long: int
 
     def __len__(self) -> int:
@@ -57,7 +57,7 @@ class EncodedPairs:
         return int(self.target.length_R.sum())
 
     def digest(self) -> str:
-        """Names these pairs: the same ids in the same order."""
+        """Hash the ids of all pairs, in order."""
         found = hashlib.sha256()
         for side in (self.source, self.target):
             found.update(side.length_R.tobytes())
@@ -66,13 +66,13 @@ class EncodedPairs:
 
 
 def encode_pairs(pairs: Iterable[Pair], model: TranslationModel, purpose: str) -> EncodedPairs:
-    """Tokenise pairs for a model. `purpose` says in errors what they are for."""
+    """Tokenise pairs for a model. `purpose` appears in error messages."""
     positions, prompt = model.seq2seq.positions, len(model.seq2seq.prompt)
     tokens, lengths = (array("i"), array("i")), (array("i"), array("i"))
     too_long = 0
     for pair in pairs:
         source, target = model.codec.source_ids(pair.source), model.codec.target_ids(pair.target)
-        # The last target token is never fed.
+        # The last target token is not an input.
         if len(source) > positions or len(target) + prompt - 1 > positions:
             too_long += 1
             continue
@@ -88,7 +88,7 @@ def encode_pairs(pairs: Iterable[Pair], model: TranslationModel, purpose: str) -
 
 @dataclass(frozen=True)
 class Batch:
-    """Pairs that are fed together, padded."""
+    """A padded batch of pairs."""
 
     source_BS: Tensor
     source_mask_BS: Tensor
@@ -97,10 +97,10 @@ class Batch:
 
 
 class Batches:
-    """Pairs of similar length together, within a budget of tokens (both sides, padding included).
+    """Batches of pairs of similar length, within a budget of tokens (both sides, padding included).
 
-    Pairs are sorted by length, those of equal length shuffled anew each epoch, and so is the order of the
-    batches. Where one batch ends depends on lengths alone: every epoch has the same number of updates.
+    Pairs are sorted by length; pairs of equal length, and the order of batches, are shuffled in each epoch. Batch
+    boundaries depend on lengths only, so every epoch has the same number of updates.
     """
 
     def __init__(self, pairs: EncodedPairs, budget: int, pad_id: int) -> None:
@@ -113,7 +113,7 @@ class Batches:
         return len(self._cuts)
 
     def epoch(self, shuffle: np.random.Generator | None = None) -> Iterator[Batch]:
-        """All batches once; shortest first, or shuffled."""
+        """Yield all batches once, shortest first or shuffled."""
         device = self._pairs.target.token_N.device
         row_R = torch.from_numpy(self._order(shuffle)).to(device)
         order = range(len(self._cuts)) if shuffle is None else shuffle.permutation(len(self._cuts))
@@ -123,15 +123,15 @@ class Batches:
             yield Batch(*source, *self._pairs.target.padded(row_R[start:end], target_width, self._pad_id))
 
     def _order(self, shuffle: np.random.Generator | None) -> np.ndarray:
-        """Rows by length of target, roughly, then of source; those of equal lengths by chance."""
+        """Sort rows by rough target length, then source length; rows of equal lengths in random order."""
         source_R, target_R = self._lengths
         count = len(target_R)
-        chance_R = np.arange(count) if shuffle is None else shuffle.permutation(count)
-        return np.lexsort((chance_R, target_R, source_R, target_R // _ROUGHLY))
+        random_R = np.arange(count) if shuffle is None else shuffle.permutation(count)
+        return np.lexsort((random_R, target_R, source_R, target_R // _LENGTH_STEP))
 
 
 def _cut(source_R: np.ndarray, target_R: np.ndarray, budget: int) -> Iterator[tuple[int, int, int, int]]:
-    """(start, end, source width, target width) of batches over sorted rows; a pair beyond the budget is alone."""
+    """Yield (start, end, source width, target width) of batches over sorted rows; a pair beyond the budget is alone."""
     start = source_width = target_width = 0
     for row, (source, target) in enumerate(zip(source_R.tolist(), target_R.tolist(), strict=True)):
         wider = max(source_width, source), max(target_width, target)

@@ -1,7 +1,7 @@
-"""Fine-tuning: the same pairs, learned into the weights instead of looked up.
+"""Fine-tuning of a model on the pairs of a domain, the paper's alternative to retrieval.
 
-What the paper compares retrieval with: at most 20 epochs on a domain's pairs, the epoch with the lowest dev
-loss kept. The model that is started from is not touched; the result is a model folder of its own.
+At most 20 epochs by default; the epoch with the lowest dev loss is kept. The base model is not changed; the result is
+a new model folder.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from nearmt.datastore.disk.files import write_json
 from nearmt.errors import ConfigError, OutputError, writing
 from nearmt.models import ModelConfig, TrainableModel, TranslationModel, load_trainable
 from nearmt.research.training.batches import EncodedPairs, encode_pairs
-from nearmt.research.training.loop import Epoch, FinetuneConfig, OnEpoch, train
+from nearmt.research.training.loop import Epoch, FinetuneConfig, OnEpoch, Outcome, train
 from nearmt.translator import Translator
 
-#: The record of a training, within the folder of its model.
+#: The file in the model folder that records the training.
 RECORD = "finetune.json"
-#: Dev sentences translated together, by device.
-_TRANSLATED_TOGETHER = {"cpu": 8, "cuda": 64}
+#: Batch size for translating the dev set, by device.
+_BATCH_SIZE = {"cpu": 8, "cuda": 64}
 
 
 @dataclass(frozen=True)
 class FinetuneResult:
-    """A finished training: what went in, how it went, what came out."""
+    """The inputs, history and outcome of a training."""
 
     version: str
-    #: The model that was started from.
+    #: The base model.
     model: str
     fingerprint: str
     settings: dict[str, Any]
     device: str
-    #: What matrices were multiplied in; the weights are fp32.
+    #: Precision of matrix products; the weights are fp32.
     precision: str
     pairs: int
     target_tokens: int
@@ -51,14 +51,14 @@ class FinetuneResult:
     dev_too_long: int
     updates_per_epoch: int
     updates: int
-    #: Epoch 0 is the model as it was.
+    #: Epoch 0 is the base model.
     best_epoch: int
     dev_loss: float
-    #: Of the kept epoch, over the first sentences of the dev set; None if it was not asked for.
+    #: BLEU of the best epoch on the first sentences of the dev set; None if not requested.
     dev_bleu: float | None
     dev_bleu_sentences: int
     bleu_signature: str | None
-    #: Why no further epoch was trained: epochs, patience or diverged.
+    #: Why training stopped: epochs, patience or diverged.
     stopped: str
     seconds: float
     history: list[Epoch]
@@ -70,7 +70,7 @@ class FinetuneResult:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Pairs to learn from and pairs to judge by, tokenised once for a model."""
+    """Training and dev pairs, tokenised for a model."""
 
     train: EncodedPairs
     dev: EncodedPairs
@@ -79,7 +79,7 @@ class TrainingData:
     @classmethod
     def encoded(cls, pairs: Iterable[Pair], dev: Iterable[Pair], model: TranslationModel) -> TrainingData:
         dev_pairs = list(dev)
-        # Dev first: it is the shorter one, and an empty one should not be noticed late.
+        # Dev first: it is small, so an empty one is reported early.
         encoded_dev = encode_pairs(dev_pairs, model, "measure the dev loss on")
         return cls(encode_pairs(pairs, model, "train on"), encoded_dev, dev_pairs)
 
@@ -96,8 +96,7 @@ def finetune(
 ) -> FinetuneResult:
     """Train a model on pairs and write the epoch with the lowest dev loss as the model folder `out`.
 
-    A model that is given loaded is changed in place. `progress` is told of updates, `on_epoch` of every epoch
-    when it ends.
+    A loaded model is changed in place. `progress` is called for updates, `on_epoch` at the end of every epoch.
     """
     with new_folder(out) as folder:
         trainable = load_trainable(model) if isinstance(model, ModelConfig) else model
@@ -115,34 +114,24 @@ def train_into(
 ) -> FinetuneResult:
     """Train, measure BLEU, and write model and record into an existing folder."""
     start = time.perf_counter()
-    with _memory_of(config, model):
+    with _explain_out_of_memory(config, model):
         outcome = train(model, data.train, data.dev, config, progress, on_epoch)
         model.translation.seq2seq.follow_weights()
         seconds = time.perf_counter() - start
-        judged = data.dev_pairs[: config.dev_limit]
-        bleu, bleu_signature = dev_bleu(model.translation, judged) if judged else (None, None)
+        scored = data.dev_pairs[: config.dev_limit]
+        bleu, bleu_signature = dev_bleu(model.translation, scored) if scored else (None, None)
     result = FinetuneResult(
         version=__version__,
         model=model.translation.name,
         fingerprint=model.translation.fingerprint,
         settings=config.public_values(),
         device=_device_name(model.translation.seq2seq.device),
-        precision=outcome.precision,
-        pairs=len(data.train),
-        target_tokens=data.train.target_tokens,
-        too_long=data.train.too_long,
-        dev_pairs=len(data.dev),
-        dev_too_long=data.dev.too_long,
-        updates_per_epoch=outcome.updates_per_epoch,
-        updates=outcome.updates,
-        best_epoch=outcome.best.number,
-        dev_loss=outcome.best_loss,
         dev_bleu=bleu,
-        dev_bleu_sentences=len(judged),
+        dev_bleu_sentences=len(scored),
         bleu_signature=bleu_signature,
-        stopped=outcome.stopped,
         seconds=round(seconds, 2),
-        history=outcome.history,
+        **_counts(data),
+        **_course(outcome),
     )
     with writing(folder):
         model.save(folder)
@@ -150,11 +139,33 @@ def train_into(
     return result
 
 
+def _counts(data: TrainingData) -> dict[str, Any]:
+    return {
+        "pairs": len(data.train),
+        "target_tokens": data.train.target_tokens,
+        "too_long": data.train.too_long,
+        "dev_pairs": len(data.dev),
+        "dev_too_long": data.dev.too_long,
+    }
+
+
+def _course(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "precision": outcome.precision,
+        "updates_per_epoch": outcome.updates_per_epoch,
+        "updates": outcome.updates,
+        "best_epoch": outcome.best.number,
+        "dev_loss": outcome.best_loss,
+        "stopped": outcome.stopped,
+        "history": outcome.history,
+    }
+
+
 def dev_bleu(model: TranslationModel, pairs: list[Pair]) -> tuple[float, str]:
-    """BLEU of the model alone with nearmt's own beam search, and sacrebleu's signature."""
+    """BLEU of the model with nearmt's beam search, and sacrebleu's signature."""
     from sacrebleu.metrics import BLEU
 
-    batch_size = _TRANSLATED_TOGETHER.get(model.seq2seq.device.type, _TRANSLATED_TOGETHER["cpu"])
+    batch_size = _BATCH_SIZE.get(model.seq2seq.device.type, _BATCH_SIZE["cpu"])
     translations = Translator(model, method="plain", batch_size=batch_size).translate([pair.source for pair in pairs])
     bleu = BLEU()
     score = bleu.corpus_score([found.text for found in translations], [[pair.target for pair in pairs]])
@@ -163,7 +174,7 @@ def dev_bleu(model: TranslationModel, pairs: list[Pair]) -> tuple[float, str]:
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """A folder that takes its name `out` only when the block has ended well."""
+    """Yield a temporary folder that is renamed to `out` if the block succeeds."""
     check_free(out)
     partial = out.with_name(out.name + ".partial")
     with writing(out):
@@ -178,13 +189,13 @@ def new_folder(out: Path) -> Iterator[Path]:
 
 
 def check_free(out: Path) -> None:
-    """Refuse a path that is taken, before any work is done."""
+    """Raise an error if a path is taken, before any work is done."""
     if out.is_file() or (out.is_dir() and any(out.iterdir())):
         raise OutputError(f"{out}: exists and is not an empty folder; name a new folder")
 
 
 @contextmanager
-def _memory_of(config: FinetuneConfig, model: TrainableModel) -> Iterator[None]:
+def _explain_out_of_memory(config: FinetuneConfig, model: TrainableModel) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError as error:

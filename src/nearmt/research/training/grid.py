@@ -1,8 +1,8 @@
-"""The paper's grid of fine-tunings: every point trained, the best on the dev set kept.
+"""The paper's grid of fine-tuning settings: every point is trained, and the best on the dev set is kept.
 
-Points are recorded in the folder `OUT.grid`, one file each, written when the point is finished: a grid that was
-interrupted goes on behind its last point, and several processes can share the work. Of the weights only the best
-of each process stay on disk, and of those only the best of all become the model folder `OUT`.
+Each finished point is recorded in a file of the folder `OUT.grid`, so an interrupted grid resumes after its last
+point, and several processes can share the work. Each process keeps only its best weights on disk; the best of all
+become the model folder `OUT`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nearmt.research.training.finetune import FinetuneResult, TrainingData, chec
 from nearmt.research.training.loop import FinetuneConfig
 from nearmt.research.training.schedules import SCHEDULES
 
-#: The rates of the paper's grid.
+#: The learning rates of the paper's grid.
 PAPER_RATES = (5e-6, 1e-5, 5e-5, 1e-4)
 GRIDS = ("paper",)
 SELECTIONS = ("bleu", "loss")
@@ -35,11 +35,11 @@ OnPoint = Callable[[FinetuneResult], None]
 
 @dataclass(frozen=True)
 class GridConfig(Config):
-    """Which fine-tunings are tried."""
+    """The grid of fine-tuning settings."""
 
-    grid: str | None = option(None, "try several settings: the paper's 16 of rate, schedule and warm-up", choices=GRIDS)
-    select: str = option("bleu", "what the best of a grid is best in, on the dev set", choices=SELECTIONS)
-    shard: str | None = option(None, "train only part I of N of the grid, as I/N; the last call goes without it")
+    grid: str | None = option(None, "train with each of the paper's 16 settings and keep the best", choices=GRIDS)
+    select: str = option("bleu", "criterion on the dev set that selects the best of a grid", choices=SELECTIONS)
+    shard: str | None = option(None, "train only part I of N of the grid, as I/N; omit it in the last call")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,7 +57,7 @@ class GridConfig(Config):
 
 @dataclass(frozen=True)
 class GridResult:
-    """All points that are finished, in the order of the grid, and the best one once all are."""
+    """The finished points in grid order; the best one, once all are finished."""
 
     points: list[FinetuneResult]
     total: int
@@ -65,7 +65,7 @@ class GridResult:
 
 
 def paper_grid(config: FinetuneConfig) -> list[FinetuneConfig]:
-    """The paper's 16 points: four rates, two schedules, with and without warm-up."""
+    """Return the paper's 16 points: four learning rates, two schedules, with and without warm-up."""
     return [
         dataclasses.replace(config, learning_rate=rate, schedule=schedule, warmup=warmup)
         for rate in PAPER_RATES
@@ -85,7 +85,7 @@ def finetune_grid(
     progress: Progress | None = None,
     on_point: OnPoint | None = None,
 ) -> GridResult:
-    """Train the points that are not finished yet; without a shard, write the best as the model folder `out`."""
+    """Train the unfinished points; without a shard, write the best as the model folder `out`."""
     if grid.select == "bleu" and not config.dev_limit:
         raise ConfigError("dev-limit = 0: the grid selects by BLEU; translate some dev sentences or give --select loss")
     check_free(out)
@@ -112,19 +112,19 @@ class _Grid:
 
     def run(self, progress: Progress | None, on_point: OnPoint | None) -> GridResult:
         part, parts = self._config.part()
-        mine = range(part - 1, len(self._points), parts)
-        for place, number in enumerate(mine):
+        numbers = range(part - 1, len(self._points), parts)
+        for done, number in enumerate(numbers):
             if self._finished(number) is None:
-                result = self._train(number, _share(progress, place, len(mine)))
-                self._drop_losers(mine)
+                result = self._train(number, _share(progress, done, len(numbers)))
+                self._keep_best_weights(numbers)
                 if on_point:
                     on_point(result)
-        best = None if self._config.shard else self._put_best_in_place(progress)
+        best = None if self._config.shard else self._publish_best(progress)
         found = (self._finished(number) for number in range(len(self._points)))
         return GridResult([result for result in found if result], len(self._points), best)
 
     def _train(self, number: int, progress: Progress | None) -> FinetuneResult:
-        """One point: its weights first, its record last, so that a record means a finished point."""
+        """Train a point; write its weights, then its record, so that a record marks a finished point."""
         weights, record = self._weights(number), self._record(number)
         shutil.rmtree(weights, ignore_errors=True)
         with new_folder(weights) as folder:
@@ -140,7 +140,7 @@ class _Grid:
             stored = json.loads(record.read_text(encoding="utf-8"))
             key, result = stored["key"], FinetuneResult.from_dict(stored["result"])
         except (ValueError, KeyError, TypeError):
-            return None  # not ours, or damaged: the point is trained again
+            return None  # damaged: the point is trained again
         if key != self._key(number):
             raise ConfigError(
                 f"{self._folder}: has points of another model, other pairs or other settings; "
@@ -148,38 +148,36 @@ class _Grid:
             )
         return result
 
-    def _drop_losers(self, numbers: Iterable[int]) -> None:
-        """Keep the weights of the best of these points only."""
+    def _keep_best_weights(self, numbers: Iterable[int]) -> None:
+        """Delete the weights of all but the best of these points."""
         finished = {number: result for number in numbers if (result := self._finished(number))}
         best = min(finished, key=lambda number: self._rank(finished[number]))
         for number in finished:
             if number != best:
                 shutil.rmtree(self._weights(number), ignore_errors=True)
 
-    def _put_best_in_place(self, progress: Progress | None) -> FinetuneResult:
-        everything = range(len(self._points))
-        results = [result for number in everything if (result := self._finished(number))]
-        best = min(everything, key=lambda number: self._rank(results[number]))
+    def _publish_best(self, progress: Progress | None) -> FinetuneResult:
+        """Rename the best weights to the model folder and delete the others."""
+        numbers = range(len(self._points))
+        results = [result for number in numbers if (result := self._finished(number))]
+        best = min(numbers, key=lambda number: self._rank(results[number]))
         weights = self._weights(best)
-        if not weights.is_dir():  # they lost by another measure in an earlier call, or were moved
+        if not weights.is_dir():  # deleted in an earlier call with another criterion, or moved
             results[best] = self._train(best, progress)
         write_json(weights / "grid.json", [dataclasses.asdict(result) for result in results])
         with writing(self._out):
             weights.rename(self._out)
-        self._drop_weights(everything)
-        return results[best]
-
-    def _drop_weights(self, numbers: Iterable[int]) -> None:
         for number in numbers:
             shutil.rmtree(self._weights(number), ignore_errors=True)
+        return results[best]
 
     def _rank(self, result: FinetuneResult) -> tuple[float, float]:
-        """Lowest is best; equal BLEU is decided by the loss."""
+        """Return a sort key, lowest first: BLEU if selected, then the loss."""
         bleu = result.dev_bleu if self._config.select == "bleu" else None
         return -(bleu or 0.0), result.dev_loss
 
     def _key(self, number: int) -> str:
-        """Names everything that can change a point's result."""
+        """Identify everything that can change a point's result."""
         text = f"{self._identity} {self._points[number].signature()}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -193,6 +191,6 @@ class _Grid:
         return weights.with_name(weights.name + ".json")
 
 
-def _share(progress: Progress | None, place: int, parts: int) -> Progress | None:
-    """Progress of one point as progress of all, each counted with its full number of updates."""
-    return (lambda done, of: progress(place * of + done, parts * of)) if progress else None
+def _share(progress: Progress | None, finished: int, points: int) -> Progress | None:
+    """Scale the progress of one point to that of all points."""
+    return (lambda done, of: progress(finished * of + done, points * of)) if progress else None

@@ -1,4 +1,4 @@
-"""The training loop: epochs, early stopping, the best weights kept."""
+"""The training loop, with early stopping on the dev loss."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nearmt.research.training.batches import Batches, EncodedPairs
 from nearmt.research.training.schedules import SCHEDULES, learning_rate
 from nearmt.research.training.teacher import Teacher, set_dropout
 
-#: Of AdamW. The second is the usual one for translation: the average forgets faster than 0.999 does.
+#: Betas of AdamW, as usual for translation.
 BETAS = (0.9, 0.98)
 
 
@@ -28,32 +28,32 @@ class FinetuneConfig(Config):
     """How a model is fine-tuned."""
 
     learning_rate: float = option(5e-5, "highest learning rate", low=1e-9, high=1)
-    schedule: str = option("inverse-sqrt", "how the learning rate falls", choices=SCHEDULES)
-    warmup: bool = option(False, "let the learning rate rise linearly over the first epoch")
-    epochs: int = option(20, "most epochs", low=1)
-    patience: int = option(3, "stop after so many epochs in a row without a lower dev loss", low=1)
+    schedule: str = option("inverse-sqrt", "schedule of the learning rate", choices=SCHEDULES)
+    warmup: bool = option(False, "raise the learning rate linearly over the first epoch")
+    epochs: int = option(20, "maximum number of epochs", low=1)
+    patience: int = option(3, "epochs in a row without a lower dev loss before stopping", low=1)
     batch_tokens: int = option(8192, "source and target tokens of a batch, padding included", low=1)
     label_smoothing: float = option(
         0.1, "share of the target's probability spread over the vocabulary", low=0, high=0.9
     )
     dropout: float | None = option(None, "dropout while training (default: the model's own)", low=0, high=0.9)
     weight_decay: float = option(0.0, "weight decay of AdamW", low=0, high=1)
-    clip_norm: float = option(1.0, "gradients are scaled down to this norm; 0 leaves them alone", low=0)
-    mixed_precision: bool = option(True, "multiply in bf16 on a GPU; weights stay fp32, and a CPU uses fp32")
+    clip_norm: float = option(1.0, "maximum norm of gradients; 0 turns clipping off", low=0)
+    mixed_precision: bool = option(True, "use bf16 for matrix products on a GPU; weights stay fp32")
     dev_limit: int = option(500, "dev sentences translated at the end for BLEU; 0 for none", low=0)
-    seed: int = option(1, "of the order of batches and of dropout", low=0)
+    seed: int = option(1, "random seed of batch order and dropout", low=0)
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """How one epoch went. Losses are nats a target token; None where they are no longer numbers."""
+    """The losses of one epoch in nats per target token; None if they are not finite."""
 
     number: int
-    #: With label smoothing and dropout; None before training.
+    #: With label smoothing and dropout; None for epoch 0.
     train_loss: float | None
     #: Without either.
     dev_loss: float | None
-    #: Of the last update.
+    #: Learning rate of the last update.
     learning_rate: float
     seconds: float
 
@@ -63,7 +63,7 @@ OnEpoch = Callable[[Epoch], None]
 
 @dataclass
 class Outcome:
-    """What a training came to; the model holds the weights of the best epoch."""
+    """The course of a training; the model has the weights of the best epoch."""
 
     precision: str
     updates_per_epoch: int
@@ -73,7 +73,7 @@ class Outcome:
 
     @property
     def best(self) -> Epoch:
-        """The epoch with the lowest dev loss, the first of equals."""
+        """The first epoch with the lowest dev loss."""
         return min(self.history, key=_dev_loss)
 
     @property
@@ -93,7 +93,7 @@ def train(
     progress: Progress | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> Outcome:
-    """Train until the last epoch or until patience is over, and put the best epoch's weights back."""
+    """Train until the last epoch or until patience runs out, then restore the best epoch's weights."""
     device = model.translation.seq2seq.device
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(config.seed)
@@ -121,9 +121,9 @@ class _Training:
         pad_id = model.translation.seq2seq.pad_id
         self._batches, self._dev_batches = (Batches(each, config.batch_tokens, pad_id) for each in (pairs, dev))
         self._tokens, self._dev_tokens = pairs.target_tokens, dev.target_tokens
-        self._learned = {name: weight for name, weight in model.weights.named_parameters() if weight.requires_grad}
+        self._trainable = {name: weight for name, weight in model.weights.named_parameters() if weight.requires_grad}
         self._optimizer = torch.optim.AdamW(
-            self._learned.values(),
+            self._trainable.values(),
             lr=config.learning_rate,
             betas=BETAS,
             weight_decay=config.weight_decay,
@@ -144,19 +144,19 @@ class _Training:
                 outcome.stopped = "diverged"
                 break
             if outcome.best.number == number:
-                best = {name: weight.detach().to("cpu", copy=True) for name, weight in self._learned.items()}
+                best = {name: weight.detach().to("cpu", copy=True) for name, weight in self._trainable.items()}
             elif outcome.worse_in_a_row() >= config.patience:
                 outcome.stopped = "patience"
                 break
             else:
                 self._halvings += 1
         with torch.no_grad():
-            for name, weight in self._learned.items():
+            for name, weight in self._trainable.items():
                 weight.copy_(best[name])
         return outcome
 
     def _epoch(self, number: int) -> Epoch:
-        """Train one epoch (none is number 0) and measure the dev loss."""
+        """Train one epoch (number 0 trains nothing) and measure the dev loss."""
         start = time.perf_counter()
         train_loss = self._train_epoch(number) if number else None
         dev_loss = self._teacher.loss_per_token(self._dev_batches, self._dev_tokens)
@@ -164,7 +164,7 @@ class _Training:
         return Epoch(number, _number(train_loss), _number(dev_loss), rate, round(time.perf_counter() - start, 2))
 
     def _train_epoch(self, number: int) -> float:
-        """One pass over the pairs. The loss is summed where the model runs and read once, at the end."""
+        """Run one pass over the pairs; the loss is summed on the device and read once, at the end."""
         self._weights.train()
         total = torch.zeros((), dtype=torch.float64, device=self._teacher.device)
         for batch in self._batches.epoch(np.random.default_rng([self._config.seed, number])):
@@ -174,7 +174,7 @@ class _Training:
         return float(total) / self._tokens
 
     def _update(self, loss: Tensor) -> None:
-        """One step against the gradient of the mean loss of a batch's tokens."""
+        """Run one optimiser step on the mean loss of a batch."""
         self._outcome.updates += 1
         updates = self._outcome.updates
         for group in self._optimizer.param_groups:
@@ -182,7 +182,7 @@ class _Training:
         self._optimizer.zero_grad(set_to_none=True)
         loss.backward()
         if self._config.clip_norm:
-            torch.nn.utils.clip_grad_norm_(self._learned.values(), self._config.clip_norm)
+            torch.nn.utils.clip_grad_norm_(self._trainable.values(), self._config.clip_norm)
         self._optimizer.step()
         if self._progress:
             self._progress(updates, len(self._batches) * self._config.epochs)
@@ -204,5 +204,5 @@ def _dev_loss(epoch: Epoch) -> float:
 
 
 def _number(loss: float | None) -> float | None:
-    """A loss as JSON can hold it."""
+    """Convert a loss for JSON, which has no infinities."""
     return None if loss is None or not math.isfinite(loss) else loss

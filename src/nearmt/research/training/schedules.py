@@ -1,4 +1,4 @@
-"""Learning rates over the updates of a training.
+"""Schedules of the learning rate.
 
 `inverse-sqrt` is fairseq's: with u counted from 1 and E updates an epoch,
 
@@ -6,11 +6,11 @@
                      rate(u) = peak * sqrt(E / u)       afterwards
     without          rate(u) = peak                     while u <= E, then the same
 
-Without a warm-up there is no number of updates to relate the decay to. Taking one epoch for it as well makes
-the two differ in the first epoch only, which is what the paper's grid compares.
+Without a warm-up, the decay has no natural unit of updates; one epoch is used as well, so that the two differ in the
+first epoch only, which is what the paper's grid compares.
 
-`plateau` keeps the peak (behind the warm-up, if there is one) and halves it after each epoch whose dev loss was
-not the lowest so far.
+`plateau` keeps the peak (after the warm-up, if any) and halves it after each epoch whose dev loss was not the lowest
+so far.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SCHEDULES = ("inverse-sqrt", "plateau")
 def learning_rate(
     peak: float, schedule: str, warmup: bool, *, update: int, updates_per_epoch: int, halvings: int = 0
 ) -> float:
-    """The rate of one update, the first being 1."""
+    """Return the rate of an update; the first is number 1."""
     if warmup and update <= updates_per_epoch:
         return peak * update / updates_per_epoch
     if schedule == "plateau":

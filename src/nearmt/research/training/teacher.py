@@ -1,4 +1,4 @@
-"""Teacher forcing: how surprised a model is by given translations."""
+"""Teacher forcing: the loss of a model on given translations."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from nearmt.research.training.batches import Batch, Batches
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-#: What cross entropy passes over.
+#: The label that cross entropy ignores.
 _IGNORED = -100
 
 
 class Teacher:
-    """Feeds whole targets to a model and sums the loss of its predictions.
+    """Computes the loss of a model on whole targets.
 
-    On a GPU matrices are multiplied in bf16 where that is asked for; the weights are fp32 everywhere.
+    With mixed precision, matrix products on a GPU use bf16; the weights are fp32.
     """
 
     def __init__(self, model: TrainableModel, mixed_precision: bool) -> None:
@@ -33,7 +33,7 @@ class Teacher:
         self.mixed = mixed_precision and self.device.type == "cuda"
 
     def loss_sum(self, batch: Batch, smoothing: float = 0.0) -> Tensor:
-        """The summed cross entropy of all target tokens, in nats; padding and forced tokens have no part in it.
+        """Sum the cross entropy of all target tokens, in nats, without padding and forced tokens.
 
         With smoothing s and a vocabulary of V: (1 - s) * -log p(token) + s / V * sum over v of -log p(v).
         """
@@ -50,7 +50,7 @@ class Teacher:
 
     @torch.no_grad()
     def loss_per_token(self, batches: Batches, tokens: int) -> float:
-        """The mean loss over all batches, without smoothing and without dropout."""
+        """Mean loss over all batches, without smoothing and dropout."""
         self.weights.eval()
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         for batch in batches.epoch():
@@ -58,7 +58,7 @@ class Teacher:
         return float(total) / tokens
 
     def _logits(self, batch: Batch) -> Tensor:
-        """What the model says before every target token. The last target token is predicted, never fed."""
+        """Compute the logits of every target token [B, T, V]; the last target token is not an input."""
         prompt_BP = self._prompt.expand(len(batch.target_BT), -1)
         model: Any = self.weights
         output = model(
@@ -75,13 +75,13 @@ class Teacher:
 
 
 def set_dropout(model: PreTrainedModel, rate: float) -> None:
-    """Another dropout of the hidden states; where attention has a rate of its own, that stays."""
-    part: Any
-    apart = hasattr(model.config, "attention_dropout")
-    for part in model.modules():
-        if isinstance(part, nn.Dropout):
-            part.p = rate
-        elif apart and "Attention" in type(part).__name__:
+    """Set the dropout of hidden states; a separate rate of attention is kept."""
+    module: Any
+    keeps_attention = hasattr(model.config, "attention_dropout")
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = rate
+        elif keeps_attention and "Attention" in type(module).__name__:
             continue
-        elif isinstance(getattr(part, "dropout", None), int | float):
-            part.dropout = rate
+        elif isinstance(getattr(module, "dropout", None), int | float):
+            module.dropout = rate

@@ -1,4 +1,4 @@
-"""What a method retrieves along given translations: what there is to learn weights from."""
+"""The neighbours that a method retrieves along given translations: the training data of adaptive networks."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.models import TranslationModel
 from nearmt.steps import Request
 
-# Sentences that are read together; of similar length, as all are padded to the longest.
-_TOGETHER = {"cpu": 32, "cuda": 64}
+#: Batch size by device.
+_BATCH_SIZE = {"cpu": 32, "cuda": 64}
 
 
 @dataclass(frozen=True)
 class Trace:
-    """X target tokens: the neighbours at their steps, and what the model said of token and neighbours."""
+    """The neighbours at X decoding steps, and the model's log-probabilities."""
 
     origin_X: Tensor
     distance_XK: Tensor
     token_XK: Tensor
-    count_XK: Tensor  # entries that each neighbour stands for
-    spoken_XK: Tensor  # the model's log-probability of each neighbour's token
-    surest_X: Tensor  # and of its own best token
+    count_XK: Tensor  # number of entries that each neighbour represents
+    log_prob_XK: Tensor  # the model's log-probability of each neighbour's token
+    best_log_prob_X: Tensor  # the model's log-probability of its best token
     gold_X: Tensor
     gold_log_prob_X: Tensor
 
@@ -38,7 +38,7 @@ class Trace:
         return Trace(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     def nearest(self, k: int) -> Trace:
-        """The same with the k nearest neighbours only."""
+        """Keep only the k nearest neighbours."""
         near = {f.name: getattr(self, f.name)[:, :k] for f in fields(self) if f.name.endswith("K")}
         return replace(self, **near)
 
@@ -52,18 +52,18 @@ class Trace:
 def trace_pairs(
     model: TranslationModel, method: RetrievingMethod, pairs: Sequence[Pair], progress: Progress | None = None
 ) -> Trace:
-    """Walk along the targets of pairs as if the method had chosen them; pairs too long for the model are left out."""
+    """Retrieve at every step of forced decoding of the pairs; pairs too long for the model are left out."""
     encoded = [(model.codec.source_ids(pair.source), model.codec.target_ids(pair.target)) for pair in pairs]
     longest = model.seq2seq.positions - len(model.seq2seq.prompt)
     fitting = [(s, t) for s, t in encoded if len(s) <= model.seq2seq.positions and len(t) <= longest]
     fitting.sort(key=lambda pair: len(pair[1]))
-    together = _TOGETHER.get(model.seq2seq.device.type, _TOGETHER["cpu"])
+    batch_size = _BATCH_SIZE.get(model.seq2seq.device.type, _BATCH_SIZE["cpu"])
     parts: list[Trace] = []
-    for start in range(0, len(fitting), together):
-        batch = fitting[start : start + together]
+    for start in range(0, len(fitting), batch_size):
+        batch = fitting[start : start + batch_size]
         parts += list(_walk(model, method, [s for s, _ in batch], [t for _, t in batch]))
         if progress:
-            progress(min(start + together, len(fitting)), len(fitting))
+            progress(min(start + batch_size, len(fitting)), len(fitting))
     return Trace.join(parts)
 
 
@@ -71,34 +71,34 @@ def trace_pairs(
 def _walk(
     model: TranslationModel, method: RetrievingMethod, sources: list[list[int]], targets: list[list[int]]
 ) -> Iterator[Trace]:
-    """One batch, step by step; sentences leave when they end."""
+    """Yield the steps of one batch; sentences are released when they end."""
     taught = model.seq2seq.teach(sources, targets)
     steps = max(len(target) for target in targets)
     lengths = [model.codec.source_length(ids) for ids in sources]
     store, device = method.store.snapshot(), model.seq2seq.device
     retriever = method.retriever(store, Request(sources, lengths, steps, device, model.seq2seq.scoring))
-    going = list(range(len(targets)))
+    active = list(range(len(targets)))
     if method.seeds:
-        retriever.begin(going, store.similar(sources, method.seeds).entry_SX)
-    for place in range(steps):
-        rows = [row for row, sentence in enumerate(going) if place < len(targets[sentence])]
-        if len(rows) < len(going):
-            retriever.reorder(torch.tensor(rows, device=model.seq2seq.device))
-            going = [going[row] for row in rows]
-        hidden_BH = torch.stack([taught[sentence][0][place] for sentence in going])
-        log_prob_BV = torch.stack([taught[sentence][1][place] for sentence in going])
+        retriever.begin(active, store.similar(sources, method.seeds).entry_SX)
+    for step in range(steps):
+        rows = [row for row, sentence in enumerate(active) if step < len(targets[sentence])]
+        if len(rows) < len(active):
+            retriever.reorder(torch.tensor(rows, device=device))
+            active = [active[row] for row in rows]
+        hidden_BH = torch.stack([taught[sentence][0][step] for sentence in active])
+        log_prob_BV = torch.stack([taught[sentence][1][step] for sentence in active])
         found, token_BK, count_BK = votes_of(
-            retriever.retrieve(store.query(hidden_BH), [place + 1] * len(going), going), store
+            retriever.retrieve(store.query(hidden_BH), [step + 1] * len(active), active), store
         )
-        gold_B = torch.tensor([targets[sentence][place] for sentence in going], device=hidden_BH.device)
-        step = Trace(
+        gold_B = torch.tensor([targets[sentence][step] for sentence in active], device=hidden_BH.device)
+        trace = Trace(
             origin_X=found.origin_B,
             distance_XK=found.distance_BK,
             token_XK=token_BK,
             count_XK=torch.ones_like(found.distance_BK) if count_BK is None else count_BK,
-            spoken_XK=log_prob_BV.gather(1, token_BK),
-            surest_X=log_prob_BV.max(dim=1).values,
+            log_prob_XK=log_prob_BV.gather(1, token_BK),
+            best_log_prob_X=log_prob_BV.max(dim=1).values,
             gold_X=gold_B,
             gold_log_prob_X=log_prob_BV.gather(1, gold_B[:, None])[:, 0],
         )
-        yield step.select(found.origin_B != int(Origin.MODEL))
+        yield trace.select(found.origin_B != int(Origin.MODEL))

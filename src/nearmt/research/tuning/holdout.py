@@ -1,4 +1,4 @@
-"""A dev set out of the memory itself, for those who have no other."""
+"""A dev set held out of the datastore, for users without one."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from nearmt.datastore import LiveStore, MaskedStore
 from nearmt.datastore.masked import comparable
 from nearmt.errors import InputError
 
-#: A smaller memory cannot spare a part of itself.
+#: Smaller datastores have nothing to spare.
 FEWEST_PAIRS = 40
-#: Of this many pairs at most one is held out.
+#: At most one in this many pairs is held out.
 _EVERY = 5
-#: The shortest and the longest sentences of a memory say little about the others.
+#: Share of the shortest and of the longest sentences that are never held out.
 _EXTREMES = 0.05
 
 
-def hold_out(memory: LiveStore, most: int, seed: int = 0) -> tuple[MaskedStore, list[Pair]]:
-    """The memory without some of its pairs, and those pairs: the same ones every time, from all over it."""
-    whole = memory.snapshot()
+def hold_out(store: LiveStore, most: int, seed: int = 0) -> tuple[MaskedStore, list[Pair]]:
+    """Mask some pairs of a datastore and return the masked store and the pairs: reproducible and evenly spread."""
+    whole = store.snapshot()
     if whole.pair_count < FEWEST_PAIRS:
         raise InputError(
             f"{whole.pair_count} pairs are too few to hold out a part of the memory; give a dev set with --dev"
@@ -31,16 +31,16 @@ def hold_out(memory: LiveStore, most: int, seed: int = 0) -> tuple[MaskedStore, 
     seen: set[tuple[str, str]] = set()
     for number in _spread(_ordinary(length_P), min(most, whole.pair_count // _EVERY), seed):
         pair = whole.pair(number)
-        # A sentence that is there many times counts once.
+        # Duplicates are held out once; the mask hides all copies.
         marks = {("source", comparable(pair.source)), ("target", comparable(pair.target))}
         if not marks & seen:
             chosen[number] = pair
             seen |= marks
-    return MaskedStore(memory, chosen), list(chosen.values())
+    return MaskedStore(store, chosen), list(chosen.values())
 
 
 def _ordinary(length_P: torch.Tensor) -> list[int]:
-    """Pairs that have entries and are neither very short nor very long, as the store goes."""
+    """Return the numbers of pairs that have entries and are neither among the shortest nor the longest."""
     known = length_P[length_P > 0].sort().values
     if not len(known):
         return []
@@ -50,8 +50,8 @@ def _ordinary(length_P: torch.Tensor) -> list[int]:
 
 
 def _spread(numbers: list[int], count: int, seed: int) -> list[int]:
-    """One at random out of each of `count` equal stretches."""
+    """Draw one number from each of `count` equal ranges."""
     generator = torch.Generator().manual_seed(seed)
     count = min(count, len(numbers))
     share_X = torch.rand(count, generator=generator, dtype=torch.float64).tolist()
-    return [numbers[int((place + share) * len(numbers) / count)] for place, share in enumerate(share_X)]
+    return [numbers[int((part + share) * len(numbers) / count)] for part, share in enumerate(share_X)]

@@ -1,4 +1,4 @@
-"""A model that remembers what does not depend on the settings: source tokens and encoder states."""
+"""A model that caches what does not depend on the settings: source tokens and encoder states."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, cast
 
 from nearmt.models import DecoderState, Seq2SeqModel, TextCodec, TranslationModel
 
-#: Encoder states kept, in bytes; what does not fit is computed again.
-_ROOM = 2 << 30
+#: Capacity for encoder states in bytes; further ones are not cached.
+_CAPACITY = 2 << 30
 
 
 class MemoEncoder:
-    """Encodes a batch once. Everything else is the model's."""
+    """Caches encoder states by batch; delegates everything else to the model."""
 
-    def __init__(self, model: Seq2SeqModel, room: int = _ROOM) -> None:
-        self._inner, self._room = model, room
+    def __init__(self, model: Seq2SeqModel, capacity: int = _CAPACITY) -> None:
+        self._inner, self._capacity = model, capacity
         self._states: dict[tuple[tuple[int, ...], ...], DecoderState] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -28,16 +28,16 @@ class MemoEncoder:
         if known is None:
             known = self._inner.encode(sources)
             size = known.encoded_SFH.nbytes + known.mask_SF.nbytes
-            if size > self._room:
+            if size > self._capacity:
                 return known
-            self._room -= size
+            self._capacity -= size
             self._states[batch] = known
-        # What a search makes of a state, it makes of copies.
+        # Beam search modifies the mask and the lengths, so it gets copies.
         return type(known)(known.encoded_SFH, known.mask_SF.clone(), list(known.source_lengths))
 
 
 class MemoCodec:
-    """Tokenises a source once. Everything else is the codec's."""
+    """Caches source tokens; delegates everything else to the codec."""
 
     def __init__(self, codec: TextCodec) -> None:
         self._inner = codec
@@ -53,6 +53,6 @@ class MemoCodec:
 
 
 def with_memo(model: TranslationModel) -> TranslationModel:
-    """The same model; for one dev set, translated many times."""
+    """Wrap a model for translating the same dev set many times."""
     seq2seq, codec = MemoEncoder(model.seq2seq), MemoCodec(model.codec)
     return replace(model, seq2seq=cast(Seq2SeqModel, seq2seq), codec=cast(TextCodec, codec))

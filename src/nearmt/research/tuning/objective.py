@@ -1,31 +1,20 @@
-"""The score of settings on a dev set."""
+"""The score of settings on a dev set, which trials maximise."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nearmt.config.tuning import METRICS
 from nearmt.contracts import Pair, Progress
-from nearmt.errors import ConfigError
 from nearmt.research.tuning.record import Record, Settings
 from nearmt.research.tuning.slices import Slices
 
-#: Settings (None: the model alone) and sources in, translations out.
+#: Translates sources with settings (None: the model alone).
 Translate = Callable[[Settings, Sequence[str], Progress | None], list[str]]
 
 
-def make_metric(name: str) -> Any:
-    """sacrebleu's metric, as `evaluate` uses it."""
-    from sacrebleu.metrics import BLEU, CHRF
-
-    if name not in METRICS:
-        raise ConfigError(f"metric = {name!r}: must be one of {', '.join(METRICS)}")
-    return BLEU() if name == "bleu" else CHRF()
-
-
 class DevObjective:
-    """Translates the slices of a dev set, each once for the same settings, and scores them."""
+    """Translates slices of a dev set, each once for the same settings, and scores them."""
 
     def __init__(
         self,
@@ -36,31 +25,31 @@ class DevObjective:
         record: Record,
         progress: Callable[[int], None],
     ) -> None:
-        """`progress` is told how many sentences have been translated, those of an earlier run included."""
+        """`progress` receives the number of translated sentences, including those of an earlier run."""
         self._dev, self._slices, self._translate, self._metric = dev, slices, translate, metric
         self._record, self._progress = record, progress
         self._done = 0
 
     def __call__(self, settings: Mapping[str, Any] | None, slice_number: int) -> float:
-        """The score up to a slice; slices are asked for in their order."""
+        """Score the dev set up to a slice; earlier slices must have been scored."""
         texts = self._record.texts(settings, slice_number)
-        fresh = texts is None
+        is_new = texts is None
         if texts is None:
-            texts = self._translated(settings, slice_number)
+            texts = self._translate_slice(settings, slice_number)
         self._done += len(texts)
         self._progress(self._done)
         earlier = [self._record.texts(settings, number) or [] for number in range(slice_number)]
         outputs = [text for part in [*earlier, texts] for text in part]
         score = self._score(outputs, slice_number)
-        if fresh:
+        if is_new:
             self._record.keep(settings, slice_number, texts, sentences=len(outputs), score=score)
         return score
 
-    def _translated(self, settings: Settings, slice_number: int) -> list[str]:
+    def _translate_slice(self, settings: Settings, slice_number: int) -> list[str]:
         sources = [self._dev[number].source for number in self._slices.parts[slice_number]]
 
         def progress(done: int, of: int) -> None:
-            # Long sentences are several pieces.
+            # Overlong sentences are split into segments, so progress is scaled to the number of sentences.
             self._progress(self._done + len(sources) * done // max(1, of))
 
         return self._translate(settings, sources, progress)

@@ -1,8 +1,8 @@
-"""What has been tried, on disk: a run that was interrupted goes on where it was.
+"""The record of trials on disk, from which an interrupted run resumes.
 
-First line: {"signature": ...}. Then one line for each point and slice:
+The first line is {"signature": ...}; then there is one line for each point and slice:
 {"settings": ..., "slice": 0, "sentences": 500, "score": 31.4, "texts": [...]}
-`score` is that of all slices up to this one; `settings` is null for the model alone.
+`score` covers all slices up to this one; `settings` is null for the model alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Settings = Mapping[str, Any] | None
 
 
 class Record:
-    """Translations by settings and slice; without a path they live as long as the run."""
+    """Translations by settings and slice; without a path they are kept in RAM only."""
 
     def __init__(self, signature: str, path: Path | None = None, *, overwrite: bool = False) -> None:
         self._texts: dict[str, list[str]] = {}
@@ -37,18 +37,18 @@ class Record:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file is not None:
-            with writing(str(self._path)):  # what could not be written before is tried once more
+            with writing(str(self._path)):  # closing flushes what could not be written before
                 self._file.close()
 
     def __len__(self) -> int:
         return len(self._texts)
 
     def texts(self, settings: Settings, slice_number: int) -> list[str] | None:
-        """The translations of a slice with these settings, if they are known."""
+        """Return the translations of a slice with these settings; None if they are not recorded."""
         return self._texts.get(_key(settings, slice_number))
 
     def keep(self, settings: Settings, slice_number: int, texts: list[str], **facts: Any) -> None:
-        """Remember translations; they are on disk when this returns."""
+        """Record translations; they are on disk when this returns."""
         self._texts[_key(settings, slice_number)] = texts
         self._append({"settings": settings, "slice": slice_number, **facts, "texts": texts})
 
@@ -85,7 +85,7 @@ class Record:
                 raise OutputError(f"{path}: another run is writing to it; give another --out") from error
 
     def _resume(self, file: IO[bytes], path: Path, signature: str) -> None:
-        """Take over what is there, without the line that was being written when the run was stopped."""
+        """Read existing trials and truncate an incomplete last line."""
         with writing(path):
             file.seek(0)
             *lines, torn = file.read().split(b"\n")

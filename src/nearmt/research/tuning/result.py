@@ -1,4 +1,4 @@
-"""The outcome of tuning, and the configuration file that it becomes."""
+"""The result of tuning, and its configuration file."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from typing import Any
 
 from nearmt.corpus.encoding import Encoding
 from nearmt.corpus.output import open_file
-from nearmt.research.tuning.search import Trial
+from nearmt.research.tuning.trials import Trial
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """The best settings found for a method, and how they compare."""
+    """The best settings found for a method, and their scores."""
 
     method: str
-    #: By public names: those that were tuned, and those that were fixed.
+    #: Tuned and fixed settings by public name.
     settings: dict[str, Any]
     metric: str
     score: float
     default_score: float
     base_score: float | None  # of the model alone
     sentences: int
-    held_out: bool  # whether the dev set is a part of the memory itself
-    #: Translations of the dev set that the search was worth, in all.
+    held_out: bool  # whether the dev set was held out of the datastore
+    #: Cost of all trials; 1 is one translation of the dev set.
     spent: float
     signature: str
     metric_signature: str
     trials: tuple[Trial, ...]
 
     def facts(self) -> dict[str, Any]:
-        """What there is to know of the run, for people and for JSON."""
+        """Summarise the run for the configuration file and for JSON."""
         return {
             "metric": self.metric,
             "score": self.score,
@@ -49,17 +49,17 @@ class Tuned:
         }
 
 
-def write_config(path: Path, tuned: Tuned, search: Mapping[str, Any] | None = None) -> None:
-    """Write the settings as `--config` takes them. `search`: settings of the search that they were tuned for."""
+def write_config(path: Path, tuned: Tuned, beam: Mapping[str, Any] | None = None) -> None:
+    """Write the settings as a file for `--config`, with the settings of the beam that they were tuned for."""
     lines = [f"{name} = {_toml(value)}" for name, value in {"method": tuned.method, **tuned.settings}.items()]
-    lines += [f"{name} = {_toml(value)}" for name, value in (search or {}).items() if value is not None]
+    lines += [f"{name} = {_toml(value)}" for name, value in (beam or {}).items() if value is not None]
     lines += ["", "[tuning]", *(f"{name} = {_toml(value)}" for name, value in tuned.facts().items())]
     with open_file(path, Encoding()) as file:
         file.writelines(line + "\n" for line in lines)
 
 
 def _toml(value: Any) -> str:
-    """A value as TOML writes it; its basic strings are those of JSON, but for one character."""
+    """Format a value for TOML, whose basic strings equal those of JSON except for one character."""
     if isinstance(value, bool | str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value)

@@ -1,39 +1,39 @@
-"""A dev set in slices: bad settings are known after the first."""
+"""A dev set in slices, so that bad settings can be dropped after the first."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: Fewer sentences than this tell little about settings.
+#: Least number of sentences of a slice.
 SMALLEST = 50
 
 
 @dataclass(frozen=True)
 class Slices:
-    """Which sentences each slice adds to those before it, in dev order."""
+    """The sentences of each slice, in dev order."""
 
     parts: tuple[tuple[int, ...], ...]
 
     @property
     def shares(self) -> list[float]:
-        """The share of the dev set up to each slice."""
+        """Share of the dev set up to and including each slice."""
         return [count / self.counts[-1] for count in self.counts]
 
     @property
     def counts(self) -> list[int]:
-        """Sentences up to each slice."""
+        """Number of sentences up to and including each slice."""
         sizes = [len(part) for part in self.parts]
         return [sum(sizes[: n + 1]) for n in range(len(sizes))]
 
 
 def make_slices(sentences: int, together: int = 1, smallest: int = SMALLEST) -> Slices:
-    """A quarter, another quarter, and the rest, each from all over the dev set; fewer slices of a small one.
+    """Cut a dev set into a quarter, another quarter and the rest, evenly spread; a small one into fewer slices.
 
-    `together` sentences in a row stay together: those whose translations depend on one another.
+    Blocks of `together` consecutive sentences are kept together, for methods whose batches share a cache.
     """
     blocks = [range(start, min(start + together, sentences)) for start in range(0, sentences, together)]
-    # Of four blocks in a row the first is in the first slice, the third in the second.
+    # Of four consecutive blocks, the first is in slice 0, the third in slice 1, the others in slice 2.
     for quarters in (((0,), (2,), (1, 3)), ((0, 2), (1, 3))):
         parts = [_sentences(blocks, quarter) for quarter in quarters]
         if all(len(part) >= smallest for part in parts):
@@ -42,4 +42,4 @@ def make_slices(sentences: int, together: int = 1, smallest: int = SMALLEST) -> 
 
 
 def _sentences(blocks: Sequence[range], quarter: Sequence[int]) -> tuple[int, ...]:
-    return tuple(number for place, block in enumerate(blocks) if place % 4 in quarter for number in block)
+    return tuple(sentence for number, block in enumerate(blocks) if number % 4 in quarter for sentence in block)

@@ -1,4 +1,4 @@
-"""The values that are tried for each setting."""
+"""The settings to tune and the values to try for each."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Value: TypeAlias = float | int | str
 #: Settings by their public names.
 Point: TypeAlias = dict[str, Value]
 
-#: Tuned unless something else is asked for, in this order: what the cache needs depends on lambda and T.
+#: Tuned by default, in this order: the best cache settings depend on lambda and T.
 MAIN = ("lambda", "temperature", "cache-lambda", "cache-temperature", "reuse-distance", "adaptive-boost")
 
 _WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-#: T in units of the store's search scale, T' in units of its cache scale.
+#: T in units of the datastore's search scale, T' in units of its cache scale.
 _TEMPERATURES = (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
 _CACHE_TEMPERATURES = (0.1, 0.15, 0.2, 0.3, 0.45, 0.7, 1.0)
 _BOOSTS: tuple[Value, ...] = (-0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
@@ -30,7 +30,7 @@ _COUNTS: dict[str, tuple[Value, ...]] = {
     "chunk": (4, 8, 16, 32),
     "cache-k": (8, 16, 32, 64),
     "seeds": (0, 32, 128, 512),
-    # From many searches to few.
+    # From frequent to rare searches.
     "schedule": ("every:2", "geometric:2:8", "geometric:2:16", "geometric:2:32"),
 }
 #: The grid of the paper's appendix; its temperatures fit its own model.
@@ -43,14 +43,14 @@ _PAPER: dict[str, tuple[Value, ...]] = {
 
 @dataclass(frozen=True)
 class Axis:
-    """One setting: its default and the values to try, in order."""
+    """A setting, its default, and the values to try in order."""
 
     name: str
     values: tuple[Value, ...]
     default: Value
 
-    def place(self, value: Value) -> float:
-        """Where a value stands among the others; in between if it is none of them."""
+    def position(self, value: Value) -> float:
+        """Return the index of a value, fractional between values and at half steps outside them."""
         if value in self.values:
             return float(self.values.index(value))
         if isinstance(value, str):
@@ -63,25 +63,25 @@ class Axis:
         return below - 1 + (value - low) / (high - low)
 
     def distance(self, value: Value) -> float:
-        """How many steps a value is from the default."""
+        """Return the number of steps between a value and the default."""
         if isinstance(value, str):
             return float(value != self.default)
-        return abs(self.place(value) - self.place(self.default))
+        return abs(self.position(value) - self.position(self.default))
 
-    def others(self, value: Value, reach: int) -> list[Value]:
-        """The values beside this one, up to `reach` on either side.
+    def nearby(self, value: Value, reach: int) -> list[Value]:
+        """Return up to `reach` values on either side of this one.
 
-        The nearest come first, but those less than half a step away last: they would tell little.
+        The nearest come first, except those less than half a step away, which come last.
         """
-        here = self.place(value)
-        steps = {other: abs(self.place(other) - here) for other in self.values}
-        ranked = sorted(self.values, key=lambda other: (steps[other] < 0.5, steps[other], self.place(other)))
-        below = [other for other in ranked if self.place(other) < here][:reach]
-        above = [other for other in ranked if self.place(other) > here][:reach]
+        here = self.position(value)
+        steps = {other: abs(self.position(other) - here) for other in self.values}
+        ranked = sorted(self.values, key=lambda other: (steps[other] < 0.5, steps[other], self.position(other)))
+        below = [other for other in ranked if self.position(other) < here][:reach]
+        above = [other for other in ranked if self.position(other) > here][:reach]
         return [other for other in ranked if other in below or other in above]
 
     def refined(self) -> Axis:
-        """With a value more between any two, where there is something between them."""
+        """Insert the midpoint between any two numbers."""
         values = [self.values[0]]
         for low, high in zip(self.values, self.values[1:], strict=False):
             middle = [significant((low + high) / 2)] if isinstance(low, float) and isinstance(high, float) else []
@@ -90,19 +90,19 @@ class Axis:
 
 
 def significant(value: float) -> float:
-    """Rounded to four digits: more say nothing, and somebody will read them."""
+    """Round to four significant digits, for readability."""
     return float(f"{value:.4g}")
 
 
 def names_to_tune(
     asked: str | None, defaults: Mapping[str, object], fixed: Mapping[str, object], ranges: str
 ) -> list[str]:
-    """Which settings of a method are tuned. `defaults` are all its settings, `fixed` those that were given."""
+    """Choose the settings of a method to tune. `defaults` are all its settings, `fixed` those that are given."""
     able = [name for name in (*MAIN, *_COUNTS) if name in defaults and defaults[name] is not None]
     if defaults.get("adaptive") is None and "adaptive-boost" in able:
-        able.remove("adaptive-boost")  # there is nothing to boost
+        able.remove("adaptive-boost")  # only used with a network
     if defaults.get("recall") == "in-order" and "cache-temperature" in able:
-        able.remove("cache-temperature")  # chunks in order keep T
+        able.remove("cache-temperature")  # chunks in order use T
     if not able:
         raise ConfigError("this method has nothing to tune; use knn, efficient or chunk")
     if asked is None:
@@ -132,7 +132,7 @@ def _free(names: Sequence[str], fixed: Mapping[str, object]) -> list[str]:
 
 
 def make_axes(names: Sequence[str], ranges: str, store: LiveSource, defaults: Mapping[str, Value]) -> list[Axis]:
-    """The axes of these settings; `defaults` are the method's own, derived from the store."""
+    """Make the axes of these settings; `defaults` are the method's, calibrated from the datastore."""
     return [Axis(name, _values(name, ranges, store, defaults), defaults[name]) for name in names]
 
 

@@ -1,4 +1,4 @@
-"""Finding the settings of a method on a dev set."""
+"""Tuning: choose the settings of a method by trials on a dev set."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from nearmt.decoding import BeamConfig
 from nearmt.errors import ConfigError, InputError
 from nearmt.methods import make_method
 from nearmt.models import TranslationModel
+from nearmt.research.evaluation.metrics import make_metric
 from nearmt.research.tuning.holdout import hold_out
 from nearmt.research.tuning.memo import with_memo
-from nearmt.research.tuning.objective import DevObjective, make_metric
+from nearmt.research.tuning.objective import DevObjective
 from nearmt.research.tuning.record import Record, Settings
 from nearmt.research.tuning.result import Tuned
-from nearmt.research.tuning.search import Study, run_search
 from nearmt.research.tuning.slices import SMALLEST, Slices, make_slices
 from nearmt.research.tuning.space import Point, Value, make_axes, names_to_tune, significant
+from nearmt.research.tuning.trials import Study, run_trials
 from nearmt.translator import Translator
 
 
@@ -36,14 +37,14 @@ def tune(
     record: Path | None = None,
     progress: Progress | None = None,
     batch_size: int = 8,
-    search: BeamConfig | None = None,
+    beam: BeamConfig | None = None,
     *,
     overwrite: bool = False,
     smallest_slice: int = SMALLEST,
 ) -> Tuned:
-    """The best settings for a method on a dev set, or without one on pairs held out of the memory.
+    """Find the best settings of a method on a dev set, or on pairs held out of the datastore.
 
-    `settings` are fixed. With `record` every trial is kept on disk, and a run that was interrupted goes on there.
+    `settings` are fixed. With `record`, every trial is kept on disk, and an interrupted run resumes from there.
     """
     config = config or TuneConfig()
     held_out = dev is None
@@ -51,31 +52,33 @@ def tune(
         datastore, dev = hold_out(datastore, config.held_out)
     if not dev:
         raise InputError("the dev set has no pairs: nothing to tune on")
-    tuner = _Tuner(model, datastore, method, dict(settings or {}), search or BeamConfig(), batch_size)
+    tuner = _Tuner(model, datastore, method, dict(settings or {}), beam or BeamConfig(), batch_size)
     axes = make_axes(tuner.names(config), config.ranges, datastore.snapshot(), tuner.defaults())
     slices = make_slices(len(dev), batch_size if tuner.shares_batch else 1, smallest_slice)
     metric = make_metric(config.metric)
     total = (config.budget + 1 + config.base) * len(dev)
-    with Record(tuner.signature(dev, slices), record, overwrite=overwrite) as kept:
-        report = _reporting(progress, total)
-        objective = DevObjective(dev, slices, tuner.translate, metric, kept, report)
+    with Record(tuner.signature(dev, slices), record, overwrite=overwrite) as trials:
+        objective = DevObjective(dev, slices, tuner.translate, metric, trials, _reporting(progress, total))
         names = [axis.name for axis in axes]
         study = Study(objective, axes, config.budget, slices.shares, lambda point: tuner.complete(point, names))
-        best = run_search(config.strategy, study, config.ranges == "store", config.margin)
+        best = run_trials(config.strategy, study, config.ranges == "store", config.margin)
         base_score = _base_score(objective, study.last) if config.base else None
+    facts = {"base_score": base_score, "sentences": len(dev), "held_out": held_out}
+    return _result(tuner, config.metric, str(metric.get_signature()), study, best, **facts)
+
+
+def _result(tuner: _Tuner, metric: str, metric_signature: str, study: Study, best: Point, **facts: Any) -> Tuned:
     return Tuned(
-        method=method,
+        method=tuner.method,
         settings={**tuner.fixed, **best},
-        metric=config.metric,
+        metric=metric,
         score=study.score(best, study.last),
         default_score=study.score({}, study.last),
-        base_score=base_score,
-        sentences=len(dev),
-        held_out=held_out,
         spent=study.spent,
         signature=tuner.translator(best).signature(),
-        metric_signature=str(metric.get_signature()),
+        metric_signature=metric_signature,
         trials=tuple(study.trials),
+        **facts,
     )
 
 
@@ -96,7 +99,7 @@ def _rounded(value: Value) -> Value:
 
 
 class _Tuner:
-    """A method whose settings change while the model, the store and the search stay."""
+    """Makes translators of one method with different settings; model, datastore and beam are fixed."""
 
     def __init__(
         self,
@@ -104,32 +107,32 @@ class _Tuner:
         datastore: LiveStore,
         method: str,
         fixed: dict[str, Any],
-        search: BeamConfig,
+        beam: BeamConfig,
         batch_size: int,
     ) -> None:
-        self._model, self._datastore, self._method = with_memo(model), datastore, method
-        self.fixed, self._search, self._batch_size = fixed, search, batch_size
+        self._model, self._datastore, self.method = with_memo(model), datastore, method
+        self.fixed, self._beam, self._batch_size = fixed, beam, batch_size
         self._complete: dict[tuple[object, ...], Point] = {}
         self.shares_batch = self.translator({}).method.shares_batch
 
     def translator(self, settings: Settings) -> Translator:
         if settings is None:
-            return Translator(self._model, None, "plain", None, self._search, self._batch_size)
+            return Translator(self._model, None, "plain", None, self._beam, self._batch_size)
         chosen = {**self.fixed, **settings}
-        return Translator(self._model, self._datastore, self._method, chosen, self._search, self._batch_size)
+        return Translator(self._model, self._datastore, self.method, chosen, self._beam, self._batch_size)
 
     def translate(self, settings: Settings, sources: Sequence[str], progress: Progress | None) -> list[str]:
         return [found.text for found in self.translator(settings).translate(sources, progress=progress)]
 
     def defaults(self, point: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """All settings of the method, those that are not given derived from the store."""
-        config = getattr(make_method(self._method, self._datastore, {**self.fixed, **(point or {})}), "config", None)
+        """Return all settings of the method; those that are not given are calibrated from the datastore."""
+        config = getattr(make_method(self.method, self._datastore, {**self.fixed, **(point or {})}), "config", None)
         if not isinstance(config, Config):
-            raise ConfigError(f"method '{self._method}' has nothing to tune; use knn, efficient or chunk")
+            raise ConfigError(f"method '{self.method}' has nothing to tune; use knn, efficient or chunk")
         return config.public_values()
 
     def complete(self, point: Point, names: Sequence[str]) -> Point:
-        """The tuned settings with those filled in that follow from the others."""
+        """Fill in the tuned settings that a point lacks, some of which depend on others."""
         key = (*sorted(point.items()), *names)
         if key not in self._complete:
             values = point if all(name in point for name in names) else self.defaults(point)
@@ -140,7 +143,7 @@ class _Tuner:
         return names_to_tune(config.tune, self.defaults(), self.fixed, config.ranges)
 
     def signature(self, dev: Sequence[Pair], slices: Slices) -> str:
-        """Everything that a translation of a slice depends on, beside the settings that are tuned."""
+        """Identify everything but the tuned settings that a translation of a slice depends on."""
         digest = hashlib.sha256()
         for pair in dev:
             digest.update(f"{pair.source}\0{pair.target}\0".encode())

@@ -1,4 +1,4 @@
-"""The most memory that a run holds."""
+"""Peak memory of a run."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 import torch
 
 _STATUS = Path("/proc/self/status")
-#: Writing 5 here makes Linux forget the peak so far.
+#: Writing 5 here resets Linux's peak.
 _CLEAR = Path("/proc/self/clear_refs")
 _MIB = 1 << 20
 
 
 class PeakMemory:
-    """Peaks of this process since the object was made; where the system cannot forget, since the process began."""
+    """Peak memory of this process since the object was made, or since the process began where it cannot be reset."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -26,7 +26,7 @@ class PeakMemory:
             torch.cuda.reset_peak_memory_stats(device)
 
     def resident_mib(self) -> float | None:
-        """Main memory, mapped files that have been read included; None where the system does not tell."""
+        """Peak resident memory, including mapped files that were read; None if the system does not report it."""
         try:
             kib = re.search(r"^VmHWM:\s*(\d+) kB", _STATUS.read_text(encoding="ascii"), re.MULTILINE)
         except OSError:
@@ -41,7 +41,7 @@ class PeakMemory:
         return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / _MIB, 1)
 
     def device_mib(self) -> float | None:
-        """Tensors on the GPU; None on the CPU."""
+        """Peak memory of tensors on the GPU; None on the CPU."""
         if self._device.type != "cuda":
             return None
         return round(torch.cuda.max_memory_allocated(self._device) / _MIB, 1)

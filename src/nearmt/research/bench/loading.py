@@ -1,4 +1,4 @@
-"""What the systems of a benchmark are made of; what several of them share is loaded once."""
+"""Loading of the systems of a benchmark; models and datastores that several of them use are loaded once."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from nearmt.models import EMBEDDED, ModelConfig, TranslationModel, export_embedd
 from nearmt.models.naming import name_from_store
 from nearmt.research.bench import ctranslate2, generate
 from nearmt.research.bench.config import PEER_PRECISIONS, PEERS, RETRIEVING, BenchConfig
-from nearmt.research.bench.processes import Crew, Process
-from nearmt.research.bench.runners import Cell, OwnRunner, PeerRunner, Runner
+from nearmt.research.bench.processes import Process, ProcessPool
+from nearmt.research.bench.runners import OwnRunner, PeerRunner, Runner, Variant
 from nearmt.translator import Translator
 
-#: Another name for exact search that is fast enough for whole test sets.
+#: The exact search that is fast enough for whole test sets.
 EXACT = "torch"
 
 
-class Workbench:
-    """Loads systems. `folder` is for what other programs need of the model."""
+class SystemLoader:
+    """Loads systems; converted models of other programs are written to `folder`."""
 
     def __init__(self, config: BenchConfig, folder: Path) -> None:
         self.config, self._folder = config, folder
         self._models: dict[str, TranslationModel] = {}
         self._stores: dict[str, Datastore] = {}
-        #: Models of other programs, by program and precision.
+        #: Models loaded by other programs, by program and precision.
         self._loaded: dict[tuple[str, str], Any] = {}
 
     @property
@@ -45,31 +45,31 @@ class Workbench:
         return self.config.threads or torch.get_num_threads()
 
     @property
-    def at_a_time(self) -> int:
-        """Batches that are translated side by side by those who can."""
+    def parallel_batches(self) -> int:
+        """Batches that run in parallel, one on each CPU thread."""
         return self.threads if device_of(self.device).concurrent else 1
 
     @property
     def batches(self) -> int:
-        """Batches that nearmt takes on at a time: while some are translated, others follow those that are done."""
-        return self.at_a_time * device_of(self.device).batches
+        """Batches that nearmt accepts at a time; finished sentences are replaced by those of later batches."""
+        return self.parallel_batches * device_of(self.device).batches
 
     @functools.cached_property
     def device(self) -> torch.device:
         return torch.device(resolve_device(self.config.device))
 
-    def cells(self) -> Iterator[tuple[int, int, list[Cell]]]:
-        """Batch size, beams, and the systems that run beside each other with them."""
+    def variants(self) -> Iterator[tuple[int, int, list[Variant]]]:
+        """Yield batch size, beam size, and the variants that alternate with them."""
         systems = self.config.system_names
         if self.config.systems is None and self.config.datastore is None:
             systems = [system for system in systems if system not in RETRIEVING]
         named = [(system, precision) for system in systems for precision in self.precisions(system)]
         for beams in self.config.beam_sizes:
             for batch_size in self.config.sizes(on_gpu=self.device.type == "cuda"):
-                yield batch_size, beams, [Cell(*name, batch_size, beams) for name in named]
+                yield batch_size, beams, [Variant(*name, batch_size, beams) for name in named]
 
     def precisions(self, system: str) -> list[str]:
-        """Those that were asked for as far as they exist; nothing asks for int8 on a GPU unless it is named."""
+        """Return the precisions to measure that a system supports; int8 on a GPU only if it is named."""
         wanted = self.config.precision_names
         if self.config.precisions is None and self.device.type == "cuda":
             wanted = [precision for precision in wanted if precision != "int8"]
@@ -77,12 +77,12 @@ class Workbench:
 
     @functools.cached_property
     def model_config(self) -> ModelConfig:
-        """The model in fp32; a datastore knows which one it is."""
+        """The model in fp32; by default the datastore's."""
         config, known = self.config, ModelConfig()
         if config.datastore is not None:
-            mine = Manifest.load(Path(config.datastore))
-            name = config.model or name_from_store(mine.model, config.datastore)
-            known = ModelConfig(name, mine.source_lang, mine.target_lang, key_layer=mine.key_layer)
+            store = Manifest.load(Path(config.datastore))
+            name = config.model or name_from_store(store.model, config.datastore)
+            known = ModelConfig(name, store.source_lang, store.target_lang, key_layer=store.key_layer)
         return ModelConfig(
             config.model or known.model,
             config.source_lang or known.source_lang,
@@ -105,33 +105,33 @@ class Workbench:
             self._stores[search] = Datastore.open(folder, search=search, device=device)
         return self._stores[search]
 
-    def search(self, beams: int) -> BeamConfig:
+    def beam(self, beams: int) -> BeamConfig:
         return BeamConfig(beams=beams, max_new_tokens=self.config.max_new_tokens)
 
-    def runner(self, cell: Cell) -> Runner:
-        """Load a system; what cannot run raises an error that says why."""
-        if cell.system in PEERS:
-            return self._peer(cell)
-        return OwnRunner(self.translator(cell, self.config.nominate))
+    def runner(self, variant: Variant) -> Runner:
+        """Load a variant; raise an error with the reason if it cannot run."""
+        if variant.system in PEERS:
+            return self._peer(variant)
+        return OwnRunner(self.translator(variant, self.config.nominate))
 
-    def translator(self, cell: Cell, search: str) -> Translator:
-        store = self.store(search) if cell.system in RETRIEVING else None
+    def translator(self, variant: Variant, search: str) -> Translator:
+        store = self.store(search) if variant.system in RETRIEVING else None
         return Translator(
-            self.model(cell.precision),
+            self.model(variant.precision),
             store,
-            cell.system,
-            search=self.search(cell.beams),
-            batch_size=cell.batch_size,
+            variant.system,
+            search=self.beam(variant.beams),
+            batch_size=variant.batch_size,
         )
 
-    def _peer(self, cell: Cell) -> Runner:
-        model, search = self.model("fp32"), self.search(cell.beams)
-        loaded = self._load_peer(cell.system, cell.precision)
-        if cell.system == "transformers":
-            decode, version = generate.decoder(loaded, model.seq2seq, search), generate.version()
+    def _peer(self, variant: Variant) -> Runner:
+        model, beam = self.model("fp32"), self.beam(variant.beams)
+        loaded = self._load_peer(variant.system, variant.precision)
+        if variant.system == "transformers":
+            decode, version = generate.decoder(loaded, model.seq2seq, beam), generate.version()
         else:
-            decode, version = ctranslate2.decoder(loaded, model, search), ctranslate2.version()
-        return PeerRunner(model, cell, search, decode, version)
+            decode, version = ctranslate2.decoder(loaded, model, beam), ctranslate2.version()
+        return PeerRunner(model, variant, beam, decode, version)
 
     def _load_peer(self, system: str, precision: str) -> Any:
         key = system, precision
@@ -142,18 +142,18 @@ class Workbench:
         return self._loaded[key]
 
     def _transformers(self, precision: str) -> Any:
-        if self.at_a_time == 1:
+        if self.parallel_batches == 1:
             return generate.load_weights(self._model_folder, precision, self.device)
-        # A process for each batch: in one, their Python would take turns.
-        return Crew(self.at_a_time, generate.load_alone, self._model_folder, precision)
+        # A process for each batch: threads of one process would share one interpreter lock.
+        return ProcessPool(self.parallel_batches, generate.load_alone, self._model_folder, precision)
 
     def _ctranslate2(self, precision: str) -> Process:
-        return Process(ctranslate2.load, self._converted, precision, str(self.device), self.at_a_time)
+        return Process(ctranslate2.load, self._converted, precision, str(self.device), self.parallel_batches)
 
     def close(self) -> None:
         """End the processes of other programs."""
         for loaded in self._loaded.values():
-            if isinstance(loaded, Crew | Process):
+            if isinstance(loaded, ProcessPool | Process):
                 loaded.close()
 
     @functools.cached_property
@@ -163,7 +163,7 @@ class Workbench:
 
     @functools.cached_property
     def _model_folder(self) -> str:
-        """The model as other programs can read it."""
+        """The model in Hugging Face's format."""
         name = self.model_config.model
         if name not in EMBEDDED:
             return name
@@ -172,25 +172,25 @@ class Workbench:
 
 
 @contextmanager
-def opened(config: BenchConfig) -> Iterator[Workbench]:
-    """A workbench with as many threads as were asked for; what it writes goes when it is done."""
+def opened(config: BenchConfig) -> Iterator[SystemLoader]:
+    """Open a loader with the configured number of threads; its files are temporary."""
     with tempfile.TemporaryDirectory() as folder, threads_set(config.threads):
-        workbench = Workbench(config, Path(folder))
+        loader = SystemLoader(config, Path(folder))
         try:
-            yield workbench
+            yield loader
         finally:
-            workbench.close()
+            loader.close()
 
 
 @contextmanager
 def threads_set(wanted: int | None) -> Iterator[None]:
-    """torch and FAISS have threads of their own each; CTranslate2 is told when it is loaded."""
+    """Set the threads of torch and FAISS for the block; CTranslate2's are set when it is loaded."""
     if wanted is None:
         yield
         return
     try:
         faiss = import_faiss()
-    except MissingPackageError:  # then nobody searches with it
+    except MissingPackageError:  # then no search uses it
         faiss = None
     before = torch.get_num_threads(), faiss and faiss.omp_get_max_threads()
     try:

@@ -1,4 +1,4 @@
-"""What ran where: numbers name the machine and the code that made them."""
+"""The machine and the code behind a measurement, as recorded with every result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nearmt.models import ModelConfig, resolve_device
 
 
 def describe_machine(model: ModelConfig) -> dict[str, Any]:
-    """The machine as far as it can change a number."""
+    """Describe the machine as far as it can change a number."""
     device = torch.device(resolve_device(model.device))
     return {
         "cpu": _cpu_name(),
@@ -23,17 +23,17 @@ def describe_machine(model: ModelConfig) -> dict[str, Any]:
         "precision": model.precision,
         "python": platform.python_version(),
         "torch": torch.__version__,
-        # Whether nearmt's own kernels for CPUs were there.
+        # Whether nearmt's C kernels are available.
         "kernels": kernels() is not None,
     }
 
 
 def describe_commit() -> str:
-    """The commit of this code, if it is a checkout."""
+    """Return the commit of this checkout, or "unknown" outside a checkout."""
     folder = Path(__file__).parent
     try:
-        asked = ["git", "-C", str(folder), "describe", "--always", "--dirty"]
-        found = subprocess.run(asked, capture_output=True, text=True, check=False)
+        command = ["git", "-C", str(folder), "describe", "--always", "--dirty"]
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
         return "unknown"
     return found.stdout.strip() or "unknown"

@@ -1,4 +1,4 @@
-"""Ways through a space of settings: every point, or where the gain is."""
+"""Strategies of trials over a space of settings: a full grid, or coordinate ascent with successive halving."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import TypeAlias
 from nearmt.errors import ConfigError
 from nearmt.research.tuning.space import Axis, Point
 
-#: Score of settings on the dev set up to and including a slice.
+#: Scores settings on the dev set up to and including a slice.
 Objective: TypeAlias = Callable[[Point, int], float]
-#: Settings of which only some are given, with the others filled in.
+#: Fills in the settings that are missing.
 Complete: TypeAlias = Callable[[Point], Point]
-#: How far a round looks on either side of the best value: defaults from the store are not far off.
+#: Values tried on either side of the best one; calibrated defaults are not far off.
 _REACH = 2
-# Sums of shares are not exact.
-_LITTLE = 1e-9
+# For sums of shares, which are not exact.
+_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What settings scored on the first slices of the dev set."""
+    """The score of settings on the first slices of the dev set."""
 
     settings: Point
     share: float  # of the dev set
@@ -32,7 +32,7 @@ class Trial:
 
 @dataclass
 class Study:
-    """The trials of one search, and what they cost: 1 is one translation of the dev set."""
+    """The trials of one tuning run, and their cost: 1 is one translation of the dev set."""
 
     objective: Objective
     axes: list[Axis]
@@ -46,11 +46,11 @@ class Study:
 
     @property
     def last(self) -> int:
-        """The slice with which the dev set is complete."""
+        """Number of the last slice."""
         return len(self.shares) - 1
 
     def score(self, point: Point, slice_number: int, *, free: bool = False) -> float:
-        """The score of a point, tried unless it is known; `free` is not counted against the budget."""
+        """Return the score of a point, running a trial if needed; `free` trials do not count against the budget."""
         settings = self.complete(point)
         scores = self._known.setdefault(_key(settings), [])
         while len(scores) <= slice_number:
@@ -60,31 +60,31 @@ class Study:
             self.trials.append(Trial(settings, self.shares[len(scores) - 1], scores[-1]))
         return scores[slice_number]
 
-    def merit(self, point: Point, slice_number: int) -> tuple[float, float]:
-        """What points are ranked by: of equal ones, the nearest to the defaults is the best."""
+    def rank(self, point: Point, slice_number: int) -> tuple[float, float]:
+        """Return the sort key of a point: its score, then its nearness to the defaults."""
         settings = self.complete(point)
         return self.score(point, slice_number), -sum(axis.distance(settings[axis.name]) for axis in self.axes)
 
-    def modest(self, best: Point, margin: float) -> Point:
-        """Of all settings that score within `margin` of the best, those nearest to the defaults.
+    def nearest_to_defaults(self, best: Point, margin: float) -> Point:
+        """Return the settings nearest to the defaults among those that score within `margin` of the best.
 
-        What a dev set of some hundred sentences says beyond that is mostly chance.
+        On a dev set of some hundred sentences, smaller differences are mostly chance.
         """
         bound = self.score(best, self.last) - margin
         equals = [t.settings for t in self.trials if t.share == self.shares[-1] and t.score >= bound]
-        return min(equals, key=lambda point: (-self.merit(point, self.last)[1], -self.score(point, self.last)))
+        return min(equals, key=lambda point: (-self.rank(point, self.last)[1], -self.score(point, self.last)))
 
     def affordable(self, points: list[Point], turns: int) -> list[Point]:
-        """The first points, as many as can compete for an equal share of what is left for so many turns."""
+        """Return as many of the first points as an equal share of the remaining budget allows for this turn."""
         left = self.budget - self.spent
-        # One point that sees the whole dev set is the least that makes sense.
+        # The minimum is one point on the whole dev set.
         share = min(left, max(1.0, left / turns))
-        while points and self._competition(points) > share + _LITTLE:
+        while points and self._halving_cost(points) > share + _TOLERANCE:
             points = points[:-1]
         return points
 
-    def _competition(self, points: list[Point]) -> float:
-        """The most that `compete` can cost."""
+    def _halving_cost(self, points: list[Point]) -> float:
+        """Upper bound of the cost of `halve`."""
         missing = sum(self._cost(len(self._known.get(_key(self.complete(p)), [])) - 1, 0) for p in points)
         count = len(points)
         for slice_number in range(1, len(self.shares)):
@@ -100,18 +100,18 @@ def _key(settings: Point) -> tuple[object, ...]:
     return tuple(sorted(settings.items()))
 
 
-def compete(study: Study, points: list[Point]) -> list[Point]:
-    """Successive halving: the better half of the points goes on to the next slice; who has seen all."""
+def halve(study: Study, points: list[Point]) -> list[Point]:
+    """Successive halving: keep the better half of the points after each slice; return those that finish."""
     for slice_number in range(len(study.shares)):
-        ranked = sorted(points, key=lambda point: study.merit(point, slice_number), reverse=True)
+        ranked = sorted(points, key=lambda point: study.rank(point, slice_number), reverse=True)
         points = ranked if slice_number == study.last else ranked[: math.ceil(len(ranked) / 2)]
     return points
 
 
 def smart(study: Study, refine: bool) -> Point:
-    """One setting after the other, from the defaults on, until nothing gets better or the budget is spent.
+    """Coordinate ascent from the defaults, one setting at a time, until no gain or no budget is left.
 
-    Each round looks beside the best values, the last ones between them.
+    Each round tries values near the best ones; with `refine`, the last rounds try values between them.
     """
     best: Point = {}
     study.score(best, study.last, free=True)
@@ -124,17 +124,17 @@ def smart(study: Study, refine: bool) -> Point:
 def _round(study: Study, axes: list[Axis], best: Point) -> Point:
     for turn, axis in enumerate(axes):
         now = study.complete(best)[axis.name]
-        points = [{**best, axis.name: value} for value in axis.others(now, _REACH)]
-        finalists = compete(study, study.affordable(points, len(axes) - turn))
-        # The first of equals stays: it is what the others were compared with.
-        best = max([best, *finalists], key=lambda point: study.merit(point, study.last))
+        points = [{**best, axis.name: value} for value in axis.nearby(now, _REACH)]
+        finalists = halve(study, study.affordable(points, len(axes) - turn))
+        # `max` keeps the first of equal points, which is the present best.
+        best = max([best, *finalists], key=lambda point: study.rank(point, study.last))
     return best
 
 
 def grid(study: Study) -> Point:
-    """All points of the space, those near the defaults first."""
+    """Try all points of the space, those nearest to the defaults first."""
     count = math.prod(len(axis.values) for axis in study.axes)
-    if count > study.budget + _LITTLE:
+    if count > study.budget + _TOLERANCE:
         raise ConfigError(
             f"the grid has {count:,} points, more than the budget of {study.budget:g}; "
             f"give --budget {count}, fewer settings to tune, or --strategy smart"
@@ -144,10 +144,10 @@ def grid(study: Study) -> Point:
     names = [axis.name for axis in study.axes]
     points = [dict(zip(names, values, strict=True)) for values in itertools.product(*(a.values for a in study.axes))]
     points.sort(key=lambda point: sum(axis.distance(point[axis.name]) for axis in study.axes))
-    return max([best, *points], key=lambda point: study.merit(point, study.last))
+    return max([best, *points], key=lambda point: study.rank(point, study.last))
 
 
-def run_search(strategy: str, study: Study, refine: bool, margin: float = 0.0) -> Point:
-    """The best settings, all of them given; of those that are as good, the ones nearest to the defaults."""
+def run_trials(strategy: str, study: Study, refine: bool, margin: float = 0.0) -> Point:
+    """Run a strategy and return the complete best settings; ties go to those nearest to the defaults."""
     found = smart(study, refine) if strategy == "smart" else grid(study)
-    return study.modest(study.complete(found), margin)
+    return study.nearest_to_defaults(study.complete(found), margin)

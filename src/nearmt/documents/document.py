@@ -1,4 +1,4 @@
-"""Through a document, window by window, and from file to file."""
+"""Filling of whole documents, in windows of parts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 
 from nearmt.config.filling import FillConfig
 from nearmt.corpus import Document, FillingOrigin, Part, Report, Request, Tag, Unit, open_document
-from nearmt.corpus.limits import USUAL_LIMITS, LimitsConfig
+from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
 from nearmt.corpus.output import open_file
-from nearmt.documents.doubts import Doubts
 from nearmt.documents.filling import FilledUnit, Filler
+from nearmt.documents.issues import IssueSummary
 from nearmt.translator import Translator
 
-#: Parts read before they are translated: enough to find sentences of similar length among them.
+#: Size of a window in batches: large enough to batch sentences of similar length.
 _WINDOW_BATCHES = 64
 _WINDOW_CHARACTERS = 1 << 24
 
@@ -25,42 +25,42 @@ Fill = Callable[[list[Unit]], list[FilledUnit]]
 
 @dataclass
 class FillSummary:
-    """What became of the units of a document, and what people should look at."""
+    """Counts of units by origin, and warnings for the user."""
 
-    #: Units by where their translation comes from: machine, memory, copy; kept is what was there before.
+    #: Units by origin of their translation: machine, memory, copy, or kept.
     counts: Counter[str] = field(default_factory=Counter)
     warnings: list[str] = field(default_factory=list)
     #: Lines that may not have been translated.
-    doubts: Doubts = field(default_factory=Doubts)
+    issues: IssueSummary = field(default_factory=IssueSummary)
 
     def add(self, unit: Unit, filled: FilledUnit | None) -> None:
         self.counts["kept" if filled is None else filled.filling.origin.value] += 1
         if filled is not None:
             self.warnings += [f"line {unit.line}: {warning}" for warning in filled.warnings]
             if filled.filling.origin is FillingOrigin.MACHINE:
-                self.doubts.add(unit.line, filled.doubt, filled.translation.source, filled.translation.text)
+                self.issues.add(unit.line, filled.issue, filled.translation.source, filled.translation.text)
 
 
 def filled_parts(
     document: Document, filler: Filler, fill: Fill, *, everything: bool = False
 ) -> Iterator[tuple[Part, list[FilledUnit | None]]]:
-    """The parts of a document, each with the fillings of its units; None where nothing is to be done.
+    """Yield the parts of a document with the fillings of their units; None for units that are kept.
 
-    Only units without a translation are filled, unless `everything` is asked for. `fill` is the filler's
-    own, or something around it (a progress bar).
+    Only units without a translation are filled, unless `everything` is set. `fill` is the filler's method, possibly
+    wrapped by a progress bar.
     """
     window = filler.translator.batch_size * _WINDOW_BATCHES
     while block := _window(document.parts, window):
-        wanted = [[is_to_fill(unit, everything) for unit in part.units] for part in block]
+        to_fill = [[is_to_fill(unit, everything) for unit in part.units] for part in block]
         every = [unit for part in block for unit in part.units]
-        units = list(compress(every, chain.from_iterable(wanted)))
+        units = list(compress(every, chain.from_iterable(to_fill)))
         found = iter(fill(units) if units else [])
-        for part, flags in zip(block, wanted, strict=True):
+        for part, flags in zip(block, to_fill, strict=True):
             yield part, [next(found) if flag else None for flag in flags]
 
 
 def _window(parts: Iterator[Part], most: int) -> list[Part]:
-    """The next parts; fewer if they are large."""
+    """Read the next parts, fewer if they are large."""
     window: list[Part] = []
     characters = 0
     while len(window) < most and characters < _WINDOW_CHARACTERS and (part := next(parts, None)) is not None:
@@ -70,9 +70,9 @@ def _window(parts: Iterator[Part], most: int) -> list[Part]:
 
 
 def is_to_fill(unit: Unit, everything: bool) -> bool:
-    """Tags alone are something too: they have to be there in the translation."""
-    something = any(isinstance(part, Tag) or part.strip() for part in unit.source)
-    return something and (everything or not unit.target.strip())
+    """Whether a unit has text or tags, and no translation unless `everything` is set."""
+    has_content = any(isinstance(part, Tag) or part.strip() for part in unit.source)
+    return has_content and (everything or not unit.target.strip())
 
 
 def fill_document(
@@ -83,9 +83,9 @@ def fill_document(
     *,
     everything: bool = False,
     format: str | None = None,
-    limits: LimitsConfig = USUAL_LIMITS,
+    limits: LimitsConfig = DEFAULT_LIMITS,
 ) -> FillSummary:
-    """Translate a file into another of the same format; see `nearmt translate`."""
+    """Translate a file and write the result in the same format; see `nearmt translate`."""
     request = Request(*translator.model.language_pair, limits=limits)
     document = open_document(Path(path), request, Report(strict=True), format)
     filler = Filler(translator, config or FillConfig(), paragraphs=document.paragraphs)
@@ -95,5 +95,5 @@ def fill_document(
             for unit, filled in zip(part.units, found, strict=True):
                 summary.add(unit, filled)
             out.write(part.filled([None if filled is None else filled.filling for filled in found]))
-    summary.warnings += summary.doubts.notes()
+    summary.warnings += summary.issues.notes()
     return summary
