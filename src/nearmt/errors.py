@@ -1,4 +1,4 @@
-"""Everything that can go wrong and that a person can mend.
+"""Errors that a user can do something about.
 
 NearmtError                 exit code 1
 ├── ConfigError             exit code 2: a setting out of range, an unknown key, a bad combination
@@ -6,11 +6,11 @@ NearmtError                 exit code 1
 ├── OutputError             a path that cannot be written, a full disk
 ├── ModelError              a model that cannot be loaded or does not know a language
 ├── DatastoreError          a datastore that is missing, unfinished or of another model
-│   └── DamagedError        what was acknowledged cannot be read any more
+│   └── DamagedError        acknowledged changes cannot be read any more
 └── MissingPackageError     an optional package that the request needs
 
-Each carries one line that says what is wrong, where, and what to do. The command line prints that
-line and nothing else; only programming errors show a traceback.
+Each has a message of one line: what is wrong, where, and what to do. The command line prints only that line; a
+traceback is shown for programming errors only.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class ConfigError(NearmtError):
 
 
 class InputError(NearmtError):
-    """Something that was read is not what it should be."""
+    """An input is invalid."""
 
 
 class OutputError(NearmtError):
-    """Something could not be written."""
+    """An output could not be written."""
 
 
 class ModelError(NearmtError):
@@ -51,7 +51,7 @@ class DatastoreError(NearmtError):
 
 
 class DamagedError(DatastoreError):
-    """What a datastore acknowledged cannot be read any more."""
+    """Acknowledged changes of a datastore cannot be read any more."""
 
 
 class MissingPackageError(NearmtError):
@@ -59,7 +59,7 @@ class MissingPackageError(NearmtError):
 
 
 class NearmtWarning(UserWarning):
-    """Something that went on all right and that somebody may want to know."""
+    """Something the user may want to know; the operation went on."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -70,11 +70,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 @contextmanager
 def writing(path: Path | str) -> Iterator[None]:
-    """Turn an operating-system error while writing `path` into one line."""
+    """Turn an operating-system error while writing `path` into an `OutputError`."""
     try:
         yield
     except BrokenPipeError:
-        raise  # whoever read the output has left: nothing is wrong
+        raise  # the reader of the output has ended, which is not an error
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise OutputError(f"{path}: the disk is full; free some space and run the command again") from error

@@ -1,7 +1,7 @@
-"""Opening files of a datastore without following links.
+"""Opening files of a datastore without following symbolic links.
 
-A store may come from somebody else. Its own path may be a link, since the user typed it; everything inside is opened
-relative to the opened folder, component by component, and must be a folder or an ordinary file.
+A store may come from an untrusted source. Its own path may be a link, since the user typed it; everything inside is
+opened relative to the opened folder, component by component, and must be a folder or a regular file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from nearmt.errors import DatastoreError
 
-#: Folders that nearmt makes inside a store: segments, and where a build and a repair put what they make.
+#: Folders inside a store: segments, and the work folders of a build and of a repair.
 SEGMENT, BUILDING, REPAIRING = r"segment-\d{6,}(-reduced)*", "building", "repairing"
 #: A path is inside the store from the first of these on.
 _INNER = re.compile(f"{SEGMENT}|{BUILDING}|{REPAIRING}")
@@ -23,7 +23,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def open_inside(path: Path, flags: int = os.O_RDONLY) -> int:
-    """A descriptor of a file in a store; a link or anything but an ordinary file is refused."""
+    """Open a file in a store and return its descriptor; anything but a regular file is refused."""
     names = [path.name]
     root = path.parent
     while _INNER.fullmatch(root.name):
@@ -35,7 +35,7 @@ def open_inside(path: Path, flags: int = os.O_RDONLY) -> int:
             inner = _opened(name, _FOLDER, folder, path)
             os.close(folder)
             folder = inner
-        # Not blocking: opening a pipe would wait for its other end.
+        # Non-blocking, because opening a pipe waits for its other end.
         handle = _opened(names[-1], flags | os.O_CLOEXEC | os.O_NONBLOCK, folder, path)
     finally:
         os.close(folder)
@@ -46,13 +46,13 @@ def open_inside(path: Path, flags: int = os.O_RDONLY) -> int:
 
 
 def opened(path: Path, mode: str = "rb") -> IO[Any]:
-    """The same as a file object."""
+    """Open a file in a store as a file object."""
     encoding = None if "b" in mode else "utf-8"
     return open(path, mode, encoding=encoding, opener=lambda _, flags: open_inside(path, flags))
 
 
 def exists_inside(path: Path) -> bool:
-    """Whether there is an ordinary file in a store; a link is refused, not followed."""
+    """Whether a regular file exists in a store; a link is refused, not followed."""
     try:
         os.close(open_inside(path))
     except (FileNotFoundError, NotADirectoryError):

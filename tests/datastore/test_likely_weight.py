@@ -12,7 +12,7 @@ import torch
 from nearmt.contracts import Pair
 from nearmt.datastore import Datastore, reindex
 from nearmt.datastore.search import calibrate
-from nearmt.datastore.search.calibrate import BELIEVED, FEW_PAIRS, _most_likely
+from nearmt.datastore.search.calibrate import FEW_PAIRS, FEW_PAIRS_CAP, _most_likely
 from nearmt.decoding import BeamConfig, beam_search
 from nearmt.methods import ChunkConfig, ChunkMethod, KnnConfig, KnnMethod, PlainMethod
 from nearmt.models import Seq2SeqModel, TranslationModel
@@ -53,15 +53,15 @@ def test_few_pairs_are_not_believed_to_deserve_much(
     tiny: TranslationModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Datastore.build(tmp_path / "few", repeated(FEW_PAIRS - 1), tiny)
-    assert store.snapshot().profile.likely_weight == BELIEVED and KnnMethod(store).config.weight == 0.6
+    assert store.snapshot().profile.likely_weight == FEW_PAIRS_CAP and KnnMethod(store).config.weight == 0.6
     monkeypatch.setattr(calibrate, "FEW_PAIRS", FEW_PAIRS - 1)
     believed = Datastore.build(tmp_path / "believed", repeated(FEW_PAIRS - 1), tiny).snapshot().profile.likely_weight
-    assert believed is not None and believed > BELIEVED
+    assert believed is not None and believed > FEW_PAIRS_CAP
     # What is less than that is as it was measured.
     monkeypatch.setattr(calibrate, "FEW_PAIRS", FEW_PAIRS)
     little = Datastore.build(tmp_path / "little", make_pairs(48, seed=6), tiny).snapshot().profile.likely_weight
     monkeypatch.setattr(calibrate, "FEW_PAIRS", 20)
-    assert little is not None and little < BELIEVED
+    assert little is not None and little < FEW_PAIRS_CAP
     assert Datastore.build(tmp_path / "same", make_pairs(48, seed=6), tiny).snapshot().profile.likely_weight == little
 
 

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from nearmt.contracts import Pair
 from nearmt.datastore import Datastore, PruneConfig, prune, reindex, unprune
 from nearmt.datastore.disk import Manifest, Segment, SegmentWriter
-from nearmt.datastore.disk.manifest import Calibration, FileRecord, reduction_name
+from nearmt.datastore.disk.file_checks import FileRecord
+from nearmt.datastore.disk.manifest import Calibration, reduction_name
 from nearmt.datastore.disk.segment import FILES
-from nearmt.datastore.edit.build import measured_anew
+from nearmt.datastore.edit.build import calibrated
 from nearmt.datastore.search.entries import open_entries
-from nearmt.datastore.upkeep.neighbours import divide, group_equal_keys, nearest_groups, neighbours_of_entries
+from nearmt.datastore.upkeep.neighbours import cluster, group_equal_keys, nearest_groups, neighbours_of_entries
 from nearmt.datastore.upkeep.prune import greedy_merge, visiting_order
 from nearmt.errors import ConfigError, DatastoreError, OutputError
 from nearmt.models import TranslationModel
@@ -76,7 +77,7 @@ def made_store(folder: Path, key_ND: np.ndarray, token_N: np.ndarray, segments: 
         nearmt="0",
         created="2026-01-01T00:00:00+00:00",
     )
-    measured_anew(folder, manifest, reduction, records).save(folder)
+    calibrated(folder, manifest, reduction, records).save(folder)
     return Datastore.open(folder)
 
 
@@ -189,8 +190,8 @@ def found_neighbours(path: Path, count: int) -> np.ndarray:
     segments = [Segment(path / record.name, record, manifest.columns) for record in manifest.segments]
     entries = open_entries(segments, torch.device("cpu"))
     groups = group_equal_keys(entries, manifest.columns, silent)
-    cells = divide(entries, manifest.columns, groups, silent)
-    near_UK = nearest_groups(entries, manifest.columns, groups, cells, count, silent)
+    clusters = cluster(entries, manifest.columns, groups, silent)
+    near_UK = nearest_groups(entries, manifest.columns, groups, clusters, count, silent)
     return neighbours_of_entries(groups, near_UK, silent)
 
 

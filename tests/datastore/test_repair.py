@@ -102,13 +102,13 @@ def test_what_pairs_tell_needs_no_model(name: str, store: Path, whole: Path) -> 
     assert_same(store, whole)
 
 
-def test_a_lost_index_is_made_anew(tiny: TranslationModel, tmp_path: Path) -> None:
+def test_a_lost_index_is_built_again(tiny: TranslationModel, tmp_path: Path) -> None:
     path = tmp_path / "store"
     Datastore.build(path, make_pairs(40), tiny, BuildConfig(index="Flat"))
     before = [pair.id for pair in Datastore.open(path).pairs()]
     altered(next(path.glob("*/index-*")), 100)
     done = mended(path, no_model)
-    assert "made anew" in done.report[0] and [pair.id for pair in Datastore.open(path).pairs()] == before
+    assert "built again" in done.report[0] and [pair.id for pair in Datastore.open(path).pairs()] == before
 
 
 @pytest.mark.parametrize("missing", [False, True])
@@ -123,7 +123,7 @@ def test_what_indexes_share_is_named_and_mended(missing: bool, tiny: Translation
     with pytest.raises(DatastoreError, match=shared.name):
         Datastore.open(path)
     done = mended(path, no_model)
-    assert "indexed anew" in done.report[0] and done.lost == []
+    assert "indexed again" in done.report[0] and done.lost == []
     assert list(Datastore.open(path).pairs()) == list(store.pairs())
 
 
@@ -143,7 +143,7 @@ def lines_of(segment: Path) -> list[bytes]:
 
 
 def segments_of(store: Path) -> list[Path]:
-    """The folders of a store's segments, which a repair numbers anew."""
+    """The folders of a store's segments, which a repair numbers again."""
     return [store / record.name for record in Manifest.load(store).segments]
 
 
@@ -313,10 +313,10 @@ def test_a_log_that_is_gone(store: Path, whole: Path) -> None:
     assert len(list(Datastore.open(store).pairs())) == 26
 
 
-def test_a_lost_reduction_is_fitted_anew(store: Path, whole: Path, load: Callable[..., TranslationModel]) -> None:
+def test_a_lost_reduction_is_fitted_again(store: Path, whole: Path, load: Callable[..., TranslationModel]) -> None:
     altered(next(store.glob("reduction-*")), 200)
     done = mended(store, load)
-    assert "is lost: all pairs are encoded anew" in done.report[0]
+    assert "is lost: all pairs are encoded again" in done.report[0]
     assert list(Datastore.open(store).pairs()) == list(Datastore.open(whole).pairs())
     assert len(Datastore.open(store).manifest.segments) == 1
 

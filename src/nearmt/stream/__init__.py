@@ -1,4 +1,4 @@
-"""Work in progress that teaches: translate, confirm, learn."""
+"""Interactive translation: translate, confirm, learn."""
 
 from nearmt.stream.confirmed import ConfirmedFile
 from nearmt.stream.protocol import answer, serve

@@ -1,4 +1,4 @@
-"""Confirmed pairs as a TSV file that is written as they come."""
+"""A TSV file of confirmed pairs, written pair by pair."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nearmt.errors import ConfigError, writing
 
 
 class ConfirmedFile:
-    """Source, tab, target of every pair. It goes on behind what is there: a session may be continued."""
+    """Appends source, tab and target of every pair to a file; a later session can continue it."""
 
     def __init__(self, path: Path) -> None:
         if path.suffix.lower() in COMPRESSED:
@@ -24,13 +24,13 @@ class ConfirmedFile:
         self.path = path
         with writing(path):
             self._file = path.open("a+b")
-        #: Where each pair of this session begins; None in what cannot be cut.
+        #: Offset of each pair of this session; None if the file cannot be truncated, such as a pipe.
         self._starts: list[int] | None = [] if path.is_file() else None
         if self._starts is not None:
             self._end_the_last_line()
 
     def _end_the_last_line(self) -> None:
-        """Somebody else may have left it open."""
+        """Add a line end if the file does not end with one."""
         size = self._file.seek(0, os.SEEK_END)
         if size:
             self._file.seek(size - 1)
@@ -48,7 +48,7 @@ class ConfirmedFile:
             self._file.flush()
 
     def undo(self) -> None:
-        """Cut off the last pair."""
+        """Remove the last pair."""
         if self._starts:
             with writing(self.path):
                 self._file.truncate(self._starts.pop())

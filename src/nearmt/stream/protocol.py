@@ -1,4 +1,4 @@
-"""A session for programs: a JSON object a line in, one a line out."""
+"""The protocol of a session for programs: JSON lines in, JSON lines out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Operation = Callable[[Session, Fields], Fields]
 
 
 def serve(session: Session, path: Path, out: TextIO) -> None:
-    """Answer every line of a file or of standard input, each before the next is read."""
+    """Answer each line of a file or of standard input before reading the next."""
 
     def write(fields: Fields) -> None:
         out.write(json.dumps(fields, ensure_ascii=False) + "\n")
@@ -33,7 +33,7 @@ def serve(session: Session, path: Path, out: TextIO) -> None:
 
 
 def answer(session: Session, line: str) -> Fields:
-    """Do what a request says. One that cannot be understood or done gets an error of one line."""
+    """Execute a request and return the response; errors become a response with an `error` of one line."""
     about: Fields = {}
     try:
         request = _parsed(line)
@@ -49,21 +49,21 @@ def answer(session: Session, line: str) -> Fields:
 
 def _parsed(line: str) -> Fields:
     try:
-        request = json.loads(line, parse_constant=_no_number)
-        # Lone surrogates cannot be written again, and what is nested too deeply neither.
+        request = json.loads(line, parse_constant=_refuse_constant)
+        # Lone surrogates and deeply nested values cannot be written in a response.
         json.dumps(request, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError as error:
         raise InputError(f"not JSON ({error.msg}, column {error.colno})") from error
     except UnicodeEncodeError as error:
         raise InputError("has an escape of half a character, like \\ud800") from error
-    except (ValueError, RecursionError) as error:  # numbers and nesting beyond all measure
+    except (ValueError, RecursionError) as error:  # huge numbers, deep nesting
         raise InputError("not JSON that can be read") from error
     if not isinstance(request, dict):
         raise InputError('not a JSON object; expected {"op": "translate", "source": ...}')
     return request
 
 
-def _no_number(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise InputError(f"not JSON ({name} is no number)")
 
 
@@ -134,7 +134,7 @@ def _statistics(session: Session, request: Fields) -> Fields:
     return dict(session.statistics.summary())
 
 
-#: What a request can ask for, and the fields it may have.
+#: The operations of a request and the fields that each may have.
 OPERATIONS: dict[str, tuple[Operation, tuple[str, ...]]] = {
     "translate": (_translate, ("source", "id", "explain")),
     "confirm": (_confirm, ("source", "target", "id", "metadata")),
@@ -162,7 +162,7 @@ def _optional(request: Fields, name: str) -> str | None:
 
 
 def _metadata(request: Fields) -> dict[str, str] | None:
-    """Strings as they are, numbers and truth values as JSON writes them."""
+    """Metadata as strings; numbers and booleans are converted to JSON."""
     metadata = request.get("metadata")
     if metadata is None:
         return None

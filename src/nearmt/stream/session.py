@@ -1,4 +1,4 @@
-"""Translate, confirm, learn: a memory that grows while it is used."""
+"""An interactive session: translate, confirm, and learn from what was confirmed."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from nearmt.errors import ConfigError, InputError
 from nearmt.stream.statistics import SessionStatistics, edit_effort
 from nearmt.translator import Translator
 
-#: Confirmations that can be taken back, and translations that are remembered until they are confirmed.
+#: Confirmations that can be undone, and translations that are remembered until they are confirmed.
 _REMEMBERED = 1000
 
 
 @dataclass(frozen=True)
 class _Change:
-    """A confirmed pair and how much of the translation was changed for it."""
+    """A confirmed pair, and how much of its translation was edited."""
 
     pair: Pair
-    #: What the memory had under its id: the pair itself, if there was nothing to learn.
+    #: The previous pair with this id; the pair itself, if there was nothing to learn.
     replaced: Pair | None
     effort: float | None
-    #: The change of this session whose pair this one takes the place of.
+    #: The change of this session that this one replaces.
     earlier: _Change | None = None
 
 
 class Session:
-    """A translator and a datastore that learns what people confirm.
+    """A translator and a datastore to which confirmed pairs are added.
 
-    A confirmed pair is on disk when `confirm` returns, and used by the next translation. With `learn_every` above 1
-    it is on disk just as soon, but used only when so many have come together, or after `flush`: encoding many pairs
-    at once takes less time. What an earlier session logged and did not learn is learnt when a session begins.
+    A confirmed pair is on disk when `confirm` returns, and the next translation uses it. With `learn_every` above 1,
+    pairs are encoded only when so many are pending, or by `flush`: encoding many pairs at once is faster. Pairs that
+    an earlier session left pending are encoded when a session begins.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class Session:
         origin: str = "session",
         metadata: Mapping[str, str] | None = None,
     ) -> None:
-        """`datastore` is where pairs go: the translator's, and of several the last, unless another is given.
+        """`datastore`: where pairs are added; by default the translator's, the last one of several.
 
-        `filling` says how a translation is made: by default, a source that is in the memory word for word gets the
-        stored translation. `origin` and `metadata` are noted with every pair.
+        `filling`: how units are translated; by default, a source with an exact match gets the stored translation.
+        `origin` and `metadata` are stored with every pair.
         """
         if learn_every < 1:
             raise ConfigError(f"learn-every = {learn_every}: must be at least 1")
@@ -77,17 +77,17 @@ class Session:
         self.flush()
 
     def translate(self, source: str, *, explain: bool = False) -> Translation:
-        """The translation of a unit, with all that was learnt so far."""
+        """Translate a unit with everything learnt so far."""
         return self.suggest(source, explain=explain).translation
 
     def suggest(self, unit: str | Unit, *, explain: bool = False) -> FilledUnit:
-        """The same, and beside it where it comes from, similar pairs, and what people should look at."""
+        """Translate a unit; the result also has its origin, fuzzy matches, and warnings for the user."""
         if isinstance(unit, str):
             unit = Unit((clean(_text(unit, "source")),))
         filler = Filler(self.translator, self.filling, paragraphs=False, explain=explain)
         start = time.perf_counter()
         if self.translator.datastore is not None:
-            self.translator.datastore.refresh()  # others may teach the same memory
+            self.translator.datastore.refresh()  # other processes may add to the same store
         (filled,) = filler.fill([unit])
         self.statistics.translating += time.perf_counter() - start
         self.statistics.translated += 1
@@ -103,8 +103,8 @@ class Session:
     def confirm(
         self, source: str, target: str, id: str | None = None, metadata: Mapping[str, str] | None = None
     ) -> Pair:
-        """Learn a pair. With the id of one that is there it takes its place; without one it is new, unless the
-        memory's latest translation of this source is the same: then there is nothing to learn."""
+        """Learn a pair. It replaces the pair with its id; without an id it is new, unless the store's latest
+        translation of this source is the same: then there is nothing to learn."""
         source, target = clean(_text(source, "source")), clean(_text(target, "target"))
         if not source or not target:
             raise InputError("a pair needs a source and a target that are not empty")
@@ -124,11 +124,11 @@ class Session:
         if earlier is None:
             return _Change(pair, replaced, effort)
         self.statistics.count(earlier.effort, -1)
-        # Without what came before it in turn: a pair may be corrected for ever.
+        # Without its own predecessor, so that repeated corrections do not form an ever longer chain.
         return _Change(pair, replaced, effort, replace(earlier, earlier=None))
 
     def correct(self, target: str, id: str | None = None) -> Pair:
-        """Another target for a pair that was confirmed in this session: the last one, or that with an id."""
+        """Change the target of a pair that was confirmed in this session: the last one, or the one with this id."""
         confirmed = [change.pair for change in self._changes if id is None or change.pair.id == id]
         if not confirmed:
             raise InputError(f"pair '{id}' was not confirmed in this session" if id else "nothing was confirmed yet")
@@ -136,7 +136,7 @@ class Session:
         return self.confirm(pair.source, target, pair.id, pair.metadata)
 
     def undo(self) -> Pair | None:
-        """Take the last confirmation back and return its pair; what it had replaced is there again."""
+        """Undo the last confirmation and return its pair; the pair it replaced is restored."""
         if not self._changes:
             return None
         change = self._changes[-1]
@@ -152,30 +152,30 @@ class Session:
         return change.pair
 
     def delete(self, ids: Iterable[str]) -> int:
-        """Take pairs out of the datastore, whoever put them there, and return how many."""
-        gone = {_text(name, "id") for name in ids}
+        """Delete pairs from the datastore, from this session or not, and return their number."""
+        wanted = {_text(name, "id") for name in ids}
         with self._learning():
-            deleted = self.datastore.delete(sorted(gone))
-        kept = [change for change in self._changes if change.pair.id not in gone]
+            deleted = self.datastore.delete(sorted(wanted))
+        kept = [change for change in self._changes if change.pair.id not in wanted]
         self._changes = deque(kept, maxlen=_REMEMBERED)
         return deleted
 
     def flush(self) -> int:
-        """Learn what is on disk and not learnt yet; returns how many pairs that were."""
+        """Encode the pending pairs and return their number."""
         if not self.datastore.pending:
             return 0
         with self._learning():
             return self.datastore.catch_up(self.translator.model)
 
     def known(self, source: str) -> Pair | None:
-        """The latest pair of this very source, also if it is not learnt yet, or is in another memory that is used."""
-        pair, memory = self._own(clean(source)), self.translator.datastore
-        return memory.snapshot().exact(source) if pair is None and memory is not None else pair
+        """The latest pair with exactly this source, pending or not, in any store that the translator uses."""
+        pair, store = self._own(clean(source)), self.translator.datastore
+        return store.snapshot().exact(source) if pair is None and store is not None else pair
 
     def _own(self, source: str) -> Pair | None:
-        """The latest pair of this very source in the datastore that learns."""
+        """The latest pair with exactly this source in the session's datastore."""
         for change in reversed(self._changes):
-            # One that was corrected may have had another source.
+            # Skip changes that were replaced later: a correction may have changed the source.
             if change.pair.source == source and change is self._change(change.pair.id):
                 return change.pair
         return self.datastore.snapshot().exact(source)
@@ -186,7 +186,7 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After an error, what is on disk waits for the next session.
+        # After an error, pending pairs are left to the next session.
         if kind is None:
             self.flush()
 
@@ -208,14 +208,14 @@ class Session:
             self.statistics.learning += time.perf_counter() - start
 
     def _same(self, pair: Pair) -> Pair | None:
-        """The datastore's latest pair of this source, if it says what this one says."""
+        """The datastore's latest pair with this source, if its target and metadata are the same."""
         known = self._own(pair.source)
         if known is None or clean(known.target) != pair.target:
             return None
         return known if pair.metadata in (self.metadata, known.metadata) else None
 
     def _stored(self, id: str) -> Pair | None:
-        """What the memory has under an id."""
+        """The pair with this id, in the datastore or confirmed in this session."""
         if (change := self._change(id)) is not None:
             return change.pair
         snapshot = self.datastore.snapshot()
@@ -231,7 +231,7 @@ class Session:
 
 
 def _text(value: str, name: str) -> str:
-    """Refuse what no file can hold."""
+    """Refuse values that cannot be stored as UTF-8 text."""
     if not isinstance(value, str):
         raise InputError(f"{name}: must be text, not {type(value).__name__}")
     try:

@@ -1,4 +1,4 @@
-"""What a session cost, and how much of the machine's work people changed."""
+"""Time spent in a session, and how much of the translations users edited."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from nearmt.errors import MissingPackageError
 class SessionStatistics:
     """Counts and seconds of a session."""
 
-    #: Units translated, whatever became of them.
+    #: Units translated, confirmed or not.
     translated: int = 0
-    #: Pairs confirmed and not taken back, also those that were not translated here.
+    #: Pairs confirmed and not undone, including pairs that were not translated in this session.
     confirmed: int = 0
-    #: Translations that were confirmed as they were, and with changes.
+    #: Translations that were confirmed unchanged, and with edits.
     unchanged: int = 0
     edited: int = 0
     #: Sum of `edit_effort` over both.
@@ -25,7 +25,7 @@ class SessionStatistics:
     learning: float = 0.0
 
     def count(self, effort: float | None, times: int = 1) -> None:
-        """A pair was confirmed (or, with -1, taken back); None stands for one that was not translated before."""
+        """Count a confirmed pair (or, with -1, an undone one); `effort` is None if it was not translated before."""
         self.confirmed += times
         if effort is not None:
             self.unchanged += times * (effort == 0.0)
@@ -34,11 +34,11 @@ class SessionStatistics:
 
     @property
     def mean_effort(self) -> float:
-        """The share of characters that people changed, on average over the translations they confirmed."""
+        """Mean share of characters that users changed in confirmed translations."""
         return max(0.0, self.effort) / max(1, self.unchanged + self.edited)
 
     def summary(self) -> dict[str, int | float]:
-        """As plain values, for machines."""
+        """The statistics as JSON values."""
         return {
             "translated": self.translated,
             "confirmed": self.confirmed,
@@ -57,7 +57,7 @@ class SessionStatistics:
 
 
 def edit_effort(suggested: str, confirmed: str) -> float:
-    """Edit distance in characters / the longer length: 0 for a translation that was taken as it is."""
+    """Edit distance in characters / longer length; 0 for an unchanged translation."""
     if suggested == confirmed:
         return 0.0
     try:

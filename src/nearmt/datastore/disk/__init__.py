@@ -1,11 +1,12 @@
-"""The datastore on disk: the corpus in order, sealed by its manifest, and the log of what changed since."""
+"""The files of a datastore: sealed segments in corpus order, their manifest, and the log of later changes."""
 
+from nearmt.datastore.disk.file_checks import FileRecord
 from nearmt.datastore.disk.live_segment import FrozenLive
-from nearmt.datastore.disk.manifest import Calibration, FileRecord, Manifest, SegmentRecord
+from nearmt.datastore.disk.manifest import Calibration, Manifest, SegmentRecord
 from nearmt.datastore.disk.segment import Segment, SegmentWriter
 from nearmt.datastore.disk.stored_pairs import stored_pairs
 
-#: What entries can be read from.
+#: A segment that entries can be read from: sealed, or live and frozen.
 AnySegment = Segment | FrozenLive
 
 __all__ = [

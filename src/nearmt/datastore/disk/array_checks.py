@@ -1,7 +1,8 @@
-"""Whether the numbers in a file lead to where there is something.
+"""Bounds checks of the arrays in a segment's files.
 
-Kernels and FAISS follow them without looking, so they are compared with each other when a segment is opened, whatever
-checksums say and however large the store is: all but the keys, which cannot lead anywhere, are read in milliseconds.
+Kernels and FAISS use offsets and tokens without bounds checks, so all of them are checked when a segment is opened,
+whatever checksums say and however large the store is. That takes milliseconds: keys, which are not used as offsets,
+are left out.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ import numpy as np
 from nearmt.datastore.disk.manifest import REPAIR
 from nearmt.errors import DatastoreError
 
-#: No vocabulary is larger; that of a store's model is known when the two meet.
+#: Upper bound of all vocabularies; the model's own size is checked once a model is used with the store.
 MOST_TOKENS = 1 << 24
-#: Numbers that are looked at together.
+#: Numbers that are checked at a time.
 _BLOCK = 1 << 20
-#: The bits of an infinite number in half precision, without its sign.
+#: The bits of infinity in half precision, shifted left to drop the sign.
 _INFINITE = 0x7C00 << 1
 
 
 class Damage(NamedTuple):
-    """What is wrong with a file."""
+    """A damaged file of a segment."""
 
     file: str
     reason: str
@@ -35,7 +36,7 @@ def damaged(path: Path, reason: str) -> DatastoreError:
 
 
 def is_ascending(value_X: np.ndarray, low: int, high: int, strictly: bool = False) -> bool:
-    """Whether numbers ascend from at least `low` to at most `high`."""
+    """Whether numbers ascend and lie between `low` and `high`, both included."""
     if not len(value_X):
         return True
     before_X, behind_X = value_X[:-1], value_X[1:]
@@ -50,27 +51,27 @@ def is_within(value_X: np.ndarray, low: int, high: int) -> bool:
 
 
 def is_finite(key_ND: np.ndarray) -> bool:
-    """Whether half-precision numbers are all numbers."""
+    """Whether all half-precision numbers are finite."""
     bit_X = np.asarray(key_ND).reshape(-1).view(np.uint16)
-    # Without the sign, those that are none are the largest.
+    # Without the sign bit, infinity and NaN have the largest bit patterns.
     blocks = (bit_X[start : start + _BLOCK] << 1 for start in range(0, len(bit_X), _BLOCK))
     return all(int(block_X.max()) < _INFINITE for block_X in blocks)
 
 
-def _all_of(right: Callable[[int, int], np.ndarray], count: int) -> bool:
-    """Whether all of so many places are right, some at a time."""
-    return all(bool(right(start, start + _BLOCK).all()) for start in range(0, count, _BLOCK))
+def _all_of(check: Callable[[int, int], np.ndarray], count: int) -> bool:
+    """Whether `check(start, end)` holds everywhere from 0 to `count`, evaluated block by block."""
+    return all(bool(check(start, start + _BLOCK).all()) for start in range(0, count, _BLOCK))
 
 
 def are_ends(end_P: np.ndarray, last: int) -> bool:
-    """Whether parts that end there follow one another and are all there is."""
+    """Whether ends ascend and the last one is `last`."""
     if not len(end_P):
         return last == 0
     return is_ascending(end_P, 0, last) and int(end_P[-1]) == last
 
 
 def are_starts(start_P: np.ndarray, size: int) -> bool:
-    """Whether lines begin where they can; every line has a byte."""
+    """Whether starts of lines begin at 0 and ascend strictly below `size`."""
     if not len(start_P):
         return size == 0
     return int(start_P[0]) == 0 and is_ascending(start_P, 0, size - 1, strictly=True)

@@ -1,4 +1,4 @@
-"""Copies of a store's files: sealed ones are linked, since they are never written to, the others copied."""
+"""Copies of a store's files: sealed files are hard-linked, since they are never written to; others are copied."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearmt.opening import BUILDING, REPAIRING, opened
 
 
 def set_aside(folder: Path) -> Path:
-    """Keep a store as it is under another name, DIR.damaged; where it is kept. The store itself stays."""
+    """Copy a store to DIR.damaged (or DIR.damaged-2, ...) and return the copy's path."""
     kept_as, number = folder.with_name(folder.name + ".damaged"), 1
     while kept_as.exists():
         number += 1
@@ -39,7 +39,7 @@ def _keep(path: Path, target: Path, sealed: bool) -> None:
 
 
 def link(source: Path, target: Path) -> None:
-    """A sealed file under another name; copied where links cannot be made."""
+    """Hard-link a sealed file; copy it where the file system has no hard links."""
     try:
         os.link(source, target, follow_symlinks=False)
     except OSError:

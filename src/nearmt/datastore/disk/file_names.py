@@ -1,4 +1,4 @@
-"""The names of a store's files. A manifest that names anything else was not written by nearmt."""
+"""Names of the files in a store. A manifest with any other name is refused."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class _Segment(Protocol):
 
 
 def is_ours(path: Path) -> bool:
-    """Whether something in a store's folder has a name that nearmt gives to parts of a store."""
+    """Whether a file or folder has a name that nearmt uses inside a store."""
     return any(kind.fullmatch(path.name) for kind in (_SEGMENT, _LOG, _LIVE, _REDUCTION, _QUANTISER))
 
 
 def check_names(log: str | None, reduction: str, quantisers: Iterable[str], segments: Iterable[_Segment]) -> None:
-    """Refuse names that nearmt does not give: a path out of the store, a file that is not part of one."""
+    """Refuse (ValueError) names that nearmt does not use, such as paths that lead out of the store."""
     _check(_LOG, [] if log is None else [log])
     _check(_REDUCTION, [reduction])
     _check(_QUANTISER, quantisers)
@@ -50,7 +50,7 @@ def _check(kind: re.Pattern[str], names: Iterable[str]) -> None:
 
 
 def next_number(folder: Path, kind: str) -> int:
-    """The number after the highest that a folder's segments or logs have."""
+    """One more than the highest number of a folder's segments or logs."""
     taken = [int(path.name.split("-")[1].split(".")[0]) for path in folder.glob(f"{kind}-*") if is_ours(path)]
     return 1 + max(taken, default=0)
 

@@ -1,4 +1,4 @@
-"""What records ask of a disk: little enough that tests can put one in its place that forgets and fails."""
+"""The file operations that records need, as an interface: tests replace it by disks that fail or lose writes."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ class File(Protocol):
     def size(self) -> int: ...
 
     def read(self, offset: int, count: int) -> bytes:
-        """`count` bytes, or what there is before the end."""
+        """Read up to `count` bytes, fewer at the end of the file."""
 
     def write(self, offset: int, data: bytes | memoryview) -> int:
-        """Write some of `data`; how many bytes that were."""
+        """Write some of `data` and return how many bytes were written."""
 
     def truncate(self, size: int) -> None: ...
 
     def sync(self) -> None:
-        """Return when the content is on disk."""
+        """Flush the content to disk."""
 
     def close(self) -> None: ...
 
 
 class Disk(Protocol):
-    """Where files are."""
+    """Opens files."""
 
     def open(self, path: Path, write: bool = False) -> File:
-        """Open a file; for writing it is made if there is none."""
+        """Open a file; for writing, it is created if it does not exist."""
 
     def sync_folder(self, folder: Path) -> None:
-        """Return when the names of the folder's files are on disk."""
+        """Flush a folder's list of names to disk."""
 
 
 class OsFile:

@@ -1,4 +1,4 @@
-"""Files that are either complete and known, or not there; and the lock of their one writer."""
+"""Checksums, syncing and atomic replacement of files, and the lock of a store's single writer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event
 from typing import IO, Any
 
 from nearmt.errors import DatastoreError, writing
@@ -22,13 +23,16 @@ def sha256(path: Path) -> str:
         return digest(file)
 
 
-def digest(file: IO[bytes]) -> str:
-    """The SHA-256 of an open file."""
-    return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+def digest(file: IO[bytes], stop: Event | None = None) -> str:
+    """The SHA-256 of an open file; computing it ends early, with another result, once `stop` is set."""
+    content, buffer = hashlib.sha256(), memoryview(bytearray(1 << 22))
+    while not (stop and stop.is_set()) and (size := file.readinto(buffer)):  # type: ignore[attr-defined]
+        content.update(buffer[:size])
+    return content.hexdigest()
 
 
 def sync(path: Path) -> None:
-    """Make sure that a file's content, or a folder's list of names, is on disk."""
+    """Flush a file's content, or a folder's list of names, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -37,13 +41,13 @@ def sync(path: Path) -> None:
 
 
 class WriterLock:
-    """Held by the one writer of a store; tells whether the store is still the one that was locked."""
+    """The lock of a store's single writer; knows whether the folder is still the one that was locked."""
 
     def __init__(self, folder: Path, handle: int) -> None:
         self.folder, self._handle = folder, handle
 
     def is_current(self) -> bool:
-        """Whether the locked file is the one in the folder."""
+        """Whether the locked file is still the lock file of the folder."""
         mine = os.fstat(self._handle)
         with suppress(OSError):
             there = (self.folder / LOCK).lstat()
@@ -51,7 +55,7 @@ class WriterLock:
         return False
 
     def check(self) -> None:
-        """Refuse to go on when the folder was moved, removed or replaced: writes would be lost or hit another store."""
+        """Raise an error if the folder was moved or replaced: writes would be lost or go to another store."""
         if not self.is_current():
             raise DatastoreError(
                 f"{self.folder}: was moved or replaced while it was written to; nothing more was acknowledged: "
@@ -61,7 +65,7 @@ class WriterLock:
 
 @contextmanager
 def writer_lock(folder: Path) -> Iterator[WriterLock]:
-    """One writer of a store at a time, whatever it does; the lock ends with the process that holds it."""
+    """Lock a store for writing (`flock`); an error if another process has locked it. The lock ends with its process."""
     while True:
         with writing(folder):
             handle = open_inside(folder / LOCK, os.O_RDWR | os.O_CREAT)
@@ -73,7 +77,7 @@ def writer_lock(folder: Path) -> Iterator[WriterLock]:
                     f"{folder}: another process is writing to it; try again when it is done"
                 ) from error
             lock = WriterLock(folder, handle)
-            # Otherwise the folder was replaced between opening the file and locking it.
+            # If not, the folder was replaced between opening the file and locking it: try again.
             if lock.is_current():
                 yield lock
                 return
@@ -86,7 +90,7 @@ def json_text(value: Any) -> str:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Replace a file in one step: readers see the old content or the new, never a part."""
+    """Replace a file atomically: readers see the old content or the new."""
     partial = path.with_name(path.name + ".partial")
     with writing(path):
         partial.unlink(missing_ok=True)

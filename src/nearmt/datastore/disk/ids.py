@@ -1,4 +1,4 @@
-"""Stable identities of pairs."""
+"""Ids of pairs, and looking them up."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from nearmt.contracts import Pair
 
 
 def digest_of(identity: str) -> int:
-    """64 bits by which a pair is looked up by its id."""
+    """A 64-bit hash of an id."""
     return int.from_bytes(hashlib.blake2b(identity.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
 
 
 def content_id(pair: Pair) -> str:
-    """The id of a pair that has none: a hash of what it says."""
+    """The id of a pair that comes without one: a hash of source and target."""
     content = f"{pair.source}\t{pair.target}".encode(errors="surrogatepass")
     return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 def with_ids(pairs: Iterable[Pair], known: Callable[[str], bool] | None = None) -> Iterator[Pair]:
-    """Give an id to pairs that have none: a hash of the content, with a count where it recurs.
+    """Give an id to pairs without one: a hash of the content, with a number where it recurs.
 
-    `known` tells which ids were given out before.
+    Ids for which `known` returns True are not used.
     """
     seen: dict[str, int] = {}
     for pair in pairs:
@@ -44,14 +44,14 @@ def numbered(key: str, count: int) -> str:
 
 
 class DigestIndex:
-    """Where digests stand in a list of them: 16 bytes each, made once for a list that does not change."""
+    """Finds the positions of a digest in a fixed list, by binary search; takes 16 bytes for each."""
 
     def __init__(self, digest_P: np.ndarray) -> None:
         self._order_P = np.argsort(digest_P, kind="stable")
         self._sorted_P = digest_P[self._order_P]
 
     def find(self, digest: int) -> list[int]:
-        """All places, ascending."""
+        """All positions of a digest, ascending."""
         first, last = (int(np.searchsorted(self._sorted_P, np.uint64(digest), side)) for side in ("left", "right"))
         found: list[int] = self._order_P[first:last].tolist()
         return found

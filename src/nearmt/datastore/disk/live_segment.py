@@ -1,7 +1,7 @@
-"""The live segment: what the log holds and no sealed segment does, in memory, growing.
+"""The live segment: entries of the pairs in the log, held in memory and growing.
 
-live-*.blocks keeps its keys and tokens from one opening to the next, block by block, behind the log. It is never
-waited for to reach the disk: what is missing or damaged in it is computed again from the pairs of the log.
+live-*.blocks caches its keys and tokens between openings, in blocks of pairs. The file is not synced: blocks that are
+missing or damaged are computed again from the pairs of the log.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from nearmt.opening import exists_inside
 
 @dataclass(frozen=True)
 class Block:
-    """Some pairs of the log as entries: T keys and tokens a pair (none if it is too long), and its source's tokens."""
+    """Entries of consecutive pairs of the log: target tokens (none if a pair is too long), source tokens and keys."""
 
-    #: Which addition of the log the block begins with, counted from 0.
+    #: Number of the first pair among the additions of the log, from 0.
     first: int
     tokens: list[list[int]]
     sources: list[list[int]]
     #: [entries of the block, D]
     key_ND: np.ndarray
-    #: Tells of which pairs: a file may be left from another log.
+    #: Digest of the pairs (`mark_of`): the file may belong to another log.
     made_of: str = ""
 
     @property
@@ -53,7 +53,7 @@ class Block:
 
     @classmethod
     def from_bytes(cls, raw: bytes, columns: int) -> Block | None:
-        """None where there is no such block: what it should hold is computed again."""
+        """Decode a block; None if it is invalid, so that its entries are computed again."""
         try:
             head, _, rest = raw.partition(b"\n")
             fields: dict[str, Any] = json.loads(head)
@@ -75,7 +75,7 @@ class Block:
 
 def _lengths(raw: Any) -> list[int]:
     if not all(type(length) is int and length >= 0 for length in raw):
-        raise ValueError("a length that is none")
+        raise ValueError("not a length")
     return list(raw)
 
 
@@ -84,9 +84,9 @@ def _split(token_X: np.ndarray, lengths: list[int]) -> list[list[int]]:
 
 
 def read_blocks(path: Path, columns: int, start: int = 0) -> list[tuple[Block, int]]:
-    """The blocks of a file from `start` on, and where each ends; none where there is no file.
+    """The blocks of a file from byte `start` on, each with its end; none if the file does not exist.
 
-    To be read before the log: what blocks were computed from was logged before, so a log that is read later has it.
+    Read blocks before the log: pairs are logged before blocks are computed, so a log that is read later has them all.
     """
     if not exists_inside(path) or path.stat().st_size < start:
         return []
@@ -95,20 +95,20 @@ def read_blocks(path: Path, columns: int, start: int = 0) -> list[tuple[Block, i
 
 
 def readable_blocks(payloads: Iterable[bytes], columns: int) -> list[Block]:
-    """Blocks up to the first that is none."""
+    """Decode blocks up to the first invalid one."""
     decoded = (Block.from_bytes(payload, columns) for payload in payloads)
     return [block for block in itertools.takewhile(lambda block: block is not None, decoded) if block]
 
 
 def check_logged(blocks: Iterable[Block], encoded: int, added: Sequence[Pair], log: Path) -> None:
-    """Refuse a log that lacks what was computed from it: additions that were acknowledged are lost.
+    """Refuse a log that lacks pairs for which blocks were computed: acknowledged additions are lost.
 
-    `encoded` says how many of the log's additions earlier blocks hold.
+    `encoded`: how many additions of the log earlier blocks contain.
     """
     for block in blocks:
         pairs = added[block.first : block.first + len(block.tokens)]
         if block.first != encoded or (len(pairs) == len(block.tokens) and block.made_of != mark_of(pairs)):
-            break  # of another log
+            break  # the block belongs to another log
         encoded += len(block.tokens)
     if encoded > len(added):
         raise DamagedError(
@@ -118,35 +118,35 @@ def check_logged(blocks: Iterable[Block], encoded: int, added: Sequence[Pair], l
 
 
 def mark_of(pairs: Iterable[Pair]) -> str:
-    """What a block that is made of these pairs is known by."""
+    """A digest of pairs, by which a block recognises the pairs it was computed from."""
     content = "".join(map(content_id, pairs))
     return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 
 class _Growing:
-    """An array that grows at its end. Views of what was there stay as they are."""
+    """An array that grows at its end; existing views keep their content."""
 
     def __init__(self, dtype: str, columns: int | None = None) -> None:
         self._shape = () if columns is None else (columns,)
-        self._room = np.zeros((64, *self._shape), dtype=dtype)
+        self._buffer = np.zeros((64, *self._shape), dtype=dtype)
         self._used = 0
 
     @property
     def view(self) -> np.ndarray:
-        return self._room[: self._used]
+        return self._buffer[: self._used]
 
     def extend(self, more: np.ndarray) -> None:
         need = self._used + len(more)
-        if need > len(self._room):
-            room = np.zeros((2 * need, *self._shape), dtype=self._room.dtype)
-            room[: self._used] = self.view
-            self._room = room
-        self._room[self._used : need] = more
+        if need > len(self._buffer):
+            larger = np.zeros((2 * need, *self._shape), dtype=self._buffer.dtype)
+            larger[: self._used] = self.view
+            self._buffer = larger
+        self._buffer[self._used : need] = more
         self._used = need
 
 
 class LiveSegment:
-    """Pairs and entries like those of a sealed segment. What has been read of it does not change when it grows."""
+    """Pairs and entries in memory. Frozen views keep their content when the segment grows."""
 
     def __init__(self, columns: int) -> None:
         self._pairs: list[Pair] = []
@@ -176,12 +176,12 @@ class LiveSegment:
         self._pairs.extend(pairs)
 
     def frozen(self) -> FrozenLive:
-        """The segment as it is now."""
+        """A view of the present content."""
         return FrozenLive(self)
 
 
 class FrozenLive:
-    """A live segment at one moment, with the arrays of a sealed one."""
+    """A fixed view of a live segment, with the arrays of a sealed segment."""
 
     weight_N: np.ndarray | None = None
     kept_M: np.ndarray | None = None
@@ -192,7 +192,7 @@ class FrozenLive:
         self.key_ND, self.token_N, self.end_P = live._key.view, live._token.view, live._end.view
         self.source_S, self.source_end_P = live._source.view, live._source_end.view
         self.id_P = live._id.view
-        # The list only grows: its beginning is this segment for good.
+        # The list only grows: its first `record.pairs` elements never change.
         self._pairs = live._pairs
         self.record = SegmentRecord("live", len(self.end_P), len(self.token_N), live._too_long, {})
 
@@ -202,7 +202,7 @@ class FrozenLive:
 
     @cached_property
     def largest_token(self) -> int:
-        """The largest of the target tokens; -1 where there is none."""
+        """The largest target token; -1 if there are none."""
         return int(self.token_N.max(initial=-1))
 
     def pair(self, number: int) -> Pair:

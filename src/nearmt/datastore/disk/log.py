@@ -1,6 +1,6 @@
-"""The durable log: what was done to a datastore since its segments were sealed, in order.
+"""The log of a datastore: additions and deletions since its segments were sealed, in order.
 
-Needs no model. Whatever `Log.append` returned for is on disk.
+Needs no model. Operations are on disk when `Log.append` returns.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from nearmt.errors import DamagedError, DatastoreError, InputError, NearmtWarnin
 
 @dataclass(frozen=True)
 class Added:
-    """A pair came, or took the place of the one with its id."""
+    """A pair was added, or replaced the pair with its id."""
 
     pair: Pair
 
 
 @dataclass(frozen=True)
 class Deleted:
-    """Pairs went."""
+    """Pairs were deleted."""
 
     ids: tuple[str, ...]
 
@@ -45,7 +45,7 @@ def ids_of(operation: Operation) -> tuple[str, ...]:
 
 
 class Replay(NamedTuple):
-    """The operations of a log, where to read on, and how many bytes behind that are no complete record."""
+    """The operations of a log, the byte where reading can continue, and the bytes of an incomplete record behind it."""
 
     operations: list[Operation]
     end: int
@@ -53,12 +53,12 @@ class Replay(NamedTuple):
 
 
 class Log:
-    """Appends operations. One writer at a time; opening cuts a torn tail."""
+    """Appends operations. One writer at a time; opening truncates a torn tail."""
 
     def __init__(self, path: Path, disk: Disk = DISK) -> None:
         self._writer = RecordWriter(path, durable=True, disk=disk)
         if self.cut:
-            # It was never acknowledged; said all the same, somebody may wonder.
+            # It was never acknowledged; the warning explains a change that is missing.
             told = f"{path}: the last record was not complete; {self.cut} bytes were cut off"
             warnings.warn(told, NearmtWarning, stacklevel=2)
 
@@ -68,16 +68,16 @@ class Log:
 
     @property
     def end(self) -> int:
-        """Length of the log as far as it is acknowledged."""
+        """Length of the acknowledged part of the log."""
         return self._writer.end
 
     @property
     def cut(self) -> int:
-        """Bytes of a torn tail that opening cut off."""
+        """Bytes of a torn tail that were truncated at opening."""
         return self._writer.cut
 
     def append(self, operations: Sequence[Operation]) -> int:
-        """Log operations, with one sync for all; the new end, when all are on disk."""
+        """Write operations with one sync for all, and return the new end of the log."""
         return self._writer.append([_encoded(operation) for operation in operations])
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class Log:
 
 
 def begin_log(folder: Path, pairs: Iterable[Pair] = ()) -> str:
-    """The name of a new log that begins with some pairs: on disk, and known to nobody until a manifest names it."""
+    """Write a new log that begins with these pairs, and return its name; it takes effect once a manifest names it."""
     name = log_name(next_number(folder, "log"))
     with Log(folder / name) as log:
         log.append([Added(pair) for pair in pairs])
@@ -99,7 +99,7 @@ def begin_log(folder: Path, pairs: Iterable[Pair] = ()) -> str:
 
 
 def read_log(path: Path, start: int = 0, disk: Disk = DISK) -> Replay:
-    """The operations from `start` on: 0, or the `end` of an earlier reading."""
+    """Read the operations from byte `start` on: 0, or the `end` of an earlier reading."""
     try:
         records = read_records(path, start, durable=True, disk=disk)
     except DamagedError as error:
@@ -108,7 +108,7 @@ def read_log(path: Path, start: int = 0, disk: Disk = DISK) -> Replay:
 
 
 def _with_lost(damage: str, lost: list[str]) -> str:
-    """A line about damage that names what is lost by it."""
+    """Insert the lost pairs into an error message about damage."""
     what, _, advice = damage.partition("; ")
     more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
     named = f" (lost: {', '.join(lost[:3])}{more})" if lost else ""
@@ -116,7 +116,7 @@ def _with_lost(damage: str, lost: list[str]) -> str:
 
 
 def read_named_log(path: Path, start: int = 0) -> Replay:
-    """The same of a log that a manifest names: it was begun, on disk, before that."""
+    """Read a log that a manifest names. Its header was on disk before the manifest, so an empty log is an error."""
     replay = read_log(path, start)
     if not replay.end:
         raise DatastoreError(f"{path}: its beginning is missing; `nearmt verify --repair` salvages what is left")
@@ -125,16 +125,16 @@ def read_named_log(path: Path, start: int = 0) -> Replay:
 
 @dataclass(frozen=True)
 class Salvage:
-    """What a damaged log still says."""
+    """The readable content of a damaged log."""
 
-    #: Operations that are whole, and deletions as far as the ids in a damaged one can be read.
+    #: Intact operations, and deletions of the ids that are readable in damaged ones.
     operations: list[Operation]
-    #: Pairs whose addition or change cannot be read any more: their ids, or where they stood.
+    #: Pairs whose addition is unreadable: their ids, or the position of the operation.
     lost: list[str]
 
 
 def salvage_log(path: Path, disk: Disk = DISK) -> Salvage:
-    """Read a log around its damage."""
+    """Read a log, skipping damaged records."""
     operations: list[Operation] = []
     lost: list[str] = []
     for number, stretch in enumerate(salvage(path, disk), 1):
@@ -142,19 +142,19 @@ def salvage_log(path: Path, disk: Disk = DISK) -> Salvage:
             operations.append(_decoded(stretch.data, path))
             continue
         added, deleted = _ids_in(_ADDITION, stretch.data), _ids_in(_DELETION, stretch.data)
-        if deleted:  # a deleted pair must not come back because the record of it is damaged
+        if deleted:  # a deleted pair must not reappear because its record is damaged
             operations.append(Deleted(tuple(deleted)))
         lost += added or ([] if deleted else [f"operation {number} of {path.name}"])
     return Salvage(operations, lost)
 
 
-#: How an operation begins, up to its ids.
+#: The beginning of an operation, with its ids.
 _ADDITION = re.compile(rb'"op":"add","pair":\{"id":("(?:[^"\\]|\\.)*")')
 _DELETION = re.compile(rb'"op":"delete","ids":\[((?:"(?:[^"\\]|\\.)*",?)+)')
 
 
 def _ids_in(operation: re.Pattern[bytes], damaged: bytes) -> list[str]:
-    """The ids that can be read in damaged operations."""
+    """The ids that are readable in damaged operations."""
     found = []
     for match in operation.finditer(damaged):
         with suppress(ValueError):
@@ -179,7 +179,7 @@ def _texts(pair: Pair) -> Iterable[object]:
 
 
 def _check(texts: Iterable[object], what: str) -> None:
-    """What is acknowledged must be readable again, and fit for a segment and a tokenizer."""
+    """Refuse what could not be read back, or not be stored in a segment or tokenised."""
     for text in texts:
         if not isinstance(text, str):
             raise InputError(f"{what}: has {text!a} where text belongs")
@@ -190,7 +190,7 @@ def _check(texts: Iterable[object], what: str) -> None:
 
 
 def _decoded(payload: bytes, path: Path) -> Operation:
-    """Refuses what passed its checksum and is no operation: nobody but a newer nearmt writes that."""
+    """Decode an operation. One with a valid checksum and unknown content was written by a newer nearmt."""
     try:
         raw = json.loads(payload)
         if raw["op"] == "add":

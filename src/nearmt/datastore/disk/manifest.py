@@ -1,19 +1,20 @@
-"""The manifest: what a datastore is made of. Written last, so a store without one is unfinished."""
+"""The manifest: the files a datastore consists of. It is written last, so a store without one is unfinished."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
-import os
 import shutil
-from collections.abc import Container
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+from nearmt.datastore.disk.file_checks import FileRecord, checking, damage_of_named, damaged_file
 from nearmt.datastore.disk.file_names import check_names, is_ours
-from nearmt.datastore.disk.files import digest, json_text, sha256, sync, write_json
+from nearmt.datastore.disk.files import json_text, sync, write_json
 from nearmt.datastore.disk.manifest_checks import check_manifest
 from nearmt.datastore.disk.migrations import FORMAT, migrated
 from nearmt.datastore.disk.recovery import recover
@@ -21,12 +22,10 @@ from nearmt.errors import DatastoreError, writing
 from nearmt.opening import BUILDING, opened
 
 FILE_NAME = "manifest.json"
-#: Larger stores are checked for size at every opening and byte by byte only on request.
+#: Up to this size checksums are compared at every opening; of larger stores only sizes, unless asked for.
 VERIFIED_AT_OPENING = 1 << 30
 
-
-ALTERED = "altered (its checksum differs)"
-#: What to do about damage.
+#: The advice in errors about damage.
 REPAIR = "`nearmt verify --repair` salvages what is left"
 
 
@@ -35,25 +34,13 @@ def reduction_name(identity: str) -> str:
 
 
 def live_names(log: str | None) -> tuple[str, ...]:
-    """The log, and the file of what was computed from it."""
+    """The names of a log and of the live blocks computed from it."""
     return () if log is None else (log, log.replace("log-", "live-").replace(".log", ".blocks"))
 
 
 @dataclass(frozen=True)
-class FileRecord:
-    """A file as it was when it was sealed."""
-
-    bytes: int
-    sha256: str
-
-    @classmethod
-    def of(cls, path: Path) -> Self:
-        return cls(path.stat().st_size, sha256(path))
-
-
-@dataclass(frozen=True)
 class Calibration:
-    """How far neighbours are in this store, and how many of them its index finds."""
+    """Typical distances of neighbours in a store, and the recall of its index."""
 
     #: Median squared distance of a sample of entries to their k nearest in other sentences.
     search_scale: float
@@ -61,52 +48,52 @@ class Calibration:
     cache_scale: float
     queries: int
     k: int
-    #: Weight of neighbours under which the store's own tokens are most likely, each sentence left out
-    #: of its own search; None where nothing could be measured.
+    #: Lambda that maximises the likelihood of the store's own tokens, each sentence left out of its own
+    #: search; None if not measured.
     likely_weight: float | None = None
-    #: Familiarity that 19 of 20 of the store's own sources reach, each left out; None where not measured.
+    #: Familiarity that 19 of 20 of the store's own sources reach, each left out; None if not measured.
     familiar: float | None = None
     #: Share of the k nearest that the index finds; None for exact search.
     recall: float | None = None
-    #: How many entries there were: when there are far more, distances are another matter.
+    #: Entries at the time; when the store has grown much larger, it is calibrated again.
     entries: int = 0
 
 
 @dataclass(frozen=True)
 class SegmentRecord:
-    """A sealed part of the store."""
+    """A sealed segment of the store."""
 
     name: str
     pairs: int
     entries: int
-    #: Pairs that are longer than the model's positions: kept as text, without entries.
+    #: Pairs that exceed the model's positions: stored as text, without entries.
     too_long: int
     files: dict[str, FileRecord]
-    #: How it is searched: exactly, or by a FAISS index that is described here; and how it was pruned, if it was.
+    #: Its index (`kind` exact, or faiss with a description), and how it was pruned (`pruned`), if it was.
     index: dict[str, Any] = field(default_factory=lambda: {"kind": "exact"})
-    #: The file of the deleted pairs' numbers, how many these are and how many entries they have; None for none.
+    #: Deleted pairs: the file of their numbers, their count and that of their entries; None if there are none.
     deleted: dict[str, Any] | None = None
 
     @property
     def pruned(self) -> dict[str, Any] | None:
-        """The file of weights, the kept entries and how they were chosen; None for a segment that is whole."""
+        """The file of weights, the number of kept entries and the settings; None for a segment that is not pruned."""
         return self.index.get("pruned")
 
     @property
     def named_files(self) -> list[str]:
-        """All files of its folder that the record speaks of."""
+        """All files that the record names."""
         described = [self.index, self.pruned or {}, self.deleted or {}]
         return [*self.files, *(part["file"] for part in described if "file" in part)]
 
     @property
     def kept(self) -> int:
-        """Entries that can be found."""
+        """Entries that searches can find: all, unless the segment is pruned."""
         return int(self.pruned["kept"]) if self.pruned else self.entries
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """Everything that must fit for a datastore to be used."""
+    """The model, settings, segments and log of a datastore."""
 
     model: str
     fingerprint: str
@@ -123,9 +110,9 @@ class Manifest:
     nearmt: str
     created: str
     format: int = FORMAT
-    #: Signature of the cleaning that the pairs went through; empty if it is not known.
+    #: Signature of the cleaning rules that were applied to the pairs; empty if unknown.
     cleaning: str = ""
-    #: The log of what was added and deleted since; None before the first change.
+    #: The log of changes since; None before the first change.
     log: str | None = None
 
     @property
@@ -139,12 +126,12 @@ class Manifest:
 
     @property
     def kept(self) -> int:
-        """Entries that can be found: all, unless the store is pruned."""
+        """Entries that searches can find: all, unless the store is pruned."""
         return sum(segment.kept for segment in self.segments)
 
     @property
     def identity(self) -> str:
-        """Changes whenever keys, tokens, pairs or the weights of a pruned store do; not when only the index does."""
+        """A hash of keys, tokens, pairs and pruning weights, but not of the index."""
         digest = hashlib.sha256(self.reduction.encode())
         for segment in self.segments:
             for name, file in sorted(segment.files.items()):
@@ -154,7 +141,7 @@ class Manifest:
 
     @property
     def quantisers(self) -> set[str]:
-        """Files of what indexes have in common; each is named after its content."""
+        """Files of quantisers that indexes share; each is named after its content."""
         described = [segment.index.get("quantiser") for segment in self.segments]
         return {shared["file"] for shared in described if shared}
 
@@ -163,16 +150,16 @@ class Manifest:
         return reduction_name(self.reduction)
 
     def files(self) -> dict[str, FileRecord]:
-        """Every file that the manifest vouches for by its checksum, by path within the store."""
+        """All files whose checksums the manifest records, by path within the store."""
         files = {self.reduction_name: self.reduction_file}
         for segment in self.segments:
             files |= {f"{segment.name}/{name}": record for name, record in segment.files.items()}
         return files
 
     def save(self, folder: Path) -> None:
-        """Replace the manifest in one step, once everything new that it names is on disk.
+        """Replace the manifest atomically, after syncing the new files that it names.
 
-        What only the old one knew is removed afterwards.
+        Files that only the old manifest named are removed afterwards.
         """
         with writing(folder / FILE_NAME):
             self._sync_new_files(folder)
@@ -181,7 +168,7 @@ class Manifest:
             self._remove_strays(folder)
 
     def _sync_new_files(self, folder: Path) -> None:
-        """Sync what the present manifest does not vouch for: nothing may be named before it is on disk."""
+        """Sync the files that the present manifest does not name: none may be named before it is on disk."""
         try:
             known = Manifest.load(folder).files()
         except DatastoreError:
@@ -194,7 +181,7 @@ class Manifest:
         sync(folder)
 
     def _remove_strays(self, folder: Path) -> None:
-        """Remove what nearmt wrote and no manifest names; links are removed, never followed."""
+        """Remove files of nearmt that the manifest does not name; links are removed, never followed."""
         named = {self.reduction_name, *self.quantisers, *live_names(self.log)}
         known = {record.name: record.files for record in self.segments}
         for path in filter(is_ours, folder.iterdir()):
@@ -237,46 +224,30 @@ class Manifest:
         return manifest
 
     def check_files(self, folder: Path, thorough: bool | None = None, only: Container[str] | None = None) -> None:
-        """Refuse a store whose files (or `only` those of some names) are missing, cut short or altered."""
+        """Refuse a store with files (or `only` files of some names) that are missing, cut short or altered.
+
+        `thorough`: whether to compare checksums; None: if the files are not too large.
+        """
+        with self.checking_files(folder, thorough, only):
+            pass
+
+    @contextmanager
+    def checking_files(
+        self, folder: Path, thorough: bool | None = None, only: Container[str] | None = None
+    ) -> Iterator[None]:
+        """The same, with checksums of large files computed while the block runs."""
         files = {n: record for n, record in self.files().items() if only is None or n.rpartition("/")[2] in only}
         if thorough is None:
             thorough = sum(record.bytes for record in files.values()) <= VERIFIED_AT_OPENING
-        for name, record in files.items():
-            if reason := wrong_with(folder / name, record, thorough):
-                raise DatastoreError(f"{folder / name}: {reason}; restore it or build the store again")
         for name in self.quantisers if only is None else ():
-            if reason := wrong_with_named(folder / name):
-                raise DatastoreError(f"{folder / name}: {reason}; restore it or build the store again")
-
-
-def wrong_with(path: Path, record: FileRecord, thorough: bool = True) -> str | None:
-    """What is wrong with a sealed file; byte by byte if `thorough`."""
-    try:
-        with opened(path) as file:
-            if (size := os.fstat(file.fileno()).st_size) != record.bytes:
-                return f"has {size} bytes instead of {record.bytes}"
-            return ALTERED if thorough and digest(file) != record.sha256 else None
-    except (OSError, DatastoreError) as error:
-        return _absence(error)
-
-
-def wrong_with_named(path: Path) -> str | None:
-    """What is wrong with a file that is named after its content."""
-    try:
-        return None if sha256(path)[:12] in path.name else ALTERED
-    except (OSError, DatastoreError) as error:
-        return _absence(error)
-
-
-def _absence(error: Exception) -> str:
-    """Why a file cannot be read."""
-    if isinstance(error, FileNotFoundError):
-        return "missing"
-    return "a link, or no ordinary file" if isinstance(error, DatastoreError) else f"cannot be read ({error})"
+            if reason := damage_of_named(folder / name):
+                raise damaged_file(folder / name, reason)
+        with checking({folder / name: record for name, record in files.items()}, thorough):
+            yield
 
 
 def missing_manifest(folder: Path) -> str:
-    """What a folder without a manifest is, and what to do."""
+    """The error for a folder without a manifest: what the folder is, and what to do."""
     ours = {path.name for path in folder.iterdir() if is_ours(path)}
     if ours:
         return f"a damaged datastore (no {FILE_NAME}); {REPAIR}"
@@ -291,7 +262,7 @@ def sealed(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unsealed(text: str) -> dict[str, Any]:
-    """The manifest in a text, refused if a single character is another than it was; format 1 had no checksum."""
+    """Parse a manifest and refuse it if its checksum differs; format 1 had no checksum."""
     raw: dict[str, Any] = json.loads(text)
     if raw["format"] not in range(1 if "checksum" in raw else 2, FORMAT + 1):
         return raw
@@ -302,7 +273,7 @@ def _unsealed(text: str) -> dict[str, Any]:
 
 
 def manifest_of(raw: dict[str, Any]) -> Manifest:
-    """What a manifest of today's format says, true or not."""
+    """Build a manifest of the present format from JSON, without validating its values."""
     segments = tuple(
         SegmentRecord(**{**part, "files": {name: FileRecord(**file) for name, file in part["files"].items()}})
         for part in raw["segments"]

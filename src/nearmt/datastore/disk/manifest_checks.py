@@ -1,7 +1,7 @@
-"""What a manifest may say: values of the right kind, within their bounds, that fit each other.
+"""Validation of manifests: types, ranges and consistency of their values.
 
-A manifest with a checksum that fits may still come from anybody. What it says of files is compared with them when
-they are opened (`ranges`).
+A manifest with a valid checksum may still come from an untrusted source. What it says about files is compared with
+them when they are opened (`array_checks`).
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nearmt.datastore.disk.manifest import Calibration, FileRecord, Manifest, SegmentRecord
+    from nearmt.datastore.disk.file_checks import FileRecord
+    from nearmt.datastore.disk.manifest import Calibration, Manifest, SegmentRecord
 
-#: No file has more bytes, so nothing that files hold is more.
+#: Upper bound of file sizes, and so of all counts.
 _MOST = 1 << 50
-#: Wider than the states of any model.
+#: Upper bound of the width of a model's states.
 _MOST_COLUMNS = 1 << 16
-#: More cells or candidates are never looked at.
+#: Upper bound of clusters or candidates that a search visits.
 _MOST_EFFORT = 1 << 20
-#: Of distances and what they are divided by: within what single precision can tell, as a square, too.
+#: Bounds of distances and scales: their squares must fit single precision.
 _LEAST, _LARGEST = 1e-18, 1e18
 _KINDS = ("exact", "faiss")
 
@@ -26,7 +27,7 @@ Check = Callable[[Any], bool]
 
 
 def check_manifest(manifest: Manifest) -> None:
-    """Refuse (ValueError) what no manifest that nearmt wrote says."""
+    """Refuse (ValueError) values that nearmt never writes."""
     _check(vars(manifest), _MANIFEST)
     if manifest.cache_columns > manifest.columns:
         raise ValueError(f"cache_columns is {manifest.cache_columns} of {manifest.columns} columns")
@@ -50,7 +51,7 @@ def _text(value: Any) -> bool:
 
 
 def _whole(low: int, high: int) -> Check:
-    # A truth value is a number to Python.
+    # `type`, because bool is a subclass of int.
     return lambda value: type(value) is int and low <= value <= high
 
 

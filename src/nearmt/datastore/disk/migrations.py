@@ -1,4 +1,4 @@
-"""Manifests of older formats, brought up to date one number at a time. Files stay as they are."""
+"""Migration of manifests from older formats, one version at a time. Other files stay as they are."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ FORMAT = 3
 
 
 def _with_a_log(raw: dict[str, Any]) -> dict[str, Any]:
-    """Format 2 (nearmt 0.4): stores are edited; what is not yet in a segment stands in a log, if there is one."""
+    """Format 2 (nearmt 0.4): stores can be edited; changes since the last segment are in a log, if there is one."""
     entries = sum(segment["entries"] for segment in raw["segments"])
     calibration = {**raw["calibration"], "entries": entries}
     return {**raw, "log": None, "calibration": calibration}
 
 
 def _with_units(raw: dict[str, Any]) -> dict[str, Any]:
-    """Format 3 (nearmt 0.5): codes of an index may be whole numbers of a unit, which older versions do not know."""
+    """Format 3 (nearmt 0.5): an index may have integer codes with a unit, which older versions cannot read."""
     return raw
 
 
-#: Format -> what makes it the next one.
+#: Format -> migration to the next format.
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_a_log, 2: _with_units}
 
 
 def migrated(raw: dict[str, Any]) -> dict[str, Any]:
-    """The same manifest in today's format; one that is newer comes back as it is."""
+    """The manifest in the present format; a newer one is returned unchanged."""
     while (number := raw["format"]) in MIGRATIONS:
         raw = {**MIGRATIONS[number](raw), "format": number + 1}
     return raw

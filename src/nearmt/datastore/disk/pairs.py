@@ -1,4 +1,4 @@
-"""Pairs on their way to disk: as JSON, the same in segments and in the log, and in blocks."""
+"""Pairs as JSON, the same in segments and in the log, and blocks of pairs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from nearmt.contracts import Pair
 
-#: Pairs that are acknowledged, encoded or copied between two writes, and characters after which there are no more.
+#: Most pairs of a block, which is logged, encoded or copied at a time; a block also ends after so many characters.
 BLOCK = 2048
 _CHARACTERS = 1 << 25
 
@@ -31,11 +31,11 @@ def pair_to_json(pair: Pair) -> dict[str, Any]:
 
 
 def pair_from_json(raw: Any) -> Pair:
-    """Refuses (ValueError) what is no pair of texts."""
+    """Decode a pair; ValueError if it is not valid."""
     try:
         pair = Pair(**raw)
         for text in (pair.id, pair.source, pair.target, pair.origin, *pair.metadata, *pair.metadata.values()):
-            str.encode(text)  # no number, no half of a character
+            str.encode(text)  # must be a string without lone surrogates
     except (TypeError, AttributeError, UnicodeEncodeError) as error:
         raise ValueError("not a pair of texts") from error
     return pair

@@ -1,15 +1,15 @@
-"""The bytes of a file of records: a header, and frames that prove themselves.
+"""The binary format of a file of records: a header, and frames with checksums.
 
 header   magic, format (u32), crc32 (u32)
 record   magic, length (u32), synced (u64), crc32 (u32) of length, synced and payload; payload
 
 `synced` is the length of the file that was known to be on disk when the record was written, 0 in files
-that are never synced. It vouches for everything before it.
+that are never synced: all records before it were acknowledged.
 
 Format 2 (the log) adds a commit: an append is written and synced with zeros in place of its first magic, and the
-magic is written last. So a torn tail has no complete magic, and a bad record that has one was altered after it was
-acknowledged. Files of format 1 (live blocks, logs of nearmt 0.4) were written in one go: there a bad record is a torn
-tail unless a whole record follows it.
+magic is written last. So a torn tail has no complete magic, and a bad record with a complete magic was altered after
+it was acknowledged. Files of format 1 (live blocks, logs of nearmt 0.4) have no commit: there a bad record is a torn
+tail unless a valid record follows it.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from zlib import crc32
 from nearmt.datastore.disk.file_system import File
 from nearmt.errors import DamagedError, DatastoreError
 
-#: Records are written in one go; records are committed by the magic of an append.
+#: Formats without and with a commit.
 PLAIN, COMMITTED = 1, 2
 LONGEST = (1 << 32) - 1
-#: They begin with bytes that no UTF-8 text contains: a search for records never stops within a pair.
+#: They begin with bytes that no UTF-8 text contains, so scanning for records never finds one inside a pair.
 _FILE_MAGIC, MAGIC = b"\xffnmt", b"\xfenmr"
 _HEADER = struct.Struct("<4sII")
 _FRAME = struct.Struct("<4sIQI")
-#: The part of a frame that its checksum covers.
+#: The fields of a frame that its checksum covers, besides the payload.
 _COVERED = struct.Struct("<IQ")
 _BLOCK = 1 << 16
 
 
 @dataclass(frozen=True)
 class Record:
-    """A valid record, and where it begins and ends in its file."""
+    """A valid record, and its position in the file."""
 
     payload: bytes
     synced: int
@@ -56,7 +56,7 @@ def frame(payload: bytes, synced: int) -> bytes:
 
 
 def first(file: File, path: Path, size: int, durable: bool) -> int:
-    """Where the first record begins; 0 if the file was not begun."""
+    """Offset of the first record; 0 if the file has no header yet."""
     if version_of(file, path):
         return _HEADER.size
     if durable and size > _HEADER.size:
@@ -65,7 +65,7 @@ def first(file: File, path: Path, size: int, durable: bool) -> int:
 
 
 def version_of(file: File, path: Path) -> int | None:
-    """The format in a valid header, None where there is no header; an unknown format is refused."""
+    """The format in a valid header, None if there is no header; an unknown format is refused."""
     head = file.read(0, _HEADER.size)
     if len(head) < _HEADER.size:
         return None
@@ -78,10 +78,10 @@ def version_of(file: File, path: Path) -> int | None:
 
 
 def walk(file: File, path: Path, start: int, size: int, durable: bool) -> Iterator[Record]:
-    """One record after the other, to the end or to a torn tail; damage to a durable file is an error."""
+    """Yield records up to the end or a torn tail; damage to a durable file is an error."""
     end = start
     while end and (record := _record_at(file, end, size)):
-        if record.synced > end:  # it stood further behind when it was written
+        if record.synced > end:  # bytes before it are missing
             raise _damaged(path, end)
         yield record
         end = record.end
@@ -95,14 +95,14 @@ def walk(file: File, path: Path, start: int, size: int, durable: bool) -> Iterat
 
 
 def _uncommitted(head: bytes) -> bool:
-    """Whether a tail begins as one does whose magic was not, or not completely, written."""
+    """Whether a tail begins with a magic that was not, or not completely, written."""
     if len(head) < len(MAGIC):
         return not any(head)
     return head != MAGIC and all(byte in (0, right) for byte, right in zip(head, MAGIC, strict=True))
 
 
 def found(file: File, start: int, size: int) -> Iterator[Record]:
-    """All valid records at or behind `start`, wherever they begin."""
+    """Scan for valid records at or behind `start`."""
     offset: int | None = start
     while offset is not None:
         if record := _record_at(file, offset, size):

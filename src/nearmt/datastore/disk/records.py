@@ -1,4 +1,4 @@
-"""A file of checksummed records that is only ever appended to: the log, and the blocks of the live segment."""
+"""Append-only files of checksummed records: the log, and the blocks of the live segment."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from nearmt.errors import DatastoreError, OutputError, writing
 
 @dataclass(frozen=True)
 class Records:
-    """What could be read of a file."""
+    """The valid records of a file."""
 
     payloads: list[bytes]
     #: Where each record ends in the file.
     ends: list[int]
-    #: Where the last of them ends: where to read on.
+    #: Where the last record ends and reading can continue.
     end: int
-    #: Bytes behind it that are no complete record (yet).
+    #: Bytes behind it that are not a complete record (yet).
     torn: int
 
 
 def read_records(path: Path, start: int = 0, *, durable: bool = False, disk: Disk = DISK) -> Records:
-    """All complete records from `start` on (0 or an `end` of earlier records), also while somebody appends.
+    """Read all complete records from `start` on (0 or the `end` of an earlier reading), also during an append.
 
     Damage is a DatastoreError. `durable` files are known to have been synced before their first record.
     """
     try:
         return _read(path, start, durable, disk)
     except DatastoreError:
-        # A tail that was cut and written anew between two looks reads like damage, once.
+        # A tail that is truncated and rewritten during the read looks like damage: read once more.
         return _read(path, start, durable, disk)
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Bytes of a damaged file: the payload of a valid record, or what stands where none can be read."""
+    """Bytes of a damaged file: the payload of a valid record, or unreadable bytes between records."""
 
     data: bytes
     whole: bool
 
 
 def salvage(path: Path, disk: Disk = DISK) -> list[Stretch]:
-    """All valid records of a file, and what stands between them, in order."""
+    """All valid records of a file and the unreadable bytes between them, in order."""
     with _opened(path, disk) as file:
         record_format.version_of(file, path)
         stretches, end, size = [], 0, file.size()
@@ -65,9 +65,9 @@ def _unreadable(file: File, begin: int, end: int) -> list[Stretch]:
 
 
 class RecordWriter:
-    """Appends records; what `append` returned for is on disk if the file is durable.
+    """Appends records; if the file is durable, they are on disk when `append` returns.
 
-    One writer at a time. Opening cuts a torn tail.
+    One writer at a time. Opening truncates a torn tail.
     """
 
     def __init__(self, path: Path, durable: bool, disk: Disk = DISK) -> None:
@@ -77,9 +77,9 @@ class RecordWriter:
         with writing(path):
             self._file = disk.open(path, write=True)
         try:
-            #: Length of the file, as far as it is acknowledged.
+            #: Length of the acknowledged part of the file.
             self.end, trusted, size = self._last()
-            #: Bytes that opening cut off.
+            #: Bytes that were truncated at opening.
             self.cut = size - self.end
             with writing(path):
                 self._settle(trusted)
@@ -88,7 +88,7 @@ class RecordWriter:
             raise
 
     def append(self, payloads: Sequence[bytes]) -> int:
-        """Write records; all of them are acknowledged by the new end of the file, or none by an error."""
+        """Write records and return the new end of the file. After an error none of them is in the file."""
         if self._failed:
             raise OutputError(f"{self.path}: an earlier write failed; open it again before writing more")
         if not payloads:
@@ -106,7 +106,7 @@ class RecordWriter:
         return self.end
 
     def _commit(self, data: bytes) -> None:
-        """Write records so that all of them count or none: the first magic goes to disk behind everything else."""
+        """Write records atomically: the first magic is written after everything else is synced."""
         magic = len(record_format.MAGIC)
         self._write(self.end, bytes(magic) + data[magic:])
         self._file.sync()
@@ -123,7 +123,7 @@ class RecordWriter:
         self.close()
 
     def _last(self) -> tuple[int, int, int]:
-        """End of the last valid record, how much of the file is known to be on disk, and the file's size."""
+        """End of the last valid record, number of bytes known to be on disk, and size of the file."""
         with _reading(self.path):
             size, trusted = self._file.size(), 0
             end = record_format.first(self._file, self.path, size, self.durable)
@@ -132,7 +132,7 @@ class RecordWriter:
         return end, trusted, size
 
     def _settle(self, trusted: int) -> None:
-        """Begin the file, or cut its torn tail and make sure of the rest."""
+        """Write the header of a new file, or truncate a torn tail and rewrite what may not be on disk."""
         if self.cut:
             self._file.truncate(self.end)
         if not self.end:
@@ -140,8 +140,8 @@ class RecordWriter:
             self._write(0, header)
             self.end = len(header)
         elif self.durable:
-            # Written again, not only synced: where a sync failed, the system believes that pages are on
-            # disk which are not, and would say so when asked to sync them again.
+            # Rewritten, not only synced: after a failed sync the system may mark pages as clean that never
+            # reached the disk, and another sync would report success.
             self._write(trusted, self._file.read(trusted, self.end - trusted))
         if self.durable:
             self._file.sync()
@@ -156,7 +156,7 @@ class RecordWriter:
             left, offset = left[written:], offset + written
 
     def _take_back(self) -> None:
-        """After a failure nobody knows what is on disk: remove what may be, and write no more."""
+        """Truncate what a failed append may have written, and refuse further writes."""
         self._failed = True
         with suppress(OSError):
             self._file.truncate(self.end)

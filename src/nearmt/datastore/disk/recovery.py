@@ -1,7 +1,7 @@
-"""Stores whose replacement was interrupted by nearmt 0.4, which took two renames.
+"""Recovery of stores whose replacement by nearmt 0.4, which took two renames, was interrupted.
 
 A rebuild moved DIR to DIR.old and then DIR.building to DIR; a repair moved DIR to DIR.damaged and then DIR.repaired
-to DIR. Killed in between it left no DIR. What was complete takes the name; nothing is deleted.
+to DIR. If it was killed in between, DIR is missing: the complete folder is renamed to DIR, and nothing is deleted.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from pathlib import Path
 from nearmt.datastore.disk.files import sync, writer_lock
 from nearmt.errors import NearmtWarning, writing
 
-#: What such a replacement leaves, the best first. A manifest was written last: with it a folder is complete.
+#: Folders that such a replacement leaves, in order of preference. One with a manifest is complete.
 _LEFT = (".building", ".old", ".repaired")
 _MANIFEST = "manifest.json"
 
 
 def recover(folder: Path) -> None:
-    """Give a store its name back if an interrupted replacement took it."""
+    """Restore the folder of a store after an interrupted replacement."""
     if folder.exists() or folder.is_symlink():
         return
     left = [folder.with_name(folder.name + suffix) for suffix in _LEFT]

@@ -1,8 +1,8 @@
-"""Replacing what a store holds: everything new is written beside it, and one rename of the manifest decides.
+"""Replacing the content of a store by one rename of its manifest.
 
-A build and a repair work in a folder inside the store. When that is complete, its parts get numbers that no part of
-the store has, so that the manifest in force goes on naming what it named, and the new manifest takes its place.
-Interrupted anywhere, the store is the old one or the new one.
+A build and a repair write new segments in a folder inside the store. When these are complete, they are moved to the
+store under new numbers, so that the present manifest stays valid, and then the manifest is replaced. Whenever this is
+interrupted, the store is the old one or the new one.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from nearmt.opening import exists_inside
 
 
 def make_folder(folder: Path) -> None:
-    """The folder of a store; its name is on disk when this returns."""
+    """Create the folder of a store and sync its name."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         sync(folder.absolute().parent)
 
 
 def remove_unused(folder: Path) -> None:
-    """Remove the folder of a build that came to nothing, if there is nothing else in it."""
+    """Remove the folder of a build without pairs, if it contains nothing else."""
     if {path.name for path in folder.iterdir()} <= {LOCK}:
         shutil.rmtree(folder)
 
 
 def publish(work: Path, folder: Path, manifest: Manifest, lock: WriterLock) -> Manifest:
-    """Make what was written in `work`, and what `manifest` says of it, the content of the store `folder`."""
+    """Replace the content of the store `folder` by the segments in `work` that `manifest` describes."""
     with writing(folder):
         lock.check()
         for name in (manifest.reduction_name, *manifest.quantisers):
-            # Named after its content: where it is there already, the manifest in force may need it.
+            # Named after its content: an existing file is kept, the present manifest may name it.
             if not (exists_inside(folder / name) and sha256(folder / name) == sha256(work / name)):
                 (work / name).replace(folder / name)
         first = next_number(folder, "segment")

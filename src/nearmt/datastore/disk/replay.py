@@ -26,7 +26,7 @@ class ReplayedStore(Generic[SomePart]):
         self._reset(manifest, parts)
 
     def _reset(self, manifest: Manifest, parts: Sequence[SomePart]) -> None:
-        """Start anew from sealed segments; nothing of the log has been read."""
+        """Go back to the sealed segments; nothing of the log has been read."""
         self.manifest = manifest
         self.content = Content(parts, manifest.columns)
         #: Bytes of the log and of the live blocks that have been read, and pairs in these blocks.

@@ -5,14 +5,14 @@ token.i32       [N]     target token of each entry
 end.i64         [P]     entries up to the end of each pair
 pairs.jsonl             the pairs themselves
 pair_start.i64  [P]     where each pair begins in pairs.jsonl
-source.i32      [S]     source tokens of all pairs, one behind the other
+source.i32      [S]     source tokens of all pairs, concatenated
 source_end.i64  [P]     source tokens up to the end of each pair
-id.u64          [P]     digests of the pairs' ids, to find pairs by
-weight-*.i32    [N]     of a pruned segment: how many entries each stands for, 0 if it was merged into another
-deleted-*.i64           of a segment with deleted pairs: their numbers
+id.u64          [P]     digests of the pairs' ids, for looking pairs up
+weight-*.i32    [N]     in a pruned segment: number of entries merged into each, itself included; 0 if it was merged
+deleted-*.i64           numbers of deleted pairs, if there are any
 
 Entry n's chunk is `token[n : min(n + c, end of its pair)]` and its states are the same slice of the
-keys: no table of chunks, no pointers, no padding.
+keys: chunks need no table, no pointers and no padding.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ from nearmt.datastore.disk.array_checks import (
     is_finite,
     is_within,
 )
+from nearmt.datastore.disk.file_checks import FileRecord
 from nearmt.datastore.disk.files import write_json
 from nearmt.datastore.disk.ids import digest_of
-from nearmt.datastore.disk.manifest import FileRecord, SegmentRecord
+from nearmt.datastore.disk.manifest import SegmentRecord
 from nearmt.datastore.disk.pairs import pair_from_json, pair_to_json
 from nearmt.errors import writing
 from nearmt.opening import opened
@@ -52,10 +53,10 @@ _PROGRESS = "progress.json"
 
 
 class SegmentWriter:
-    """Appends blocks of encoded pairs; after an interruption it goes on behind the last complete block."""
+    """Appends blocks of encoded pairs; after an interruption it continues behind the last complete block."""
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
-        """`settings` identify the build: a left-over of another build is discarded, not continued."""
+        """`settings` identify the build: files of an unfinished build with other settings are discarded."""
         self.folder = folder
         self._settings = settings
         with writing(folder):
@@ -68,7 +69,7 @@ class SegmentWriter:
 
     @property
     def pairs(self) -> int:
-        """Pairs that are safely written."""
+        """Number of pairs that are on disk."""
         return int(self._progress["pairs"])
 
     @property
@@ -113,7 +114,7 @@ class SegmentWriter:
         write_json(self.folder / _PROGRESS, {"settings": self._settings, "progress": self._progress})
 
     def keep_common(self, pairs: Iterator[Pair]) -> Iterator[Pair]:
-        """Keep what was written as far as `pairs` begins the same; the pairs that are left to write."""
+        """Keep the written pairs up to the first difference from `pairs`, and return the pairs left to write."""
         common = 0
         left: list[Pair] = []
         if self.pairs:
@@ -128,7 +129,7 @@ class SegmentWriter:
         return chain(left, pairs)
 
     def _truncate(self, pairs: int) -> None:
-        """Forget all but the first pairs."""
+        """Drop all but the first pairs."""
         if pairs == self.pairs:
             return
         end_P = numbers(self.folder / END)
@@ -145,14 +146,14 @@ class SegmentWriter:
         }
         too_long = int((np.diff(end_P[:pairs], prepend=0) == 0).sum())
         self._progress = {"pairs": pairs, "entries": entries, "too_long": too_long, "bytes": sizes}
-        # Recorded before anything else is written: the files must never hold more than is known.
+        # Recorded before files are truncated: they may hold more than is recorded, never less.
         self._record()
         for name, size in sizes.items():
             with opened(self.folder / name, "r+b") as file:
                 file.truncate(size)
 
     def seal(self) -> SegmentRecord:
-        """Describe the finished segment. The record of progress goes when a manifest names the segment."""
+        """The record of the finished segment. Its progress file is removed when a manifest names the segment."""
         files = {name: FileRecord.of(self.folder / name) for name in FILES}
         return SegmentRecord(self.folder.name, self.pairs, self.entries, int(self._progress["too_long"]), files)
 
@@ -170,7 +171,7 @@ class Segment:
     """A sealed segment, memory-mapped."""
 
     def __init__(self, folder: Path, record: SegmentRecord, columns: int, check: bool = True) -> None:
-        """Refuses numbers that lead nowhere, unless nobody follows them and `check` is False."""
+        """`check`: whether to refuse arrays with numbers out of range."""
         self.folder, self.record = folder, record
         for damage in size_damage(folder, record, columns):
             raise damaged(folder / damage.file, damage.reason)
@@ -178,14 +179,13 @@ class Segment:
         self.token_N = _map(folder / TOKEN, "<i4", (record.entries,))
         self.end_P = _map(folder / END, "<i8", (record.pairs,))
         self._start_P = _map(folder / PAIR_START, "<i8", (record.pairs,))
-        # Mapped like the rest: it can be read on when the store was compacted meanwhile and the file is gone.
+        # Mapped like the other files: it stays readable after the store was compacted and the file removed.
         self._line_L = _map(folder / PAIRS, "u1", (record.files[PAIRS].bytes,))
         self.source_S, self.source_end_P = self._map_sources()
-        # These too, at once.
         self._id_P = _map(folder / ID, "<u8", (record.pairs,)) if ID in record.files else None
-        #: None unless it is pruned.
+        #: None unless the segment is pruned.
         self.weight_N = _map(folder / record.pruned["file"], "<i4", (record.entries,)) if record.pruned else None
-        #: Numbers of the pairs that were deleted since the segment was sealed.
+        #: Numbers of the pairs that were deleted after the segment was sealed.
         self.deleted_X = np.zeros(0, dtype="<i8")
         if record.deleted:
             self.deleted_X = _map(folder / record.deleted["file"], "<i8", (record.deleted["pairs"],))
@@ -193,7 +193,7 @@ class Segment:
             raise damaged(folder / damage.file, damage.reason)
 
     def _map_sources(self) -> tuple[np.ndarray, np.ndarray]:
-        """Source tokens, and where each pair's end; segments made before nearmt 0.3 have none."""
+        """Source tokens of all pairs and their ends; segments made before nearmt 0.3 have none."""
         if SOURCE not in self.record.files or not self.record.pairs:
             return np.zeros(0, dtype="<i4"), np.zeros(self.record.pairs, dtype="<i8")
         tokens = self.record.files[SOURCE].bytes // 4
@@ -201,7 +201,7 @@ class Segment:
         return _map(self.folder / SOURCE, "<i4", (tokens,)), ends
 
     def damage(self) -> Iterator[Damage]:
-        """Files with numbers that lead nowhere."""
+        """Files with numbers out of range, keys excepted."""
         record = self.record
         if not is_within(self.token_N, 0, MOST_TOKENS):
             yield Damage(TOKEN, "a token that no vocabulary has")
@@ -221,34 +221,34 @@ class Segment:
                 yield Damage(record.pruned["file"], f"weights of {kept} instead of {record.kept} entries")
 
     def key_damage(self) -> Iterator[Damage]:
-        """The same of the keys, which take longer to look at and lead nowhere."""
+        """Damage of the keys, which take longer to check and are not used as offsets."""
         if not is_finite(self.key_ND):
             yield Damage(KEY, "keys that are no numbers")
 
     @cached_property
     def largest_token(self) -> int:
-        """The largest of the target tokens; -1 where there is none."""
+        """The largest target token; -1 if there are none."""
         return int(self.token_N.max(initial=-1))
 
     @property
     def kept_M(self) -> np.ndarray | None:
-        """The entries that an index holds; None stands for all."""
+        """The entries in the index; None if all."""
         return None if self.weight_N is None else np.flatnonzero(self.weight_N)
 
     @property
     def searched_key_MD(self) -> np.ndarray:
-        """The keys that an index holds; of a pruned segment they are a copy."""
+        """The keys in the index; a copy if the segment is pruned."""
         kept_M = self.kept_M
         return self.key_ND if kept_M is None else self.key_ND[kept_M]
 
     @property
     def knows_sources(self) -> bool:
-        """Segments made before nearmt 0.3 do not."""
+        """Whether source tokens are stored; segments made before nearmt 0.3 have none."""
         return SOURCE in self.record.files
 
     @cached_property
     def id_P(self) -> np.ndarray:
-        """Digests of the pairs' ids; of segments made before nearmt 0.4 they are read from the pairs."""
+        """Digests of the pairs' ids; computed from the pairs in segments made before nearmt 0.4."""
         if self._id_P is not None:
             return self._id_P
         return np.fromiter((digest_of(pair.id) for pair in self.pairs()), dtype="<u8", count=self.record.pairs)
@@ -259,7 +259,7 @@ class Segment:
         return _pair_of(self._line_L[int(self._start_P[number]) : end].tobytes(), self.folder / PAIRS, number)
 
     def pairs(self) -> Iterator[Pair]:
-        """All pairs, the deleted ones among them."""
+        """All pairs, deleted ones included."""
         for number in range(self.record.pairs):
             yield self.pair(number)
 
@@ -278,7 +278,7 @@ def _pair_of(line: bytes, path: Path, number: int) -> Pair:
 
 
 def size_damage(folder: Path, record: SegmentRecord, columns: int) -> Iterator[Damage]:
-    """Files that are not as large as what the record of a segment counts."""
+    """Files whose size does not match the counts in the record of their segment."""
     pairs, entries = record.pairs, record.entries
     sizes = {KEY: 2 * columns * entries, TOKEN: 4 * entries, END: 8 * pairs, PAIR_START: 8 * pairs}
     sizes[PAIRS] = record.files[PAIRS].bytes if PAIRS in record.files else 0
@@ -298,7 +298,7 @@ def size_damage(folder: Path, record: SegmentRecord, columns: int) -> Iterator[D
 
 
 def _map(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-    """A file as an array without reading it. Copy-on-write: nobody writes, but torch wants to be able to."""
+    """Map a file as an array. Copy-on-write, because torch refuses read-only arrays; nothing is ever written."""
     if 0 in shape:
         return np.zeros(shape, dtype=dtype)
     with opened(path) as file:
@@ -306,6 +306,6 @@ def _map(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def numbers(path: Path) -> np.ndarray:
-    """A file of numbers of eight bytes, read."""
+    """Read a file of 64-bit integers."""
     with opened(path) as file:
         return np.fromfile(file, dtype="<i8")

@@ -1,4 +1,4 @@
-"""Files whose checksums fit and whose content does not: altered on purpose, or written by a program with a bug."""
+"""Checks of segment files beyond their checksums: files may be altered on purpose, or written by a faulty program."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from nearmt.datastore.disk.segment import PAIRS, Segment, read_pairs, size_damag
 from nearmt.errors import DatastoreError
 
 
-def wrong_numbers(folder: Path, manifest: Manifest, damaged: Collection[str]) -> dict[str, str]:
-    """What is wrong with files of segments, by path within the store; not with those known to be `damaged`."""
+def segment_damage(folder: Path, manifest: Manifest, damaged: Collection[str]) -> dict[str, str]:
+    """Damage of segment files, by path within the store; segments with files known to be `damaged` are skipped."""
     found: dict[str, str] = {}
     for record in manifest.segments:
         if not any(f"{record.name}/{name}" in damaged for name in record.files):

@@ -1,8 +1,8 @@
-"""Building a datastore: pairs in, a sealed folder out.
+"""Building a datastore from pairs.
 
-The store is written into `DIR/building` and becomes the content of DIR when it is complete. Blocks of pairs
-are encoded and appended, so memory does not grow with the corpus; an interrupted build goes on
-behind its last block when the same build is started again.
+The store is written to `DIR/building` and becomes the content of DIR when it is complete. Pairs are encoded and
+written block by block, so memory use does not grow with the corpus; an interrupted build continues behind its last
+block when the same build is started again.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import torch
 from nearmt import __version__
 from nearmt.config import Config, option
 from nearmt.contracts import Pair, Progress
-from nearmt.datastore.disk import Calibration, Manifest, Segment, SegmentRecord, SegmentWriter
+from nearmt.datastore.disk import Calibration, FileRecord, Manifest, Segment, SegmentRecord, SegmentWriter
 from nearmt.datastore.disk.content import deleted_mask
 from nearmt.datastore.disk.file_names import segment_name
 from nearmt.datastore.disk.files import LOCK, WriterLock, writer_lock
 from nearmt.datastore.disk.ids import with_ids
-from nearmt.datastore.disk.manifest import FILE_NAME, FileRecord, missing_manifest, reduction_name
+from nearmt.datastore.disk.manifest import FILE_NAME, missing_manifest, reduction_name
 from nearmt.datastore.disk.pairs import blocks_of
 from nearmt.datastore.disk.recovery import recover
 from nearmt.datastore.disk.replacement import make_folder, publish, remove_unused
@@ -41,9 +41,9 @@ from nearmt.models.naming import recorded_name
 from nearmt.opening import BUILDING
 from nearmt.reduction import Reduction
 
-#: Columns that the neighbours' cache compares by default, and for which distances are measured.
+#: Key columns that the neighbours' cache compares by default; the store is calibrated for them.
 CACHE_COLUMNS = 64
-#: Pairs at the beginning of the corpus on which a reduction is fitted where none is at hand.
+#: Number of pairs, from the beginning of the corpus, on which a reduction is fitted if the model has none.
 _FITTING_PAIRS = 4096
 
 
@@ -58,7 +58,7 @@ class BuildConfig(Config):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.fit_reduction and self.reduction_of is not None:
-            raise ConfigError("fit-reduction makes a new PCA, reduction-of takes one that is there; give one of them")
+            raise ConfigError("fit-reduction makes a new PCA, reduction-of takes an existing one; give one of them")
 
 
 def build(
@@ -75,12 +75,12 @@ def build(
     """Build the datastore `path` and return its manifest."""
     check_free(path, overwrite)
     check_factory(config.index, model.seq2seq.hidden_size)
-    # Streams of files know how they were cleaned; other pairs come as they are.
+    # A `PairStream` knows its cleaning rules; other pairs are taken as they are.
     if cleaning is None:
         cleaning = str(getattr(pairs, "signature", ""))
     make_folder(path)
     with writer_lock(path) as lock:
-        check_free(path, overwrite)  # another build may have been faster
+        check_free(path, overwrite)  # another build may have finished in between
         manifest = build_locked(lock, pairs, model, config, cleaning, progress, allow_empty)
         if manifest is None:
             remove_unused(path)
@@ -97,7 +97,7 @@ def build_locked(
     progress: Progress | None = None,
     allow_empty: bool = True,
 ) -> Manifest | None:
-    """Build a store from pairs and make it the content of the locked folder; None if there are none."""
+    """Build a store from pairs and make it the content of the locked folder; None if there are no pairs."""
     work = lock.folder / BUILDING
     identified = with_ids(pairs)
     reduction, identified = _reduction_for(model, identified, config)
@@ -108,7 +108,7 @@ def build_locked(
         return None
     sealed = [writer.seal()] if writer.pairs else []
     records = index_segments(work, sealed, reduction.columns, config.index)
-    return publish(work, lock.folder, _described(work, model, reduction, records, cleaning), lock)
+    return publish(work, lock.folder, _manifest_of(work, model, reduction, records, cleaning), lock)
 
 
 def write_pairs(
@@ -118,7 +118,7 @@ def write_pairs(
     reduction: Reduction,
     progress: Progress | None = None,
 ) -> None:
-    """Encode and append all pairs that the writer does not have yet."""
+    """Encode and append all pairs that the writer has not written yet."""
     reduction = reduction.to(model.seq2seq.device)
     for block in blocks_of(writer.keep_common(pairs)):
         kept, keys, tokens, sources, too_long = [], [], [], [], 0
@@ -133,14 +133,14 @@ def write_pairs(
 
 
 def _from(start: int, progress: Progress | None) -> Callable[[int], None] | None:
-    """Progress within a block as progress of the whole."""
+    """Report progress within a block as progress of the whole."""
     return (lambda done: progress(start + done, 0)) if progress else None
 
 
-def _described(
+def _manifest_of(
     folder: Path, model: TranslationModel, reduction: Reduction, records: list[SegmentRecord], cleaning: str
 ) -> Manifest:
-    """Write the reduction, and describe the store in a folder that is complete but for its manifest."""
+    """Write the reduction, and make the manifest of a folder that is otherwise complete."""
     with writing(folder):
         reduction.save(folder / reduction_name(reduction.identity))
     source_lang, target_lang = model.language_pair
@@ -161,27 +161,27 @@ def _described(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         cleaning=cleaning,
     )
-    return measured_anew(folder, manifest, reduction, records, model)
+    return calibrated(folder, manifest, reduction, records, model)
 
 
-def measured_anew(
+def calibrated(
     folder: Path,
     manifest: Manifest,
     reduction: Reduction,
     records: list[SegmentRecord],
     model: TranslationModel | None = None,
 ) -> Manifest:
-    """The manifest of a store with these segments, measured; what needs the model stays as it is without one."""
+    """The manifest with these segments and a new calibration; without a model, `likely_weight` is kept."""
     manifest = replace(manifest, segments=tuple(records))
-    return replace(manifest, calibration=measure(folder, manifest, reduction, model))
+    return replace(manifest, calibration=calibrate(folder, manifest, reduction, model))
 
 
-def measure(folder: Path, manifest: Manifest, reduction: Reduction, model: TranslationModel | None) -> Calibration:
-    """The calibration of the sealed segments that a manifest names."""
+def calibrate(folder: Path, manifest: Manifest, reduction: Reduction, model: TranslationModel | None) -> Calibration:
+    """Calibrate the sealed segments that a manifest names."""
     device = torch.device("cpu") if model is None else model.seq2seq.device
     segments = [Segment(folder / record.name, record, reduction.columns) for record in manifest.segments]
     parts = [Part(segment, device, "auto") for segment in segments]
-    seen = [~deleted_mask(segment) for segment in segments]
+    visible = [~deleted_mask(segment) for segment in segments]
     columns = cache_columns_of(reduction)
     store = Snapshot(
         manifest.identity,
@@ -190,24 +190,24 @@ def measure(folder: Path, manifest: Manifest, reduction: Reduction, model: Trans
         manifest.calibration,
         columns,
         device,
-        np.concatenate(seen) if seen else None,
+        np.concatenate(visible) if visible else None,
     )
     return measured(store, manifest.calibration, columns, mean_recall(manifest.segments), model)
 
 
 def mean_recall(records: Sequence[SegmentRecord]) -> float | None:
-    """Of all indexes that are not exact; None where all are."""
+    """Mean recall of all approximate indexes; None if all are exact."""
     recalls = [(record.index["recall"], record.kept) for record in records if "recall" in record.index]
     return sum(recall * n for recall, n in recalls) / sum(n for _, n in recalls) if recalls else None
 
 
 def cache_columns_of(reduction: Reduction) -> int:
-    """Whole states are not ordered by variance: all their columns count."""
+    """Columns that the cache compares; all of them for unreduced states, which are not ordered by variance."""
     return min(CACHE_COLUMNS, reduction.columns) if reduction.fitted else reduction.columns
 
 
 def check_free(path: Path, overwrite: bool) -> None:
-    """Refuse to build over something that is not a datastore, or over one without being told to."""
+    """Refuse to overwrite anything but a datastore, and a datastore only with `overwrite`."""
     recover(path)
     if not path.exists():
         return
@@ -222,7 +222,7 @@ def check_free(path: Path, overwrite: bool) -> None:
 def _reduction_for(
     model: TranslationModel, pairs: Iterator[Pair], config: BuildConfig
 ) -> tuple[Reduction, Iterator[Pair]]:
-    """The model's own reduction, or one fitted on the first pairs, or none while these are too few."""
+    """The model's own reduction, or one fitted on the first pairs; the identity if these are too few."""
     known = None if config.fit_reduction else pretrained_reduction(model)
     if config.reduction_of is not None:
         known = _reduction_of(Path(config.reduction_of), model)
@@ -246,7 +246,7 @@ def _reduction_of(path: Path, model: TranslationModel) -> Reduction:
 
 
 def build_settings(model: TranslationModel, reduction: Reduction) -> dict[str, Any]:
-    """What an unfinished build must have in common with this one to be continued."""
+    """Settings by which an unfinished build is recognised as the same build, and continued."""
     return {
         "nearmt": __version__,
         "fingerprint": model.fingerprint,

@@ -163,14 +163,14 @@ def _tell(progress: Callable[[int], None] | None, before: int, done: int) -> Non
 def _encoded(model: TranslationModel, store: OpenStore, pairs: list[Pair], progress: Callable[[int], None]) -> Block:
     """Encode the next unencoded pairs as a block of the live segment; deleted pairs get no entries."""
     reduction, first = store.reduction.to(model.seq2seq.device), store.content.encoded
-    wanted = [place for place in range(len(pairs)) if not store.content.is_deleted(first + place)]
+    wanted = [number for number in range(len(pairs)) if not store.content.is_deleted(first + number)]
     keys = [np.zeros((0, reduction.columns), dtype=np.float16)]
     tokens: list[list[int]] = [[] for _ in pairs]
     sources: list[list[int]] = [[] for _ in pairs]
     with timed("store/encode"):
-        units = encode_block(model, [pairs[place] for place in wanted], reduction, progress)
-        for place, unit in zip(wanted, units, strict=True):
-            tokens[place], sources[place] = unit.tokens, unit.source
+        units = encode_block(model, [pairs[number] for number in wanted], reduction, progress)
+        for number, unit in zip(wanted, units, strict=True):
+            tokens[number], sources[number] = unit.tokens, unit.source
             if unit.key_TD is not None:
                 keys.append(unit.key_TD.numpy())
     return Block(first, tokens, sources, np.concatenate(keys), mark_of(pairs))

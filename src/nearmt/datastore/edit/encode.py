@@ -1,4 +1,4 @@
-"""Pairs to entries: the decoder's state before every target token."""
+"""Encoding pairs as entries: the decoder state before every target token."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from nearmt.models import TranslationModel
 from nearmt.reduction import FittingSample, Reduction
 from nearmt.threads import spread
 
-#: Most source and target tokens, padding included, of one forward pass.
+#: Source and target tokens, padding included, of one forward pass at most.
 BATCH_TOKENS = {"cpu": 4096, "cuda": 65_536}
 
 
 @dataclass
 class EncodedPair:
-    """A pair and its entries: T keys and T target tokens; none if it is too long."""
+    """A pair and its entries: T target tokens and keys [T, D]; none if the pair is too long."""
 
     pair: Pair
     source: list[int]
@@ -35,10 +35,10 @@ def encode_block(
     reduction: Reduction | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[EncodedPair]:
-    """Force-decode a block in batches of similar length; the results come in the order of the pairs.
+    """Force-decode a block in batches of similar length; yield the results in the order of the pairs.
 
-    Keys are the model's states, or, with a reduction, what a store keeps of them. `progress` is told after each
-    batch how many pairs of the block are done.
+    Keys are the model's states, reduced if a reduction is given. `progress` is called after each batch with the
+    number of pairs done.
     """
     sources = [model.codec.source_ids(pair.source) for pair in pairs]
     targets = [model.codec.target_ids(pair.target) for pair in pairs]
@@ -58,23 +58,23 @@ def encode_block(
         states = model.seq2seq.force_decode([sources[n] for n in batch], [encoded[n].tokens for n in batch])
         return states if reduction is None else _reduced(states, reduction)
 
-    for place, keys in spread([partial(keys_of, batch) for batch in batches], model.seq2seq.device):
-        for number, key_TD in zip(batches[place], keys, strict=True):
+    for index, keys in spread([partial(keys_of, batch) for batch in batches], model.seq2seq.device):
+        for number, key_TD in zip(batches[index], keys, strict=True):
             encoded[number].key_TD = key_TD
-        done += len(batches[place])
+        done += len(batches[index])
         if progress:
             progress(done)
     yield from encoded
 
 
 def _reduced(states: list[Tensor], reduction: Reduction) -> list[Tensor]:
-    """Keys as they are stored, fp16 on the CPU: of a whole batch by one product and one copy."""
+    """Stored keys, fp16 on the CPU: a whole batch with one product and one copy."""
     key_ND = reduction.apply(torch.cat(states)).half().cpu()
     return list(key_ND.split([len(state_TH) for state_TH in states]))
 
 
 def fitting_sample(model: TranslationModel, pairs: Iterable[Pair]) -> FittingSample:
-    """The states of pairs, as far as fitting a reduction needs them."""
+    """Accumulate the states of pairs for fitting a reduction."""
     sample = FittingSample(model.seq2seq.hidden_size)
     for block in blocks_of(pairs):
         for unit in encode_block(model, block):
@@ -86,7 +86,7 @@ def fitting_sample(model: TranslationModel, pairs: Iterable[Pair]) -> FittingSam
 def _batches(
     numbers: list[int], sources: list[list[int]], encoded: list[EncodedPair], budget: int
 ) -> Iterator[list[int]]:
-    """Groups of similar length whose padded size stays within the budget."""
+    """Group pairs by length into batches whose padded size stays within the budget."""
 
     def size(number: int) -> int:
         return len(sources[number]) + len(encoded[number].tokens)

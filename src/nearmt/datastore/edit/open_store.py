@@ -43,10 +43,11 @@ class OpenStore(ReplayedStore[Part]):
             stamp = _stamp(self.path / FILE_NAME)
             manifest = Manifest.load(self.path)
             try:
-                manifest.check_files(self.path, thorough=verify)
-                self._parts = {record.name: self._part(record, manifest) for record in manifest.segments}
-                check_keys((part.segment for part in self._parts.values()), verify)
-                self.reduction = Reduction.load(self.path / manifest.reduction_name, manifest.columns).to(self.device)
+                with manifest.checking_files(self.path, thorough=verify):
+                    self._parts = {record.name: self._part(record, manifest) for record in manifest.segments}
+                    check_keys((part.segment for part in self._parts.values()), verify)
+                    reduction = Reduction.load(self.path / manifest.reduction_name, manifest.columns)
+                self.reduction = reduction.to(self.device)
                 self._reset(manifest, list(self._parts.values()))
                 self._manifest_stamp, self._history = stamp, ""
                 self.follow()

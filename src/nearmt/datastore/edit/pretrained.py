@@ -8,9 +8,9 @@ from nearmt.reduction import Reduction
 
 
 def pretrained_reduction(model: TranslationModel) -> Reduction | None:
-    """The reduction fitted for exactly this model and key, if one ships with nearmt."""
+    """The reduction that ships with nearmt for this model and key layer, if there is one."""
     folder = EMBEDDED.get(model.name)
     if folder is None or model.key_layer != "output" or not (folder / REDUCTION).exists():
         return None
-    # Part of the package, whose files may be links.
+    # `resolve`, because files of an installed package may be symbolic links.
     return Reduction.load((folder / REDUCTION).resolve())

@@ -1,4 +1,4 @@
-"""Measuring a store on itself: how far neighbours are, and how much they should weigh."""
+"""Calibrating a store on its own entries: typical distances of neighbours, and their best weight."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from nearmt.threads import spread
 
 #: T in units of the typical squared distance between a query and its neighbours.
 TEMPERATURE_SHARE = 0.5
-# Sampled entries find themselves and their own sentence first; so many more are asked for.
+# Sampled entries find themselves and their own sentence first, so more neighbours are searched.
 _OWN_SENTENCE = 24
-# Of the likely weight: pairs scored, in batches of so many; fewer pairs mean nothing; steps until it stands still.
+# For the likely weight: pairs scored, batch size, fewest pairs for an estimate, EM iterations.
 _SCORED_PAIRS = 160
 _SCORED_TOGETHER = 8
 _FEWEST_PAIRS = 20
 _EM_STEPS = 60
-#: What so few pairs say of themselves is believed up to this weight, which gives a lambda of 0.6 as where nothing is
-#: known: with 25 short messages it was .6, and translations of new ones ended in one word over and over again.
+#: Estimates from fewer pairs are capped at this weight, which gives the default lambda of 0.6: 25 short messages were
+#: estimated at .6, and translations of new messages repeated one word until the length limit.
 FEW_PAIRS = 100
-BELIEVED = 0.43
+FEW_PAIRS_CAP = 0.43
 
 
 def measured(
     store: Snapshot, before: Calibration, cache_columns: int, recall: float | None, model: TranslationModel | None
 ) -> Calibration:
-    """The store as it is now. What needs the model stays as it was before, without one."""
+    """A new calibration of a store. Without a model, `likely_weight` is kept."""
     found = distances(store, cache_columns)
     weight = before.likely_weight if model is None else likely_weight(model, store, found.search_scale)
     familiar = store.typical_familiarity()
@@ -46,7 +46,7 @@ def measured(
 
 
 def distances(store: Snapshot, cache_columns: int) -> Calibration:
-    """Of a sample of entries to their nearest in other sentences, by exact search of those that can be found."""
+    """Median distances of sampled entries to their nearest neighbours in other sentences, by exact search."""
     entries = store.entries
     fallback = expected(store.reduction, cache_columns)
     found_N, findable = store.findable_N(), store.findable()
@@ -67,7 +67,7 @@ def distances(store: Snapshot, cache_columns: int) -> Calibration:
     own_QK = torch.arange(len(sample_Q), device=entries.device)[:, None].expand_as(there_QK)[there_QK]
     cache_key_XE = entries.keys(found.entry_BK[there_QK], cache_columns)
     distance_X = (cache_key_XE - query_QD[own_QK, :cache_columns]).square().sum(dim=1).sqrt()
-    # A store of repetitions has distances of zero, which are no unit for a temperature.
+    # In a store of repetitions the median is zero, which is no scale for a temperature.
     return Calibration(
         search_scale=float(squared.median()) or fallback.search_scale,
         cache_scale=float(distance_X.median()) or fallback.cache_scale,
@@ -78,21 +78,20 @@ def distances(store: Snapshot, cache_columns: int) -> Calibration:
 
 
 def likely_weight(model: TranslationModel, store: Snapshot, search_scale: float) -> float | None:
-    """The lambda of equation 3 under which a sample of the store's sentences is most likely.
+    """The lambda of equation 3 that maximises the likelihood of a sample of the store's sentences.
 
-    Each sentence is left out of its own search. The better neighbours predict its tokens where the
-    model does not, the larger the weight: it tells a domain that is strange to the model from one
-    that is not.
+    Each sentence is left out of its own search. The weight is large where neighbours predict tokens that the
+    model does not, that is, for domains the model was not trained on.
     """
     entries, everything = store.entries, list(store.numbers())
-    chosen = [everything[place] for place in sample(len(everything), _SCORED_PAIRS, seed=1).tolist()]
+    chosen = [everything[index] for index in sample(len(everything), _SCORED_PAIRS, seed=1).tolist()]
     numbers = [number for number in chosen if len(entries.of_pair(number))]
     # Pairs of similar length are scored together.
     numbers.sort(key=lambda number: len(entries.of_pair(number)))
     if len(numbers) < _FEWEST_PAIRS:
         return None
     temperature = TEMPERATURE_SHARE * search_scale
-    neighbour_X = torch.cat([_neighbours_say(store, number, temperature).cpu() for number in numbers])
+    neighbour_X = torch.cat([_knn_probabilities(store, number, temperature).cpu() for number in numbers])
 
     def probabilities(batch: list[int]) -> list[Tensor]:
         sources = [model.codec.source_ids(store.pair(n).source) for n in batch]
@@ -104,35 +103,36 @@ def likely_weight(model: TranslationModel, store: Snapshot, search_scale: float)
     parts = dict(spread(tasks, model.seq2seq.device))
     model_X = torch.cat([part_T for number in range(len(tasks)) for part_T in parts[number]])
     weight = round(_most_likely(model_X, neighbour_X), 3)
-    return weight if len(numbers) >= FEW_PAIRS else min(weight, BELIEVED)
+    return weight if len(numbers) >= FEW_PAIRS else min(weight, FEW_PAIRS_CAP)
 
 
-def _neighbours_say(store: Snapshot, number: int, temperature: float) -> Tensor:
-    """p_kNN (equation 2) of each token of a stored pair, by neighbours from other sentences, [T]."""
+def _knn_probabilities(store: Snapshot, number: int, temperature: float) -> Tensor:
+    """p_kNN (equation 2) of each token of a stored pair, from neighbours in other sentences, [T]."""
     entries = store.entries
     entry_T = entries.of_pair(number)
     found = store.search(entries.keys(entry_T, store.columns), NEIGHBOURS + _OWN_SENTENCE)
     found = _of_other_sentences(entries, entry_T, found)
-    says_TK = entries.tokens(found.entry_BK) == entries.tokens(entry_T)[:, None]
+    same_TK = entries.tokens(found.entry_BK) == entries.tokens(entry_T)[:, None]
     score_TK = -found.distance_BK / temperature
-    stands_for_TK = entries.weights(found.entry_BK)
-    if stands_for_TK is not None:
-        score_TK = score_TK + stands_for_TK.log()
-    # A token without neighbours has no weights, not undefined ones.
+    merged_TK = entries.weights(found.entry_BK)
+    if merged_TK is not None:
+        score_TK = score_TK + merged_TK.log()
+    # The softmax over no neighbours is undefined; such tokens get probability 0.
     weight_TK = torch.softmax(score_TK, dim=1).nan_to_num(0.0)
-    return (weight_TK * says_TK).sum(dim=1)
+    return (weight_TK * same_TK).sum(dim=1)
 
 
 def _most_likely(model_X: Tensor, neighbour_X: Tensor) -> float:
     """argmax over lambda of sum log((1 - lambda) p_NMT + lambda p_kNN), by expectation maximisation."""
     weight = 0.5
     for _ in range(_EM_STEPS):
-        spoken_X = weight * neighbour_X
-        weight = float((spoken_X / (spoken_X + (1 - weight) * model_X).clamp(min=1e-30)).mean())
+        share_X = weight * neighbour_X
+        weight = float((share_X / (share_X + (1 - weight) * model_X).clamp(min=1e-30)).mean())
     return weight
 
 
 def _of_other_sentences(entries: EntryTable, sample_Q: Tensor, found: Neighbours) -> Neighbours:
+    """The nearest neighbours without those from a query's own sentence."""
     own_Q1 = entries.pair_numbers(sample_Q)[:, None]
     is_own = entries.pair_numbers(found.entry_BK.clamp(min=0)) == own_Q1
     distance = found.distance_BK.masked_fill(is_own | (found.entry_BK < 0), torch.inf)
@@ -141,7 +141,7 @@ def _of_other_sentences(entries: EntryTable, sample_Q: Tensor, found: Neighbours
 
 
 def expected(reduction: Reduction, cache_columns: int) -> Calibration:
-    """For a store with nothing to measure: the expected distance of two states of the fitting text, halved."""
+    """The calibration of an empty store: half the expected squared distance of two states of the fitting text."""
     return Calibration(
         search_scale=float(reduction.variance_D.sum()),
         cache_scale=float(reduction.variance_D[:cache_columns].sum().sqrt()),

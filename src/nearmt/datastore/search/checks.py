@@ -1,4 +1,4 @@
-"""Where a store meets what its numbers are used with: searches, and a model."""
+"""Checks of a store before it is searched, and before it is used with a model."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from nearmt.reduction import Reduction
 
 
 def check_keys(segments: Iterable[AnySegment], verify: bool | None) -> None:
-    """Refuse keys that are no numbers, where checksums are verified: always, never, or by size.
+    """Refuse keys that are not finite; `verify` None: if the keys are not too large.
 
-    Elsewhere they do no harm: what is infinitely far from everything is not found.
+    Unchecked keys do no harm: an entry at an infinite distance is never found.
     """
     sealed = [segment for segment in segments if isinstance(segment, Segment)]
     if verify is None:
@@ -28,7 +28,7 @@ def check_keys(segments: Iterable[AnySegment], verify: bool | None) -> None:
 
 
 def check_bounds(store: Path, segments: Iterable[AnySegment], reduction: Reduction, model: TranslationModel) -> None:
-    """Refuse tokens that a model's vocabulary does not have, and keys that are not made of its states."""
+    """Refuse tokens outside a model's vocabulary, and a reduction of states of another size."""
     size, vocabulary = len(reduction.mean_H), model.seq2seq.vocabulary
     if size != model.seq2seq.hidden_size:
         raise DatastoreError(

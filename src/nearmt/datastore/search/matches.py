@@ -1,4 +1,4 @@
-"""A memory as translators know it: the same source, and sources that resemble it."""
+"""Exact and fuzzy matches by source text, as in other translation memories."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nearmt.errors import MissingPackageError
 
 
 class SegmentSources:
-    """The sources of a segment. Digests are held, and the texts only once they are compared."""
+    """The sources of a segment: digests for exact matches, and texts once a fuzzy match needs them."""
 
     def __init__(self, segment: AnySegment) -> None:
         self.segment = segment
@@ -32,27 +32,27 @@ class SegmentSources:
 
 
 class SourceLookup:
-    """Finds pairs of several segments by their source."""
+    """Finds pairs of several segments by their source text."""
 
     def __init__(self, parts: Sequence[SegmentSources], seen_P: np.ndarray | None) -> None:
-        """`seen_P` says which pairs can be found; None stands for all."""
+        """`seen_P`: which pairs are visible; None if all."""
         self._parts, self._seen_P = parts, seen_P
         self._starts = np.cumsum([0, *(part.segment.record.pairs for part in parts)]).tolist()
 
     def exact(self, source: str) -> Pair | None:
-        """The pair of this very source; the latest, if there are several."""
+        """The pair with exactly this source; the latest, if there are several."""
         digest, wanted = _digest(source), clean(source)
         for number in reversed(range(len(self._parts))):
             part = self._parts[number]
-            for place in reversed(part.digests.find(digest)):
-                if self._is_seen(number, place):
-                    pair = part.segment.pair(place)
+            for position in reversed(part.digests.find(digest)):
+                if self._is_visible(number, position):
+                    pair = part.segment.pair(position)
                     if clean(pair.source) == wanted:
                         return pair
         return None
 
     def fuzzy(self, source: str, limit: int, threshold: float) -> list[Match]:
-        """The pairs whose sources resemble it most: 1 - edit distance in characters / the longer length."""
+        """The pairs with the most similar sources. Similarity: 1 - edit distance in characters / longer length."""
         try:
             from rapidfuzz import process
             from rapidfuzz.distance import Levenshtein
@@ -60,17 +60,17 @@ class SourceLookup:
             raise MissingPackageError("fuzzy matches need the package rapidfuzz: pip install rapidfuzz") from error
         found: list[tuple[float, Pair]] = []
         for number, part in enumerate(self._parts):
-            # What is hidden does not count, so it must not push out what does.
-            texts = [text if self._is_seen(number, place) else None for place, text in enumerate(part.texts)]
+            # Hidden pairs are masked before the search, so they do not use up the limit.
+            texts = [text if self._is_visible(number, position) else None for position, text in enumerate(part.texts)]
             best = process.extract(
                 clean(source),
                 texts,
                 scorer=Levenshtein.normalized_similarity,
                 score_cutoff=threshold,
-                # Some more, because the same pair may be there several times.
+                # More than asked for, because duplicates are dropped below.
                 limit=limit * 4,
             )
-            found += [(similarity, part.segment.pair(place)) for _, similarity, place in best]
+            found += [(similarity, part.segment.pair(position)) for _, similarity, position in best]
         found.sort(key=lambda match: -match[0])
         matches: dict[tuple[str, str], Match] = {}
         for similarity, pair in found:
@@ -79,8 +79,8 @@ class SourceLookup:
             )
         return list(matches.values())[:limit]
 
-    def _is_seen(self, number: int, place: int) -> bool:
-        return self._seen_P is None or bool(self._seen_P[self._starts[number] + place])
+    def _is_visible(self, part: int, position: int) -> bool:
+        return self._seen_P is None or bool(self._seen_P[self._starts[part] + position])
 
 
 def _digest(source: str) -> int:

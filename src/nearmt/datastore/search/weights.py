@@ -1,4 +1,4 @@
-"""The weights of a pruned segment: how many entries each stands for."""
+"""The weights of a pruned segment: the number of entries merged into each kept entry, itself included."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from nearmt.errors import writing
 
 
 def with_weights(folder: Path, record: SegmentRecord, weight_N: np.ndarray, how: dict[str, Any]) -> SegmentRecord:
-    """The record of a segment with these weights, which are written beside its other files."""
+    """The record of a segment with these weights; writes them to a new file of the segment."""
     record = without_weights(record)
-    # A name of its own: until the manifest changes, the old weights must stay what they were.
+    # A new name: until the manifest is replaced, the old weights must stay as they are.
     name = f"weight-{secrets.token_hex(4)}.i32"
     file = folder / record.name / name
     with writing(file):
@@ -41,7 +41,7 @@ def without_weights(record: SegmentRecord) -> SegmentRecord:
 def with_weights_of(
     folder: Path, record: SegmentRecord, merged: Sequence[tuple[AnySegment, np.ndarray]]
 ) -> SegmentRecord:
-    """The record of a segment that was made of others (and which pairs of them), with the weights these had."""
+    """The record of a segment merged from others (segment, which of its pairs), with their weights."""
     how = next((segment.record.pruned for segment, _ in merged if segment.record.pruned), None)
     if how is None:
         return record

@@ -1,4 +1,4 @@
-"""What can be read of a damaged store: its pairs, its log, and which model it was built with."""
+"""Reading a damaged store: its pairs, its log, and the model it was built with."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ import numpy as np
 
 from nearmt.contracts import Pair
 from nearmt.datastore.disk import FileRecord, Manifest, SegmentRecord
+from nearmt.datastore.disk.file_checks import damage_of
 from nearmt.datastore.disk.file_names import check_names
 from nearmt.datastore.disk.log import Operation, salvage_log
-from nearmt.datastore.disk.manifest import FILE_NAME, manifest_of, wrong_with
+from nearmt.datastore.disk.manifest import FILE_NAME, manifest_of
 from nearmt.datastore.disk.manifest_checks import check_manifest
 from nearmt.datastore.disk.replay import remaining_pairs
 from nearmt.datastore.disk.segment import END, PAIRS, numbers
@@ -26,7 +27,7 @@ from nearmt.errors import DatastoreError
 from nearmt.models import TranslationModel
 from nearmt.opening import exists_inside, opened
 
-#: Loads a model, given the settings that are known of it.
+#: Loads a model, given the settings that could be read.
 LoadModel = Callable[[dict[str, Any]], TranslationModel]
 
 _SETTINGS = ("model", "source_lang", "target_lang", "key_layer")
@@ -34,21 +35,21 @@ _NAMED = 20
 
 
 class DamagedStore:
-    """Reads, and keeps a report of what is found and what is lost."""
+    """Reads what is readable, and reports what is lost."""
 
     def __init__(self, path: Path, verdicts: Mapping[str, str], load: LoadModel) -> None:
         self.path, self._verdicts, self._load = path, verdicts, load
         self.report: list[str] = []
-        #: Pairs that are gone: their ids, or their places where even these are not known.
+        #: Lost pairs: their ids, or their positions where the ids are unknown.
         self.lost: list[str] = []
-        #: Whether the model was needed so far.
+        #: Whether the model has been loaded.
         self.loaded = False
 
     def is_sound(self, file: str) -> bool:
         return self._verdicts.get(file) == SOUND
 
     def is_whole(self, log: str) -> bool:
-        """Whether nothing but an unfinished end is missing of a log."""
+        """Whether a log is undamaged, apart from a torn tail."""
         return self._verdicts.get(log) in (SOUND, TORN)
 
     @cached_property
@@ -58,7 +59,7 @@ class DamagedStore:
 
     @cached_property
     def claimed(self) -> Manifest | None:
-        """What a damaged manifest says, if it can be read at all: nothing of it is certain."""
+        """The content of a damaged manifest, if it can be parsed; nothing in it is certain."""
         try:
             return self.manifest or claimed_by(self.path / FILE_NAME)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -76,19 +77,19 @@ class DamagedStore:
         return model
 
     def all_pairs(self) -> list[Pair]:
-        """What the segments and the log leave behind."""
+        """All readable pairs of the segments and the log."""
         segments = [self.pairs_of(record) for record in self._records()]
-        added, touched = remaining_pairs(self._operations())
+        added, changed = remaining_pairs(self._operations())
         found: list[Pair] = []
         for pairs in reversed(segments):
-            # An id that comes again later was replaced.
-            kept = [pair for pair in pairs if pair.id not in touched]
-            touched |= {pair.id for pair in kept}
+            # A pair whose id occurs again later was replaced.
+            kept = [pair for pair in pairs if pair.id not in changed]
+            changed |= {pair.id for pair in kept}
             found = kept + found
         return found + added
 
     def _records(self) -> list[SegmentRecord]:
-        """The segments that a damaged manifest names; all that are there where it names one that is not."""
+        """The segments that a damaged manifest names; all segment folders if one of them is missing."""
         claimed = {} if self.claimed is None else {record.name: record for record in self.claimed.segments}
         folders = sorted(folder.name for folder in self.path.glob("segment-*") if folder.is_dir())
         if claimed and claimed.keys() <= set(folders):
@@ -96,9 +97,9 @@ class DamagedStore:
         return [claimed.get(name) or SegmentRecord(name, -1, 0, 0, {}) for name in folders]
 
     def pairs_of(self, record: SegmentRecord) -> list[Pair]:
-        """The pairs of a segment that are whole and not deleted. Of an unknown segment only the name is right."""
+        """The readable pairs of a segment that are not deleted. Of an unknown segment only the name is known."""
         folder = self.path / record.name
-        sound = {name for name, file in record.files.items() if _is(folder / name, file)}
+        sound = {name for name, file in record.files.items() if _is_sound(folder / name, file)}
         if PAIRS in sound:
             result = Salvaged([(number, pair) for number, pair in enumerate(parsed_lines(folder / PAIRS))])
         else:
@@ -112,7 +113,7 @@ class DamagedStore:
         return [pair for number, pair in result.pairs if number not in deleted]
 
     def _deleted(self, record: SegmentRecord, sound: set[str], pairs: int) -> set[int]:
-        """Numbers of the deleted pairs, as far as they are known."""
+        """Numbers of the deleted pairs, as far as they are readable."""
         folder = self.path / record.name
         if record.deleted and record.deleted["file"] in sound:
             return set(numbers(folder / record.deleted["file"]).tolist())
@@ -125,13 +126,13 @@ class DamagedStore:
         return set()
 
     def _recorded(self, name: str) -> FileRecord | None:
-        """What a manifest that cannot be read as a whole still says about a file."""
+        """The record of a file in a manifest that cannot be parsed as a whole."""
         text = _bytes_of(self.path / FILE_NAME).decode(errors="replace")
         found = re.search(rf'"{re.escape(name)}": {{\s*"bytes": (\d+),\s*"sha256": "([0-9a-f]{{64}})"', text)
         return FileRecord(int(found.group(1)), found.group(2)) if found else None
 
     def still_deleted(self, path: Path, file: FileRecord | None, count: int | None, pairs: int) -> set[int]:
-        """The numbers of deleted pairs that a damaged file still tells; `count` is how many there were, if known."""
+        """Numbers of deleted pairs that can be read in a damaged file; `count`: how many there were, if known."""
         name, data = f"{path.parent.name}/{path.name}", _bytes_of(path)
         total = count if count is not None else (len(data) if file is None else file.bytes) // 8
         if file is not None and hashlib.sha256(data).hexdigest() != file.sha256:
@@ -139,7 +140,7 @@ class DamagedStore:
                 self.report.append(f"{name}: one bit was flipped; restored")
                 data = restored
             elif len(data) >= file.bytes:
-                data = b""  # a number that is wrong would delete another pair
+                data = b""  # a wrong number would delete another pair
         number_X = np.frombuffer(data[: len(data) // 8 * 8], dtype="<i8")
         ascends = bool((np.diff(number_X, prepend=-1) > 0).all()) and (not len(number_X) or int(number_X[-1]) < pairs)
         kept = number_X.tolist() if ascends else []
@@ -156,7 +157,7 @@ class DamagedStore:
         return [] if name is None else self.operations_of(name)
 
     def operations_of(self, log: str) -> list[Operation]:
-        """What a log still holds."""
+        """The readable operations of a log."""
         try:
             found = salvage_log(self.path / log)
         except DatastoreError as error:
@@ -164,14 +165,14 @@ class DamagedStore:
             self.lost.append(f"operations of {log}")
             return []
         if not self.is_whole(log):
-            # A log that was cut short does not tell what is missing.
+            # A log that was cut short does not show what is missing.
             lost = found.lost or [f"operations of {log}"]
             self.report.append(f"{log}: {len(found.operations)} operations are left of it; lost: {_named(lost)}")
             self.lost += lost
         return found.operations
 
     def ids_of(self, records: Sequence[SegmentRecord]) -> set[str]:
-        """Ids of all pairs of segments that can be read."""
+        """Ids of all readable pairs of segments."""
         return {pair.id for record in records for pair in parsed_lines(self.path / record.name / PAIRS)}
 
 
@@ -181,13 +182,13 @@ def _named(lost: Sequence[str]) -> str:
 
 
 def parsed_lines(path: Path) -> list[Pair]:
-    """The lines of a file that are pairs."""
+    """The lines of a file that are valid pairs."""
     lines = _bytes_of(path).split(b"\n")
     return [pair for line in lines if (pair := parsed(line))]
 
 
 def claimed_by(path: Path) -> Manifest:
-    """A manifest that need not be true; its names are those of a store's files all the same."""
+    """Parse a manifest without comparing its checksum; values and names are validated."""
     manifest = manifest_of(json.loads(_bytes_of(path)))
     check_manifest(manifest)
     check_names(manifest.log, manifest.reduction_name, manifest.quantisers, manifest.segments)
@@ -195,7 +196,7 @@ def claimed_by(path: Path) -> Manifest:
 
 
 def _bytes_of(path: Path) -> bytes:
-    """The content of a file in a store, nothing if there is none."""
+    """The content of a file in a store; empty if it does not exist."""
     if not exists_inside(path):
         return b""
     with opened(path) as file:
@@ -203,10 +204,10 @@ def _bytes_of(path: Path) -> bytes:
     return content
 
 
-def _is(path: Path, record: FileRecord) -> bool:
-    return wrong_with(path, record) is None
+def _is_sound(path: Path, record: FileRecord) -> bool:
+    return damage_of(path, record) is None
 
 
 def _rows(path: Path) -> int | None:
-    """How many numbers of eight bytes a file has."""
+    """Number of 64-bit integers in a file."""
     return path.stat().st_size // 8 if path.is_file() else None

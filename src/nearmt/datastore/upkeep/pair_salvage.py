@@ -1,4 +1,4 @@
-"""Pairs of a segment that is damaged: which of them can be trusted, and what is lost."""
+"""The readable pairs of a damaged segment, and the names of lost ones."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from nearmt.datastore.disk.segment import END, ID, PAIR_START, PAIRS, SOURCE, SO
 from nearmt.models import TextCodec
 from nearmt.opening import exists_inside, opened
 
-#: How a line of pairs begins.
+#: The beginning of a line of pairs, with the id.
 _ID = re.compile(rb'\{"id": ("(?:[^"\\]|\\.)*")')
 _TEXTS = ("id", "source", "target", "origin")
 
 
 @dataclass
 class Salvaged:
-    """Pairs in corpus order, and the names (ids, or places) of those that are lost, each with its number."""
+    """Pairs in corpus order, and the names (ids, or positions) of lost pairs, each with its number."""
 
     pairs: list[tuple[int, Pair]] = field(default_factory=list)
     lost: list[tuple[int, str]] = field(default_factory=list)
-    #: Whether numbers are those that the pairs had in the segment, and not only those of what is left.
+    #: Whether the numbers are those in the original segment; otherwise they count readable pairs only.
     numbered: bool = True
 
 
 def salvage_pairs(folder: Path, count: int | None, sound: Collection[str], codec: TextCodec) -> Salvaged:
-    """The pairs of a segment that nothing speaks against.
+    """Read the pairs of a damaged segment.
 
-    `count` is how many there were, if that is known; `sound` names the files that are as they were. A line is kept
-    if it is a pair and, as far as these files are sound, has the id and the tokens that belong to its place.
+    `count`: number of pairs there were, if known; `sound`: names of undamaged files. A line is kept if it is a valid
+    pair and its id and tokens agree with the undamaged files at its position.
     """
     data = b""
     if exists_inside(folder / PAIRS):
@@ -48,7 +48,7 @@ def salvage_pairs(folder: Path, count: int | None, sound: Collection[str], codec
     starts = _read(folder, PAIR_START, "<i8", sound)
     placed = lines if starts is None else _slices(data, starts)
     numbered = starts is not None or len(lines) == count
-    agrees = _Evidence(folder, sound, codec).agrees if numbered else _anything
+    agrees = _Evidence(folder, sound, codec).agrees if numbered else _always
     found: dict[int, Pair] = {}
     for number, line in enumerate(placed):
         pair = parsed(line)
@@ -67,7 +67,7 @@ def salvage_pairs(folder: Path, count: int | None, sound: Collection[str], codec
 
 
 def parsed(line: bytes) -> Pair | None:
-    """The pair on a line, if it is one."""
+    """The pair on a line; None if it is not valid."""
     try:
         raw = json.loads(line)
         pair = pair_from_json(raw)
@@ -78,26 +78,26 @@ def parsed(line: bytes) -> Pair | None:
     return pair if whole and pair.id else None
 
 
-#: Of larger files the flip of a single bit is not looked for.
-_SEARCHED_FOR_A_FLIP = 8192
+#: Largest file in which a single flipped bit is searched for, in bytes.
+_LARGEST_FLIPPED = 8192
 
 
 def without_flip(data: bytes, checksum: str) -> bytes | None:
-    """The content that has this SHA-256, if a single flipped bit is all that is wrong with `data`."""
-    if len(data) > _SEARCHED_FOR_A_FLIP:
+    """Restore the content with this SHA-256, if it differs from `data` in a single bit."""
+    if len(data) > _LARGEST_FLIPPED:
         return None
     tried = bytearray(data)
-    for place in range(len(tried)):
+    for offset in range(len(tried)):
         for bit in range(8):
-            tried[place] ^= 1 << bit
+            tried[offset] ^= 1 << bit
             if hashlib.sha256(tried).hexdigest() == checksum:
                 return bytes(tried)
-            tried[place] ^= 1 << bit
+            tried[offset] ^= 1 << bit
     return None
 
 
 class _Evidence:
-    """What other files of a segment know about its pairs."""
+    """Ids and tokens of a segment's pairs in its undamaged files."""
 
     def __init__(self, folder: Path, sound: Collection[str], codec: TextCodec) -> None:
         self._codec = codec
@@ -111,11 +111,11 @@ class _Evidence:
         tokens, source = _part(self._tokens, number), _part(self._sources, number)
         if source and source != self._codec.source_ids(pair.source):
             return False
-        # Pairs that are too long have no tokens.
+        # Pairs that are too long have no target tokens.
         return not tokens or tokens == self._codec.target_ids(pair.target)
 
 
-def _anything(number: int, pair: Pair) -> bool:
+def _always(number: int, pair: Pair) -> bool:
     return True
 
 
@@ -126,7 +126,7 @@ def _find_moved(
     agrees: Callable[[int, Pair], bool],
     ids: np.ndarray | None,
 ) -> None:
-    """Lines that are whole but not where they were, because something before them was inserted or cut."""
+    """Find valid lines that were shifted, because bytes before them were inserted or removed."""
     if ids is None or len(found) == len(placed):
         return
     missing: dict[int, list[int]] = {}
@@ -162,7 +162,7 @@ def _part(values_and_ends: tuple[np.ndarray | None, np.ndarray | None], number: 
 
 
 def _name(line: bytes) -> str | None:
-    """The id that a damaged line seems to have."""
+    """The id at the beginning of a damaged line, if it is readable."""
     begin = _ID.match(line)
     try:
         return str(json.loads(begin.group(1))) if begin else None

@@ -1,8 +1,8 @@
-"""Pruning by greedy merging (Martins et al. 2022): entries that say the same nearby become one that weighs more.
+"""Pruning by greedy merging (Martins et al. 2022): near entries with the same token become one with a larger weight.
 
-Entries are visited in random order. Of the nearest neighbours of an entry that is still there, those with the
-same token that are still there are merged into it: they leave the index, and their weight is added to its own.
-Tokens, keys and pairs stay, so chunks stay whole.
+Entries are visited in random order. Unmerged neighbours of an unmerged entry that have its token are merged into it:
+they are removed from the index, and their weight is added to its own. Tokens, keys and pairs stay on disk, so chunks
+remain complete.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from nearmt.config import Config, option
 from nearmt.contracts import Progress
 from nearmt.datastore.disk import Manifest, Segment, SegmentRecord
 from nearmt.datastore.disk.files import WriterLock, writer_lock
-from nearmt.datastore.edit.build import measured_anew
+from nearmt.datastore.edit.build import calibrated
 from nearmt.datastore.search.entries import open_entries
 from nearmt.datastore.search.indexing import check_factory, index_segments
 from nearmt.datastore.search.weights import with_weights, without_weights
-from nearmt.datastore.upkeep.neighbours import divide, group_equal_keys, nearest_groups, neighbours_of_entries
+from nearmt.datastore.upkeep.neighbours import cluster, group_equal_keys, nearest_groups, neighbours_of_entries
 from nearmt.datastore.upkeep.reindex import sealed_alone
 from nearmt.errors import DatastoreError
 from nearmt.models import resolve_device
 from nearmt.reduction import Reduction
 
 _BLOCK = 100_000
-#: Grouping, dividing, searching, listing and merging: each goes through all entries.
+#: Grouping, clustering, searching, listing and merging: each passes over all entries.
 _PHASES = 5
 
 
@@ -44,7 +44,7 @@ class PruneConfig(Config):
 
 
 def prune(path: Path, config: PruneConfig | None = None, progress: Progress | None = None) -> Manifest:
-    """Merge entries and index the kept ones. A store that is pruned already is pruned anew, from all its entries."""
+    """Merge entries and index the kept ones. A pruned store is pruned again from all its entries."""
     config = config or PruneConfig()
     device = torch.device(resolve_device(config.device))
     check_factory(config.index, Manifest.load(path).columns)
@@ -63,7 +63,7 @@ def prune(path: Path, config: PruneConfig | None = None, progress: Progress | No
 
 
 def unprune(path: Path, factory: str = "auto") -> Manifest:
-    """Index all entries again, as if the store had never been pruned."""
+    """Undo pruning: index all entries again."""
     check_factory(factory, Manifest.load(path).columns)
     with writer_lock(path) as lock:
         manifest, reduction = _checked(path)
@@ -75,8 +75,8 @@ def unprune(path: Path, factory: str = "auto") -> Manifest:
 
 
 def _replaced(lock: WriterLock, manifest: Manifest, reduction: Reduction, records: list[SegmentRecord]) -> Manifest:
-    """Measure the store with these segments and replace its manifest."""
-    manifest = measured_anew(lock.folder, manifest, reduction, records)
+    """Calibrate the store with these segments and replace its manifest."""
+    manifest = calibrated(lock.folder, manifest, reduction, records)
     lock.check()
     manifest.save(lock.folder)
     return manifest
@@ -91,7 +91,7 @@ def _checked(path: Path) -> tuple[Manifest, Reduction]:
 def _merged_weights(
     path: Path, manifest: Manifest, config: PruneConfig, device: torch.device, progress: Progress | None
 ) -> np.ndarray:
-    """How many entries each one stands for, [N]."""
+    """Number of entries merged into each, itself included; 0 for merged ones, [N]."""
     segments = [Segment(path / record.name, record, manifest.columns) for record in manifest.segments]
     entries = open_entries(segments, device)
 
@@ -100,8 +100,8 @@ def _merged_weights(
         return lambda done: progress(number * len(entries) + done, total) if progress else None
 
     groups = group_equal_keys(entries, manifest.columns, phase(0))
-    cells = divide(entries, manifest.columns, groups, phase(1))
-    near_UK = nearest_groups(entries, manifest.columns, groups, cells, config.neighbours, phase(2))
+    clusters = cluster(entries, manifest.columns, groups, phase(1))
+    near_UK = nearest_groups(entries, manifest.columns, groups, clusters, config.neighbours, phase(2))
     neighbour_NK = neighbours_of_entries(groups, near_UK, phase(3))
     token_N = np.concatenate([segment.token_N for segment in segments])
     return greedy_merge(neighbour_NK, token_N, visiting_order(len(entries), config.seed), phase(4))
@@ -114,8 +114,8 @@ def visiting_order(entries: int, seed: int) -> np.ndarray:
 def greedy_merge(
     neighbour_NK: np.ndarray, token_N: np.ndarray, order_N: np.ndarray, done: Callable[[int], None]
 ) -> np.ndarray:
-    """Weights after merging, 0 for merged entries; -1 among the neighbours is none."""
-    # What depends on no earlier merge is decided at once; the loop is left with what does.
+    """Weights after merging, 0 for merged entries; neighbour -1 is padding."""
+    # Entries without a neighbour of the same token are skipped at once; the sequential loop visits the rest.
     same_NK = (neighbour_NK >= 0) & (token_N[neighbour_NK] == token_N[:, None])
     order_N = order_N[same_NK.any(axis=1)[order_N]]
     weight = [1] * len(token_N)

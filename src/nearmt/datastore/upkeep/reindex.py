@@ -1,4 +1,4 @@
-"""Giving a finished store a new index, keys that were kept whole their reduction, all pairs another model."""
+"""Reindexing a store, fitting a reduction to unreduced keys, and encoding all pairs with another model."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import torch
 
 from nearmt.contracts import Progress
 from nearmt.datastore.disk import Manifest, Segment, SegmentRecord, stored_pairs
+from nearmt.datastore.disk.file_checks import FileRecord
 from nearmt.datastore.disk.files import WriterLock, writer_lock
-from nearmt.datastore.disk.manifest import FileRecord, reduction_name
+from nearmt.datastore.disk.manifest import reduction_name
 from nearmt.datastore.disk.segment import KEY
-from nearmt.datastore.edit.build import BuildConfig, build_locked, cache_columns_of, measured_anew
+from nearmt.datastore.edit.build import BuildConfig, build_locked, cache_columns_of, calibrated
 from nearmt.datastore.edit.editor import editing
 from nearmt.datastore.edit.open_store import OpenStore
 from nearmt.datastore.search.indexing import index_segments
@@ -29,7 +30,7 @@ _BLOCK = 65_536
 
 
 def reindex(path: Path, factory: str = "auto") -> Manifest:
-    """Index all segments anew. Needs no model: keys are there."""
+    """Build new indexes for all segments. Needs no model."""
     with sealed_alone(path) as lock:
         manifest = _reindex(path, factory)
         lock.check()
@@ -38,8 +39,8 @@ def reindex(path: Path, factory: str = "auto") -> Manifest:
 
 
 def rebuild(path: Path, model: TranslationModel, config: BuildConfig, progress: Progress | None = None) -> Manifest:
-    """Encode the pairs of a store anew with another model. The old store stays until the new one is complete."""
-    Manifest.load(path)  # a folder that is no datastore gets no lock
+    """Encode all pairs of a store again with another model. The old store stays until the new one is complete."""
+    Manifest.load(path)  # a folder that is not a datastore gets no lock file
     with writer_lock(path) as lock:
         manifest = Manifest.load(path)
         built = build_locked(lock, stored_pairs(path, manifest), model, config, manifest.cleaning, progress)
@@ -49,8 +50,8 @@ def rebuild(path: Path, model: TranslationModel, config: BuildConfig, progress: 
 
 @contextmanager
 def sealed_alone(path: Path, *, without_deleted: bool = False) -> Iterator[WriterLock]:
-    """Be the only writer of a store whose entries are all in sealed segments, `without_deleted` ones if asked."""
-    Manifest.load(path)  # a folder that is no datastore gets no lock
+    """Lock a store for writing and seal its live segment; with `without_deleted`, remove deleted pairs."""
+    Manifest.load(path)  # a folder that is not a datastore gets no lock file
     store = OpenStore(path, "exact", torch.device("cpu"))
     with editing(store) as editor:
         if without_deleted and store.current.seen_P is not None:
@@ -66,15 +67,15 @@ def _reindex(path: Path, factory: str) -> Manifest:
     reduction = Reduction.load(path / manifest.reduction_name)
     records = list(manifest.segments)
     if not reduction.fitted:
-        manifest, reduction, records = _reduce_whole_keys(path, manifest, reduction)
+        manifest, reduction, records = _reduce_keys(path, manifest, reduction)
     records = index_segments(path, records, reduction.columns, factory)
-    return measured_anew(path, manifest, reduction, records)
+    return calibrated(path, manifest, reduction, records)
 
 
-def _reduce_whole_keys(
+def _reduce_keys(
     path: Path, manifest: Manifest, reduction: Reduction
 ) -> tuple[Manifest, Reduction, list[SegmentRecord]]:
-    """Fit a PCA on stored whole states, if there are enough by now, and replace them by its coordinates."""
+    """Fit a PCA on stored unreduced states, if there are enough, and reduce them."""
     records = list(manifest.segments)
     segments = [Segment(path / record.name, record, reduction.columns) for record in records]
     sample = FittingSample(reduction.columns)
@@ -86,7 +87,7 @@ def _reduce_whole_keys(
     fitted = Reduction.fit(sample)
     new_records = []
     for segment in segments:
-        # A new folder, so that a crash before the manifest is replaced leaves the old store as it was.
+        # A new folder: until the manifest is replaced, the old one must stay as it is.
         name = segment.record.name + "-reduced"
         new_records.append(_reduced_copy(path / name, segment, fitted))
     with writing(path):

@@ -1,7 +1,7 @@
-"""Mending a damaged store: what can be computed from the pairs is, and what is lost is named.
+"""Repairing a damaged store: files that can be computed from the pairs are, and lost pairs are reported.
 
-The mended store is written into DIR/repairing and becomes the content of DIR when it is complete. What was damaged is
-kept as DIR.damaged, a copy that shares the files which are never written to.
+The repaired store is written to DIR/repairing and becomes the content of DIR when it is complete. The damaged store is
+kept as DIR.damaged, a copy in which sealed files are hard links.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nearmt.datastore.disk.log import Log
 from nearmt.datastore.disk.manifest import FILE_NAME, live_names
 from nearmt.datastore.disk.replacement import publish
 from nearmt.datastore.disk.segment import END, ID, KEY, PAIR_START, PAIRS, SOURCE, SOURCE_END, TOKEN
-from nearmt.datastore.edit.build import BuildConfig, build, build_settings, measured_anew, write_pairs
+from nearmt.datastore.edit.build import BuildConfig, build, build_settings, calibrated, write_pairs
 from nearmt.datastore.edit.merging import with_deleted
 from nearmt.datastore.edit.pretrained import pretrained_reduction
 from nearmt.datastore.search.indexing import index_segment, index_segments
@@ -35,32 +35,32 @@ from nearmt.errors import DatastoreError, writing
 from nearmt.opening import REPAIRING, opened
 from nearmt.reduction import Reduction
 
-#: What only the model can compute again.
+#: Files that only the model can compute again.
 _ENCODED = (KEY, TOKEN, END, PAIRS, SOURCE, SOURCE_END)
-#: The kind of an index that has to be made anew.
+#: The kind of an index that has to be built again.
 _NONE = "none"
 _PRUNING_LOST = "its pruning is lost; `nearmt prune` merges its entries again"
 
 
 @dataclass(frozen=True)
 class Repaired:
-    """What came of it."""
+    """The result of a repair."""
 
     pairs: int
-    #: The damaged store.
+    #: The copy of the damaged store.
     kept_as: Path
-    #: What was done, line by line.
+    #: The steps of the repair, line by line.
     report: list[str]
-    #: Pairs that are gone: their ids, or their places where even these are not known.
+    #: Lost pairs: their ids, or their positions where the ids are unknown.
     lost: list[str]
 
 
 def repair(path: Path, found: Sequence[Finding], load: LoadModel, progress: Progress | None = None) -> Repaired:
-    """Mend a store in which `verify` found damage. `load` is called if the model is needed."""
+    """Repair a store in which `verify` found damage. `load` is called if the model is needed."""
     check_is_store(path)
     work = path / REPAIRING
     with writer_lock(path) as lock:
-        _make_room(work)
+        _make_folder(work)
         store = DamagedStore(path, {finding.file: finding.verdict for finding in found}, load)
         _Repair(store, work, progress).repair()
         pairs = _checked(work, store)
@@ -70,7 +70,7 @@ def repair(path: Path, found: Sequence[Finding], load: LoadModel, progress: Prog
 
 
 class _Repair:
-    """Writes a store of what is left of another."""
+    """Writes a new store from the readable files of a damaged one."""
 
     def __init__(self, store: DamagedStore, work: Path, progress: Progress | None) -> None:
         self._store, self._path, self._work, self._progress = store, store.path, work, progress
@@ -78,18 +78,18 @@ class _Repair:
     def repair(self) -> None:
         manifest = self._store.manifest
         if manifest is None:
-            self._say(f"{FILE_NAME}: is damaged: all pairs are encoded anew")
-            self._build_anew()
+            self._say(f"{FILE_NAME}: is damaged: all pairs are encoded again")
+            self._rebuild()
         elif (reduction := self._reduction(manifest)) is None:
-            self._say(f"{manifest.reduction_name}: is lost: all pairs are encoded anew")
-            self._build_anew()
+            self._say(f"{manifest.reduction_name}: is lost: all pairs are encoded again")
+            self._rebuild()
         else:
-            self._mend_parts(manifest, reduction)
+            self._repair_files(manifest, reduction)
 
     def _say(self, line: str) -> None:
         self._store.report.append(line)
 
-    def _build_anew(self) -> None:
+    def _rebuild(self) -> None:
         store = self._store
         cleaning = store.claimed.cleaning if store.claimed else ""
         pairs = store.all_pairs()
@@ -105,7 +105,7 @@ class _Repair:
         )
 
     def _reduction(self, manifest: Manifest) -> Reduction | None:
-        """The reduction of the store, from the model if the file is damaged."""
+        """The reduction of the store; if its file is damaged, the one that ships with the model."""
         name = manifest.reduction_name
         if self._store.is_sound(name):
             link(self._path / name, self._work / name)
@@ -118,25 +118,25 @@ class _Repair:
         self._say(f"{name}: taken from the model again")
         return known
 
-    def _mend_parts(self, manifest: Manifest, reduction: Reduction) -> None:
-        """Leave what is sound as it is."""
+    def _repair_files(self, manifest: Manifest, reduction: Reduction) -> None:
+        """Keep undamaged files, and compute the others again."""
         store = self._store
         shared = all(store.is_sound(name) for name in manifest.quantisers)
         for name in manifest.quantisers if shared else ():
             link(self._path / name, self._work / name)
-        mended = [self._segment(number, manifest, reduction) for number in range(len(manifest.segments))]
-        records = [record for record in mended if record.pairs]
+        repaired = [self._segment(number, manifest, reduction) for number in range(len(manifest.segments))]
+        records = [record for record in repaired if record.pairs]
         if shared:
             records = self._with_missing_indexes(records, manifest.columns)
         else:
-            self._say("what the indexes have in common is lost: all segments are indexed anew")
+            self._say("the quantiser of the indexes is lost: all segments are indexed again")
             records = index_segments(self._work, [_without_index(record) for record in records], manifest.columns)
         name = manifest.reduction_name
         file = FileRecord.of(self._work / name)
         log = self._log(manifest)
         model = store.model if store.loaded else None
         manifest = replace(manifest, reduction_file=file, log=log)
-        measured_anew(self._work, manifest, reduction, records, model).save(self._work)
+        calibrated(self._work, manifest, reduction, records, model).save(self._work)
 
     def _with_missing_indexes(self, records: list[SegmentRecord], columns: int) -> list[SegmentRecord]:
         whole = [record for record in records if record.index["kind"] != _NONE]
@@ -148,12 +148,12 @@ class _Repair:
         ]
 
     def _segment(self, number: int, manifest: Manifest, reduction: Reduction) -> SegmentRecord:
-        """A segment with everything it had, as far as that can be had, perhaps without an index."""
+        """Repair a segment; its index may be left out."""
         record, later = manifest.segments[number], manifest.segments[number + 1 :]
         damaged = [name for name in record.files if not self._store.is_sound(f"{record.name}/{name}")]
         if any(name in _ENCODED for name in damaged):
             check_model(self._path, manifest, self._store.model)
-            return self._encoded_anew(record, damaged, later, reduction)
+            return self._encode_again(record, damaged, later, reduction)
         with writing(self._work):
             (self._work / record.name).mkdir()
         for name in record.files:
@@ -161,13 +161,13 @@ class _Repair:
                 link(self._path / record.name / name, self._work / record.name / name)
         for name in damaged:
             if not name.startswith("deleted"):
-                record = self._computed_anew(record, name)
+                record = self._compute_again(record, name)
         if any(name.startswith("deleted") for name in damaged):
             record = self._with_known_deleted(record, later, manifest.columns)
         return record
 
-    def _computed_anew(self, record: SegmentRecord, name: str) -> SegmentRecord:
-        """A segment without one damaged file, or with a new one, which needs no model."""
+    def _compute_again(self, record: SegmentRecord, name: str) -> SegmentRecord:
+        """Replace or drop one damaged file of a segment for which no model is needed."""
         files = {known: file for known, file in record.files.items() if known != name}
         if name in (PAIR_START, ID):
             self._say(f"{record.name}/{name}: computed again from the pairs")
@@ -176,11 +176,11 @@ class _Repair:
         index: dict[str, Any] = {"kind": _NONE}
         if record.pruned and name != record.pruned["file"]:
             index["pruned"] = record.pruned
-        self._say(f"{record.name}/{name}: " + ("made anew" if name.startswith("index") else _PRUNING_LOST))
+        self._say(f"{record.name}/{name}: " + ("built again" if name.startswith("index") else _PRUNING_LOST))
         return replace(record, files=files, index=index)
 
     def _with_known_deleted(self, record: SegmentRecord, later: Sequence[SegmentRecord], columns: int) -> SegmentRecord:
-        """A segment whose file of deleted pairs is damaged, without those that it tells or that were replaced."""
+        """Restore the deletions of a segment: those that are readable, and pairs that later segments replace."""
         assert record.deleted is not None
         file, count = record.deleted["file"], record.deleted["pairs"]
         known = self._store.still_deleted(self._path / record.name / file, record.files.get(file), count, record.pairs)
@@ -190,7 +190,7 @@ class _Repair:
         known |= {number for number, pair in enumerate(segment.pairs()) if pair.id in replaced}
         return with_deleted(self._work, segment, np.asarray(sorted(known), dtype="<i8"))
 
-    def _encoded_anew(
+    def _encode_again(
         self, record: SegmentRecord, damaged: list[str], later: Sequence[SegmentRecord], reduction: Reduction
     ) -> SegmentRecord:
         store = self._store
@@ -198,7 +198,7 @@ class _Repair:
         pairs = [pair for pair in store.pairs_of(record) if pair.id not in replaced]
         writer = SegmentWriter(self._work / record.name, build_settings(store.model, reduction))
         write_pairs(writer, iter(pairs), store.model, reduction, self._progress)
-        self._say(f"{record.name}: {len(pairs)} pairs encoded anew, because of {', '.join(damaged)}")
+        self._say(f"{record.name}: {len(pairs)} pairs encoded again, because of {', '.join(damaged)}")
         if record.pruned:
             self._say(f"{record.name}: {_PRUNING_LOST}")
         return replace(writer.seal(), index={"kind": _NONE})
@@ -212,7 +212,7 @@ class _Repair:
         return FileRecord.of(path)
 
     def _log(self, manifest: Manifest) -> str | None:
-        """The log as it was, or what is left of it; and the blocks behind it if they are sound."""
+        """Write the readable operations of the log, and copy the live blocks if they are undamaged."""
         if manifest.log is None:
             return None
         log, live = live_names(manifest.log)
@@ -220,12 +220,12 @@ class _Repair:
         with Log(self._work / log) as file:
             file.append(operations)
         if self._store.is_whole(log) and self._store.is_sound(live):
-            copy(self._path / live, self._work / live)  # not linked: it is written to
+            copy(self._path / live, self._work / live)  # not linked, because the file grows
         return log
 
 
-def _make_room(work: Path) -> None:
-    """Remove what an interrupted repair left."""
+def _make_folder(work: Path) -> None:
+    """Create an empty work folder; remove the files of an interrupted repair."""
     with writing(work):
         if work.is_symlink():
             work.unlink()
@@ -234,7 +234,7 @@ def _make_room(work: Path) -> None:
 
 
 def _checked(work: Path, damaged: DamagedStore) -> int:
-    """Refuse a result that is not whole itself. Pairs that wait are encoded if the model is there; how many pairs."""
+    """Verify the repaired store, encode its pending pairs if the model is loaded, and return its number of pairs."""
     if any(finding.damaged for finding in verify(work)):
         raise DatastoreError(f"{work}: is damaged itself; the disk may be failing: copy {damaged.path} to another one")
     store = Datastore.open(work)
@@ -252,7 +252,7 @@ def _without_index(record: SegmentRecord) -> SegmentRecord:
 
 
 def _from_lines(path: Path, name: str) -> bytes:
-    """Where lines begin, or the digests of their ids."""
+    """Compute the offsets of lines, or the digests of their ids."""
     with opened(path) as file:
         lines = file.read().splitlines(keepends=True)
     if name == PAIR_START:

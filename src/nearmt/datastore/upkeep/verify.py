@@ -1,4 +1,4 @@
-"""Looking at every byte of a store. Needs no model and loads no tensors."""
+"""Verifying every byte of a store. Needs no model and loads no tensors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearmt.contracts import Pair
+from nearmt.datastore.disk.file_checks import damage_of, damage_of_named
 from nearmt.datastore.disk.file_names import is_ours
 from nearmt.datastore.disk.files import LOCK
 from nearmt.datastore.disk.live_segment import Block, check_logged, mark_of, readable_blocks
@@ -17,20 +18,18 @@ from nearmt.datastore.disk.manifest import (
     Manifest,
     live_names,
     missing_manifest,
-    wrong_with,
-    wrong_with_named,
 )
 from nearmt.datastore.disk.records import read_records
 from nearmt.datastore.disk.recovery import recover
-from nearmt.datastore.disk.segment_checks import wrong_numbers
+from nearmt.datastore.disk.segment_checks import segment_damage
 from nearmt.errors import DatastoreError
 from nearmt.opening import BUILDING, REPAIRING, exists_inside
 
-#: A file is as it was; it is not; a log whose last operation did not arrive; what is computed again when it is needed;
-#: what nothing vouches for; what does not belong to the store.
+#: Verdicts: undamaged; damaged; a log with an incomplete last operation; computed again when it is needed; without a
+#: recorded checksum; not part of the store.
 SOUND, DAMAGED, TORN, RECOMPUTED, UNKNOWN, STRAY = "sound", "damaged", "torn", "recomputed", "unknown", "stray"
-#: A writer may replace the manifest while somebody looks: then all is looked at anew, so many times at most.
-_TRIES = 5
+#: Attempts to verify a store whose manifest another process replaces meanwhile.
+_ATTEMPTS = 5
 _UNFINISHED = {
     BUILDING: "a build that did not finish; the same `nearmt build` goes on with it",
     REPAIRING: "a repair that did not finish; it can be deleted",
@@ -39,7 +38,7 @@ _UNFINISHED = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One file of a store, and what is to be said about it."""
+    """The verdict on one file of a store."""
 
     file: str
     verdict: str
@@ -51,13 +50,13 @@ class Finding:
 
 
 def verify(folder: Path) -> list[Finding]:
-    """A verdict for every file in the folder of a store, and for those that should be there and are not."""
+    """A verdict on every file in the folder of a store, and on missing files."""
     check_is_store(folder)
-    for left in reversed(range(_TRIES)):
+    for left in reversed(range(_ATTEMPTS)):
         before = _manifest_of(folder)
         try:
             found = _verified(folder)
-        except OSError as error:  # files that were there went, or the disk cannot be read
+        except OSError as error:  # files were removed meanwhile, or the disk cannot be read
             if not left or before == _manifest_of(folder):
                 raise DatastoreError(f"{folder}: cannot be read ({error})") from error
             continue
@@ -72,7 +71,7 @@ def _manifest_of(folder: Path) -> bytes | None:
 
 
 def check_is_store(folder: Path) -> None:
-    """Refuse a folder that no store is in, not even a damaged one."""
+    """Refuse a folder without any file of a store."""
     recover(folder)
     if not folder.is_dir():
         raise DatastoreError(f"{folder}: no such datastore; make one with `nearmt build FILE --out {folder}`")
@@ -86,17 +85,16 @@ def _verified(folder: Path) -> list[Finding]:
     except DatastoreError as error:
         return [Finding(FILE_NAME, DAMAGED, _reason(error, folder / FILE_NAME)), *_unvouched(folder)]
     found = [Finding(FILE_NAME, SOUND)]
-    found += [_sealed(name, wrong_with(folder / name, record)) for name, record in manifest.files().items()]
-    wrong = wrong_numbers(folder, manifest, {finding.file for finding in found if finding.damaged})
+    found += [_sealed(name, damage_of(folder / name, record)) for name, record in manifest.files().items()]
+    wrong = segment_damage(folder, manifest, {finding.file for finding in found if finding.damaged})
     found = [Finding(old.file, DAMAGED, wrong[old.file]) if old.file in wrong else old for old in found]
-    found += [_sealed(name, wrong_with_named(folder / name)) for name in sorted(manifest.quantisers)]
+    found += [_sealed(name, damage_of_named(folder / name)) for name in sorted(manifest.quantisers)]
     found += _log_and_live(folder, manifest)
     known = {finding.file for finding in found} | {LOCK}
     return found + [_stray(name) for name in _names(folder) if name not in known]
 
 
 def _sealed(name: str, reason: str | None) -> Finding:
-    """What is to be said about a file that is not written to any more."""
     return Finding(name, DAMAGED, reason) if reason else Finding(name, SOUND)
 
 
@@ -123,7 +121,7 @@ def _made_of(added: list[Pair]) -> Callable[[Block], bool]:
 
 
 def _log(folder: Path, name: str, read: Callable[[Path], Replay] = read_log) -> tuple[Finding, list[Pair]]:
-    """What is to be said about a log, and which pairs it adds."""
+    """The verdict on a log, and the pairs that it adds."""
     try:
         replay = read(folder / name)
     except DatastoreError as error:
@@ -135,7 +133,7 @@ def _log(folder: Path, name: str, read: Callable[[Path], Replay] = read_log) -> 
 
 
 def _blocks(path: Path, columns: int) -> tuple[list[Block], Finding | None]:
-    """The blocks of a file, and what is to be said about it by itself; None if there is no file."""
+    """The blocks of a file and the verdict on it; None if the file does not exist."""
     try:
         if not exists_inside(path):
             return [], None
@@ -151,18 +149,18 @@ def _blocks(path: Path, columns: int) -> tuple[list[Block], Finding | None]:
 
 
 def _unvouched(folder: Path) -> Iterator[Finding]:
-    """Without a manifest only logs can be checked."""
+    """Verdicts without a manifest: only logs can be checked."""
     for name in _names(folder):
         if name.startswith("log-"):
             yield _log(folder, name)[0]
         elif name not in (FILE_NAME, LOCK):
-            yield Finding(name, UNKNOWN, f"nothing vouches for it without {FILE_NAME}")
+            yield Finding(name, UNKNOWN, f"cannot be checked without {FILE_NAME}")
 
 
 def _names(folder: Path) -> list[str]:
-    """All files of a store's folder, and the folder of a build or repair that did not finish."""
+    """All files in a store's folder, and the folder of an unfinished build or repair."""
     names = []
-    # Unlike globbing it bears folders that a writer removes meanwhile.
+    # Unlike glob, `walk` tolerates folders that a writer removes meanwhile.
     for inner, folders, files in os.walk(folder):
         links = [name for name in folders if (Path(inner) / name).is_symlink()]
         names += [(Path(inner) / name).relative_to(folder) for name in [*files, *links]]
@@ -174,6 +172,6 @@ def _stray(name: str) -> Finding:
 
 
 def _reason(error: Exception, path: Path) -> str:
-    """What an error says about a file, without its name and the advice."""
+    """The message of an error without the file's name and the advice."""
     _, named, rest = str(error).partition(f"{path.name}: ")
     return (rest if named else str(error).partition(": ")[2] or str(error)).partition(";")[0]
