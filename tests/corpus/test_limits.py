@@ -8,9 +8,7 @@ import json
 import lzma
 import struct
 import sys
-import tracemalloc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from xml.parsers import expat
 
@@ -21,6 +19,7 @@ from nearmt.corpus.lines import bounded_lines
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.xml import UnitScanner
 from nearmt.errors import ConfigError, InputError
+from tests.corpus.files import memory_below
 
 MIB = 1 << 20
 SMALL = LimitsConfig(max_unit=1)
@@ -66,16 +65,6 @@ def repeated(path: Path, part: bytes, megabytes: int, head: bytes = b"") -> Path
         for _ in range(megabytes):
             file.write(block)
     return path
-
-
-@contextmanager
-def memory_below(limit: int) -> Iterator[None]:
-    tracemalloc.start()
-    try:
-        yield
-        assert tracemalloc.get_traced_memory()[1] < limit
-    finally:
-        tracemalloc.stop()
 
 
 def read(path: Path, limits: LimitsConfig = SMALL) -> tuple[list[tuple[str, str]], Report]:

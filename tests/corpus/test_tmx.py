@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -27,12 +27,12 @@ from nearmt.corpus.document import (
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.tmx import read_tmx, tmx_document
 from nearmt.languages import best_fit
+from tests.corpus.files import Choice, fill_file, tree, with_text, write_file
 from tests.corpus.generated import ENCODINGS, Made, Outline, as_bytes, carried, fillings, markup, outline, tmx_documents
 
 REQUEST = Request("de", "en")
 EXACT = frozenset({"seg", "prop", "note"})
 SLOW_TO_DRAW = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-Choice = Callable[[Unit], Filling | None]
 
 
 def tmx(*units: str, srclang: str = "de", tool: str = "other") -> str:
@@ -48,9 +48,7 @@ def tu(*variants: str, attributes: str = "", head: str = "") -> str:
 
 
 def written(folder: Path, text: str | bytes, name: str = "a.tmx") -> Path:
-    path = folder / name
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
+    return write_file(folder, text, name)
 
 
 def read(path: Path, request: Request = REQUEST) -> tuple[list[Pair], Report]:
@@ -71,23 +69,11 @@ def units(path: Path, request: Request = REQUEST) -> list[Unit]:
 
 
 def filled(path: Path, choose: Choice, request: Request = REQUEST) -> Path:
-    """Fill in a document; also return the original."""
-    document = tmx_document(path, request, Report(strict=True))
-    text = "".join(part.filled([choose(unit) for unit in part.units]) for part in document.parts)
-    raw = document.encoding.bom + text.encode(document.encoding.name, document.encoding.errors)
-    return written(path.parent, raw, f"filled-{path.name}")
-
-
-def with_text(text: str, origin: FillingOrigin = FillingOrigin.MACHINE, *matches: Match) -> Choice:
-    return lambda _: Filling((text,), origin, score=-0.5, pair_ids=("m:1",), matches=matches)
+    return fill_file(tmx_document, path, choose, request)
 
 
 def fill_missing(text: str) -> Choice:
     return lambda unit: None if unit.target else with_text(text)(unit)
-
-
-def tree(path: Path) -> ElementTree.Element:
-    return ElementTree.fromstring(path.read_bytes())
 
 
 # Languages

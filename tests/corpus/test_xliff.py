@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -24,6 +24,7 @@ from nearmt.corpus.document import (
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.xliff import read_xliff, xliff_document
 from nearmt.errors import InputError
+from tests.corpus.files import Choice, fill_file, tree, with_text, write_file
 from tests.corpus.generated import (
     ENCODINGS,
     Made,
@@ -43,7 +44,6 @@ EXACT = frozenset({"source", "seg-source", "target", "note", "data"})
 ORIGINS = list(FillingOrigin)
 MATCH = Match("x & y", 'z "<', 0.754, "m:2", 'm "1".tmx')
 SLOW_TO_DRAW = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
-Choice = Callable[[Unit], Filling | None]
 
 
 def xliff_1(*units: str, languages: str = 'source-language="de" target-language="en"') -> str:
@@ -77,9 +77,7 @@ def segment_2(source: str, target: str | None = None, attributes: str = "") -> s
 
 
 def written(folder: Path, text: str | bytes, name: str = "a.xlf") -> Path:
-    path = folder / name
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
+    return write_file(folder, text, name)
 
 
 def read(path: Path, request: Request = REQUEST) -> tuple[list[Pair], Report]:
@@ -96,24 +94,12 @@ def units(path: Path, request: Request = REQUEST) -> list[Unit]:
 
 
 def filled(path: Path, choose: Choice, request: Request = REQUEST) -> Path:
-    """Fill in a document; also return the original."""
-    document = xliff_document(path, request, Report(strict=True))
-    text = "".join(part.filled([choose(unit) for unit in part.units]) for part in document.parts)
-    raw = document.encoding.bom + text.encode(document.encoding.name, document.encoding.errors)
-    return written(path.parent, raw, f"filled-{path.name}")
-
-
-def with_text(text: str, origin: FillingOrigin = FillingOrigin.MACHINE, *matches: Match) -> Choice:
-    return lambda _: Filling((text,), origin, score=-0.5, pair_ids=("m:1",), matches=matches)
+    return fill_file(xliff_document, path, choose, request)
 
 
 def in_order(given_: Sequence[Filling | None]) -> Choice:
     each = iter(given_)
     return lambda _: next(each)
-
-
-def tree(path: Path) -> ElementTree.Element:
-    return ElementTree.fromstring(path.read_bytes())
 
 
 def local(element: ElementTree.Element) -> str:

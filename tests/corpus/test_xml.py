@@ -6,9 +6,7 @@ import codecs
 import gzip
 import os
 import random
-import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -26,6 +24,7 @@ from nearmt.corpus.xliff import read_xliff, xliff_document
 from nearmt.corpus.xml import UnitScanner
 from nearmt.corpus.xml_nodes import Fragment, Node
 from nearmt.errors import InputError
+from tests.corpus.files import memory_below, write_file
 from tests.corpus.generated import (
     ENCODINGS,
     WILD,
@@ -150,19 +149,7 @@ def read(path: Path, strict: bool = False) -> tuple[list[tuple[str, str]], Repor
 
 
 def written(folder: Path, content: str | bytes, name: str = "a.tmx") -> Path:
-    path = folder / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogateescape"))
-    return path
-
-
-@contextmanager
-def memory_below(limit: int) -> Iterator[None]:
-    tracemalloc.start()
-    try:
-        yield
-        assert tracemalloc.get_traced_memory()[1] < limit
-    finally:
-        tracemalloc.stop()
+    return write_file(folder, content, name)
 
 
 def problem_lines(report: Report, path: Path) -> list[str]:
