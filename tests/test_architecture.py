@@ -29,7 +29,7 @@ def test_every_room_is_on_the_map() -> None:
 
 
 def test_files_named_in_tables_exist() -> None:
-    files = [name for name in re.findall(r"`(\w+/[\w/]+\.py)`", section("Rooms"))]
+    files = re.findall(r"`(\w+/[\w/]+\.py)`", section("Rooms"))
     assert files and [name for name in files if not (SOURCES / name).is_file()] == []
 
 
