@@ -5,13 +5,17 @@ BIN := $(VENV)/bin
 # The exact version has a CPU build; a range would fetch gigabytes of CUDA packages.
 TORCH := torch==2.13.0
 
-.PHONY: demo test torture check docs bench clean
+.PHONY: demo test test-services torture check docs bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/nearmt demo
 
 test: $(VENV)/.installed-dev check
 	$(BIN)/pytest -n 2
+
+# Tests beside other programs, which it installs: nothing is skipped here.
+test-services: $(VENV)/.installed-services
+	$(BIN)/pytest -m services -n 2
 
 # Kills, damage, altered stores and races with a fresh seed, about 30 minutes; NEARMT_SEED repeats a run.
 torture: export NEARMT_SEED ?= $(shell date +%s)
@@ -60,6 +64,10 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/pip
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/pip
 	$(BIN)/pip install --quiet "$(TORCH)" --editable ".[dev]"
 	touch $(VENV)/.installed $@
+
+$(VENV)/.installed-services: pyproject.toml | $(BIN)/pip
+	$(BIN)/pip install --quiet "$(TORCH)" --editable ".[dev,bench]"
+	touch $(VENV)/.installed $(VENV)/.installed-dev $@
 
 clean:
 	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis
