@@ -270,6 +270,7 @@ def _save(block: Block) -> None:
 def _check(line: str) -> None:
     result = run_line(line)
     assert result.code == 0, (line, result.err)
+    assert ": write --" not in result.err, result.err  # old spellings
     assert result.out.strip() or "--output" in line, line
 
 

@@ -48,6 +48,7 @@ def test_commands(workshop: Path) -> None:
             ["bash", "-c", line], cwd=workshop, env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, (command, done.stderr)
+        assert ": write --" not in done.stderr, done.stderr  # old spellings
         assert done.stdout.strip() or "--output" in command, command
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 OPTIONS = {
     "preset": "preset",
     "filter": "filter",
-    "beams": "beams",
     "source-lang": "source-lang",
     "target-lang": "target-lang",
     "batch-size": "batch-size",
@@ -46,7 +45,6 @@ OPTIONS = {
     "search-device": "store-device",
     # Documents and files
     "exact": "exact",
-    "matches": "matches",
     "min-match": "min-match",
     "max-matches": "max-matches",
     "split-sentences": "split-sentences",
