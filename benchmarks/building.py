@@ -73,8 +73,9 @@ def forced(model: TranslationModel, batches: list[Batch]) -> None:
 def forward(weights: Any, model: TranslationModel, batches: list[Batch]) -> None:
     """The same pass by `transformers` itself; the layers only, as keys need no logits."""
     for sources, targets in batches:
-        inputs = model.seq2seq._forced_inputs(sources, targets)
-        weights.model(**inputs)
+        token_BS, mask_BS = model.seq2seq.padded(sources)
+        fed_BT = model.seq2seq._fed(targets)
+        weights.model(input_ids=token_BS, attention_mask=mask_BS, decoder_input_ids=fed_BT, use_cache=False)
     if model.seq2seq.device.type == "cuda":
         torch.cuda.synchronize()
 
