@@ -25,7 +25,8 @@ from nearmt.contracts import Pair
 from nearmt.corpus import read_pairs
 from nearmt.datastore import Datastore
 from nearmt.datastore.disk.files import write_json
-from nearmt.datastore.edit.encode import BATCH_TOKENS, encode_block
+from nearmt.datastore.edit.encode import encode_block
+from nearmt.engines.devices import device_of
 from nearmt.models import ModelConfig, TranslationModel, export_embedded, load_model
 from nearmt.models.embedded import EMBEDDED
 from nearmt.research.bench import BenchConfig, opened
@@ -72,8 +73,9 @@ def forced(model: TranslationModel, batches: list[Batch]) -> None:
 def forward(weights: Any, model: TranslationModel, batches: list[Batch]) -> None:
     """Run the forward pass of `transformers`, without logits, which keys do not need."""
     for sources, targets in batches:
-        inputs = model.seq2seq._forced_inputs(sources, targets)
-        weights.model(**inputs)
+        token_BS, mask_BS = model.seq2seq.padded(sources)
+        fed_BT = model.seq2seq._fed(targets)
+        weights.model(input_ids=token_BS, attention_mask=mask_BS, decoder_input_ids=fed_BT, use_cache=False)
     if model.seq2seq.device.type == "cuda":
         torch.cuda.synchronize()
 
@@ -107,7 +109,7 @@ def compare(
     ratios = [alone / whole for alone, whole in zip(taken["forced"], taken["building"], strict=True)]
     return {
         "precision": model.seq2seq.precision,
-        "batch_tokens": BATCH_TOKENS.get(model.seq2seq.device.type, BATCH_TOKENS["cpu"]),
+        "batch_tokens": device_of(model.seq2seq.device).forced_tokens,
         "tokens": tokens,
         **{name: round(tokens / statistics.median(times), 1) for name, times in taken.items()},
         "ratio": round(statistics.median(ratios), 3),

@@ -61,13 +61,6 @@ def side_by_side(tasks: Sequence[Callable[[], Result]]) -> Iterator[tuple[int, R
         torch.set_num_threads(threads)
 
 
-def spread(tasks: Sequence[Callable[[], Result]], device: torch.device) -> Iterator[tuple[int, Result]]:
-    """The number and the result of each task: on threads on a CPU, one after the other elsewhere."""
-    if device.type == "cpu":
-        return side_by_side(tasks)
-    return ((number, task()) for number, task in enumerate(tasks))
-
-
 def scripted(function: Function) -> Function:
     """The same function, or module, as TorchScript, during which other threads can run Python.
 

@@ -13,13 +13,13 @@ from nearmt.contracts import Progress, Translation
 from nearmt.corpus import clean
 from nearmt.datastore import Datastore, LiveStore
 from nearmt.decoding import BeamConfig, Hypothesis, beam_search
-from nearmt.engines.devices import device_of
+from nearmt.engines.devices import device_of, spread
 from nearmt.errors import ConfigError, NearmtError, NearmtWarning
 from nearmt.methods import make_method
 from nearmt.models import ModelConfig, TranslationModel, load_model, split_to_fit
 from nearmt.provenance import explain_hypothesis
 from nearmt.steps import Method, MethodState
-from nearmt.threads import spread, workers
+from nearmt.threads import workers
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from nearmt.datastore import BuildConfig, Datastore, reindex
 from nearmt.datastore.disk import Manifest
 from nearmt.datastore.edit.build import build
 from nearmt.datastore.edit.encode import EncodedPair, encode_block
+from nearmt.engines.devices import DEVICES
 from nearmt.errors import ConfigError, DatastoreError, MissingPackageError, OutputError
 from nearmt.models import TranslationModel
 from nearmt.reduction import FittingSample, Reduction
@@ -65,7 +66,7 @@ def test_entries_are_the_forced_states_in_corpus_order(
 def test_batches_are_sorted_by_length_and_results_are_not(
     tiny: TranslationModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nearmt.datastore.edit.encode.BATCH_TOKENS", {"cpu": 60})
+    monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], forced_tokens=60))
     pairs = make_pairs(12, seed=2)
     sizes = count_encoded(monkeypatch)
     units = list(encode_block(tiny, pairs))

@@ -24,6 +24,7 @@ from nearmt.datastore import Datastore
 from nearmt.datastore.disk import file_system as disk
 from nearmt.datastore.disk.ledger import Ledger
 from nearmt.datastore.disk.pairs import pair_to_json
+from nearmt.engines.devices import DEVICES
 from nearmt.errors import OutputError
 from nearmt.models import TranslationModel
 from tests.conftest import make_pairs
@@ -39,7 +40,7 @@ Held = dict[str, dict[str, Any]]
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every pair is encoded by itself: the same pair has the same keys to the last bit."""
-    monkeypatch.setattr("nearmt.datastore.edit.encode.BATCH_TOKENS", {"cpu": 1})
+    monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], forced_tokens=1))
 
 
 @pytest.fixture

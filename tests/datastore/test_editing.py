@@ -26,6 +26,7 @@ from nearmt.datastore.disk.migrations import FORMAT
 from nearmt.datastore.disk.segment import ID
 from nearmt.datastore.edit.merging import merge_count
 from nearmt.decoding import beam_search
+from nearmt.engines.devices import DEVICES
 from nearmt.errors import DatastoreError, NearmtWarning
 from nearmt.methods import make_method
 from nearmt.models import TranslationModel
@@ -52,7 +53,7 @@ assert len({pair.source for pair in PAIRS}) == 40
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every pair is encoded by itself: the same pair has the same keys to the last bit."""
-    monkeypatch.setattr("nearmt.datastore.edit.encode.BATCH_TOKENS", {"cpu": 1})
+    monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], forced_tokens=1))
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def begun(tiny: TranslationModel, tmp_path_factory: pytest.TempPathFactory) -> P
     """A store of the first twelve pairs, to be copied."""
     path = tmp_path_factory.mktemp("begun") / "store"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nearmt.datastore.edit.encode.BATCH_TOKENS", {"cpu": 1})
+        patch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], forced_tokens=1))
         Datastore.build(path, PAIRS[:12], tiny)
     return path
 

@@ -28,7 +28,7 @@ SOURCES = ["die pumpe öffnen .", "der motor", "(ventil) und 日本 nicht schlie
 TARGETS = ["open the pump .", "the motor", "do not close (the valve) ...", "oil shaft ½ — motor", "日"]
 
 
-# What the decoder looks at.
+# What the decoder attends to.
 
 
 @every_family
@@ -40,9 +40,10 @@ def test_attention_is_that_of_transformers(family: str, precision: str) -> None:
     found = model.attention(sources, targets)
     hf.set_attn_implementation("eager")
     for source, target, mine_TS in zip(sources, targets, found, strict=True):
-        inputs = model._forced_inputs([source], [target])
+        token_BS, mask_BS = model.padded([source])
+        inputs = {"input_ids": token_BS, "attention_mask": mask_BS, "decoder_input_ids": model._fed([target])}
         with torch.inference_mode():
-            layers = hf(**inputs, output_attentions=True, return_dict=True).cross_attentions
+            layers = hf(**inputs, use_cache=False, output_attentions=True, return_dict=True).cross_attentions
         expected_TS = torch.stack(layers[:2]).float().mean(dim=(0, 2))[0, len(model.prompt) :]
         assert mine_TS.shape == (len(target) - 1, len(source)) and mine_TS.dtype == torch.float32
         tolerance = 0.03 if precision == "bf16" else 2e-3 if precision == "int8" else 1e-5

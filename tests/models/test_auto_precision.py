@@ -8,6 +8,7 @@ import pytest
 
 from nearmt.cli.given import pick
 from nearmt.datastore import Datastore
+from nearmt.engines.cpu.decoder import KernelDecoder
 from nearmt.errors import ConfigError
 from nearmt.models import ModelConfig, Seq2SeqModel, TranslationModel, auto_precision, load_model, load_trainable
 from nearmt.models.auto_precision import resolve_precision
@@ -43,7 +44,7 @@ def test_a_gpu_uses_bf16_and_others_fp32(family: str) -> None:
 def test_a_cpu_uses_int8_where_kernels_serve_encoder_and_decoder(family: str, activation: str) -> None:
     model = tiny_model(family, activation_function=activation)
     served = Seq2SeqModel(model, precision="int8")
-    kernels = served._encoder is not None and served._decoder.can_force
+    kernels = isinstance(served.network.decoder, KernelDecoder)
     assert resolve_precision("auto", "cpu", model.config) == ("int8" if kernels else "fp32")
     assert kernels == (activation in ("relu", "swish", "silu", "gelu"))
 

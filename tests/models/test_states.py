@@ -108,16 +108,18 @@ def test_stopping_at_the_key_changes_nothing(family: str, layer: str) -> None:
     hf = tiny_model(family, 5).requires_grad_(False)
     modules = TransformersModules(lambda: hf, family_of(hf), layer)
     model = Seq2SeqModel(tiny_model(family, 5))
-    inputs = model._forced_inputs(random_sources(5), made_targets())
+    token_BS, mask_BS = model.padded(random_sources(5))
+    fed_BT = model._fed(made_targets())
     projected: list[int] = []
     projection = SUPPORTED[hf.config.model_type].output_projection(hf)
     projection.register_forward_hook(lambda *parts: projected.append(1))
     with torch.inference_mode():
-        _, whole = modules.logits_and_keys(inputs)
+        inputs = modules.encode(token_BS, mask_BS), mask_BS, fed_BT
+        _, whole = modules.logits_and_keys(*inputs)
         assert projected == [1]
-        early = modules.keys(inputs)
+        early = modules.keys(*inputs)
         assert projected == [1]
-        _, again = modules.logits_and_keys(inputs)
+        _, again = modules.logits_and_keys(*inputs)
     assert torch.equal(early, whole) and torch.equal(again, whole)
 
 

@@ -1,10 +1,17 @@
-"""How work is cut for a device: numbers that depend on it, in one table."""
+"""Devices: which there are, and how work is cut for each."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
+
+from nearmt.errors import ConfigError
+from nearmt.threads import side_by_side
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -17,13 +24,19 @@ class Device:
     ahead: int
     #: Batches that one request decodes. Finished sentences are replaced from it, so slots stay full.
     batches: int
+    #: Many sentences are compared with all sources by one product.
+    sources_at_once: bool
     #: An index from files (FAISS) is searched there; else one that is made of the keys.
     index_files: bool
+    #: Most source and target tokens, padding included, of one forced-decoding pass.
+    forced_tokens: int
 
 
 DEVICES = {
-    "cpu": Device(concurrent=True, ahead=1, batches=8, index_files=True),
-    "cuda": Device(concurrent=False, ahead=128, batches=64, index_files=False),
+    "cpu": Device(concurrent=True, ahead=1, batches=8, sources_at_once=False, index_files=True, forced_tokens=4096),
+    "cuda": Device(
+        concurrent=False, ahead=128, batches=64, sources_at_once=True, index_files=False, forced_tokens=65_536
+    ),
 }
 
 
@@ -34,3 +47,23 @@ def is_same(one: torch.device, other: torch.device) -> bool:
 
 def device_of(device: torch.device) -> Device:
     return DEVICES.get(device.type, DEVICES["cpu"])
+
+
+def spread(tasks: Sequence[Callable[[], Result]], device: torch.device) -> Iterator[tuple[int, Result]]:
+    """The number and the result of each task as it ends: on threads where requests run concurrently, else in order."""
+    if device_of(device).concurrent:
+        return side_by_side(tasks)
+    return ((number, task()) for number, task in enumerate(tasks))
+
+
+def resolve_device(device: str) -> str:
+    """The device that a setting names; `auto` is a GPU if there is one. A device that is not there is refused."""
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        kind = torch.device(device).type
+    except RuntimeError as error:
+        raise ConfigError(f"device = {device!r}: unknown; give cpu, cuda, cuda:0, ... or auto") from error
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"device = {device!r}: no usable GPU here; give cpu or auto")
+    return device

@@ -1,16 +1,20 @@
-"""What encoders and decoders are made of: the modules that an engine reads."""
+"""The parts of encoders and decoders that engines read: modules, tables and small functions.
+
+Shapes: B rows, S sentences, F source positions, T target positions, H hidden size, X cached tokens, A heads.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from torch import Tensor, einsum, nn
 
 
 @dataclass(frozen=True)
 class AttentionParts:
-    """softmax(scale * query . key) . value, head by head, then a projection; its norm comes first or last."""
+    """softmax(scale * query . key) . value per head, then a projection; its norm comes before or after."""
 
     query: nn.Module
     key: nn.Module
@@ -21,7 +25,7 @@ class AttentionParts:
     scale: float
 
     def weights(self, query_BTH: Tensor, key_BSH: Tensor, mask_BS: Tensor) -> Tensor:
-        """How much each target position looks at each source token, as the mean of all heads: [B, T, S]."""
+        """Attention weights of target positions over source tokens, mean of all heads: [B, T, S]."""
         query_BTAD = query_BTH.float().unflatten(-1, (self.heads, -1))
         key_BSAD = key_BSH.float().unflatten(-1, (self.heads, -1))
         score_BATS = einsum("btad,bsad->bats", query_BTAD, key_BSAD) * self.scale
@@ -30,7 +34,7 @@ class AttentionParts:
 
 @dataclass(frozen=True)
 class EncoderLayerParts:
-    """A layer of an encoder: attention to its own sentence, and a feed-forward block."""
+    """A layer of an encoder: self-attention and a feed-forward block."""
 
     own: AttentionParts
     feed_forward: nn.Module
@@ -39,21 +43,21 @@ class EncoderLayerParts:
 
 @dataclass(frozen=True)
 class LayerParts(EncoderLayerParts):
-    """A layer of a decoder: it looks at its own past, at the source, and thinks."""
+    """A layer of a decoder: self-attention, attention to the source, and a feed-forward block."""
 
     cross: AttentionParts
 
 
 @dataclass(frozen=True)
 class EncoderParts:
-    """An encoder from tokens to what a decoder reads."""
+    """An encoder from tokens to the states that a decoder attends to."""
 
-    #: Tokens [S, F], padded on the right, as inputs of the first layer [S, F, H].
+    #: Tokens [S, F], padded on the right, to inputs of the first layer [S, F, H].
     embed: Callable[[Tensor], Tensor]
     layers: list[EncoderLayerParts]
-    #: Norms stand before the blocks, not behind them.
+    #: Norms come before the blocks, not after them.
     norm_first: bool
-    #: From the last layer to what is read.
+    #: Applied to the output of the last layer.
     finish: Callable[[Tensor], Tensor]
 
 
@@ -61,14 +65,27 @@ class EncoderParts:
 class DecoderParts:
     """A decoder from token to logits."""
 
-    #: Tokens [B] at their positions [B] as inputs of the first layer [B, H].
+    #: Tokens [B] at their positions [B] to inputs of the first layer [B, H].
     embed: Callable[[Tensor, Tensor], Tensor]
     layers: list[LayerParts]
-    #: Norms stand before the blocks, not behind them.
+    #: Norms come before the blocks, not after them.
     norm_first: bool
-    #: From the last layer to what is projected.
+    #: Applied to the output of the last layer; the result is projected.
     finish: Callable[[Tensor], Tensor]
-    #: What is projected as logits.
+    #: From [..., H] to logits [..., V].
     project: Callable[[Tensor], Tensor]
-    #: What is added to scores where a query at a position [S] looks at tokens at others [S, X]: [S, X, A].
+    #: Bias of attention scores [S, X, A], from positions of queries [S] and of cached tokens [S, X].
     position_bias: Callable[[Tensor, Tensor], Tensor] | None = None
+
+
+class WholePass(Protocol):
+    """A model as its library runs it: whole sources and whole targets at once, on any device."""
+
+    def encode(self, token_SF: Tensor, mask_SF: Tensor) -> Tensor:
+        """States of sentences padded on the right, [S, F, H]."""
+
+    def keys(self, encoded_SFH: Tensor, mask_SF: Tensor, token_ST: Tensor) -> Tensor:
+        """The key at every position that is fed, [S, T, H]."""
+
+    def logits_and_keys(self, encoded_SFH: Tensor, mask_SF: Tensor, token_ST: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits [S, T, V] and keys [S, T, H] at every position that is fed."""

@@ -9,11 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from nearmt.config.model import ModelConfig
 from nearmt.engines.cpu.packed_cache import PackedCache, cache_folder
 from nearmt.engines.decoders import kernels_serve
+from nearmt.engines.devices import resolve_device
 from nearmt.engines.reference.decoder_state import DecoderState
 from nearmt.errors import ConfigError
 from nearmt.models.auto_precision import resolve_precision
@@ -170,16 +169,3 @@ def _bind_target_language(model: PreTrainedModel, tokenizer: Any, codec: TextCod
         model.generation_config.decoder_start_token_id = codec.target_tag_id
     else:
         model.generation_config.forced_bos_token_id = codec.target_tag_id
-
-
-def resolve_device(device: str) -> str:
-    """The device that a setting means; one that is not there is refused."""
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        kind = torch.device(device).type
-    except RuntimeError as error:
-        raise ConfigError(f"device = {device!r}: unknown; give cpu, cuda, cuda:0, ... or auto") from error
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(f"device = {device!r}: no usable GPU here; give cpu or auto")
-    return device

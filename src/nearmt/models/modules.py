@@ -36,26 +36,25 @@ class TransformersModules:
         encoded_BSH: Tensor = encoder(input_ids=token_BS, attention_mask=mask_BS).last_hidden_state
         return encoded_BSH
 
-    def keys(self, inputs: dict[str, Any]) -> Tensor:
+    def keys(self, encoded_BSH: Tensor, mask_BS: Tensor, token_BT: Tensor) -> Tensor:
         """The key at every position that is fed, [B, T, H]; nothing behind it is computed."""
         model, probe = self._ready()
-        return probe.run_for_key(lambda: model(**inputs))
+        return probe.run_for_key(lambda: model(**_inputs(encoded_BSH, mask_BS, token_BT)))
 
-    def logits_and_keys(self, inputs: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    def logits_and_keys(self, encoded_BSH: Tensor, mask_BS: Tensor, token_BT: Tensor) -> tuple[Tensor, Tensor]:
         """Logits [B, T, V] and keys [B, T, H] at every position that is fed."""
         model, probe = self._ready()
-        output, key_BTH = probe.run(lambda: model(**inputs))
+        output, key_BTH = probe.run(lambda: model(**_inputs(encoded_BSH, mask_BS, token_BT)))
         return output.logits, key_BTH
 
-    def attention(self, inputs: dict[str, Any]) -> Tensor:
-        """Attention to the source in the lower half of the decoder, mean of heads and layers: [B, T, S]."""
+    def attention(self, token_BS: Tensor, mask_BS: Tensor, token_BT: Tensor) -> Tensor:
+        """Attention of fed positions to the source, mean of the heads of the decoder's lower half: [B, T, S]."""
         layers = [layer.cross for layer in self._family.decoder(self.model).layers]
         layers = layers[: (len(layers) + 1) // 2]
         with _outputs_of([part for layer in layers for part in (layer.query, layer.key)]) as output_of:
-            self.keys(inputs)
+            self.keys(self.encode(token_BS, mask_BS), mask_BS, token_BT)
         if self._family.time_first:
             output_of = {part: output.transpose(0, 1) for part, output in output_of.items()}
-        mask_BS = inputs["attention_mask"]
         weights = [layer.weights(output_of[layer.query], output_of[layer.key], mask_BS) for layer in layers]
         return torch.stack(weights).mean(dim=0)
 
@@ -66,6 +65,20 @@ class TransformersModules:
                 locate = self._family.output_projection if at_output else self._family.last_feed_forward
                 self._loaded = model, KeyProbe(locate(model), time_first=self._family.time_first and not at_output)
             return self._loaded
+
+
+def _inputs(encoded_BSH: Tensor, mask_BS: Tensor, token_BT: Tensor) -> dict[str, Any]:
+    """A forward pass of the decoder over whole targets, behind sources that are encoded."""
+    from transformers.modeling_outputs import BaseModelOutput
+
+    return {
+        # Not read, but without it FSMT masks no later positions.
+        "input_ids": mask_BS,
+        "encoder_outputs": BaseModelOutput(last_hidden_state=encoded_BSH),
+        "attention_mask": mask_BS,
+        "decoder_input_ids": token_BT,
+        "use_cache": False,
+    }
 
 
 _hooks_change = threading.Lock()

@@ -1,4 +1,7 @@
-"""All layers of a decoder in one call: what transformers gives, and what the same decoder gives layer by layer."""
+"""What is special to kernels: sizes, activations, int8, and rows that do not depend on their batch.
+
+What steps compute is tested for all engines in tests/engines/test_decoders.py.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from nearmt.engines.cpu.decoder import KernelLayers
+from nearmt.engines.cpu.decoder import KernelDecoder
 from nearmt.engines.reference import decoder_state
-from nearmt.engines.reference.decoder import TorchLayers
+from nearmt.engines.reference.decoder import TorchDecoder
 from nearmt.models import Seq2SeqModel
-from tests.engines.reference.test_decoder import Run, steps_of, with_others_following
+from tests.engines.decoder_runs import Run, steps_of
 from tests.kernels import needs_kernels
 from tests.tiny import FAMILIES, VOCABULARY, random_sources, tiny_model
 
@@ -25,59 +28,19 @@ every_known_family = pytest.mark.parametrize("family", KNOWN)
 
 def by_kernel(hf: Any, **settings: Any) -> Seq2SeqModel:
     model = Seq2SeqModel(hf, **settings)
-    assert isinstance(model._decoder._layers, KernelLayers)
+    assert isinstance(model.network.decoder, KernelDecoder)
     return model
 
 
 def by_torch(hf: Any, **settings: Any) -> Seq2SeqModel:
     model = Seq2SeqModel(hf, **settings)
-    assert isinstance(model._decoder._layers, TorchLayers)
+    assert isinstance(model.network.decoder, TorchDecoder)
     return model
-
-
-# Which decoders it knows.
-
-
-def test_it_does_not_know_t5() -> None:
-    """Positions are biases there, and its norms have no shift."""
-    by_torch(tiny_model("t5", 3))
-
-
-@pytest.mark.parametrize("activation", ["tanh", "gelu_new", "quick_gelu", "leaky_relu"])
-def test_it_does_not_know_every_activation(activation: str) -> None:
-    by_torch(tiny_model("marian", 3, activation_function=activation))
-
-
-def test_it_reads_floats_only() -> None:
-    by_torch(tiny_model("marian", 3), precision="bf16")
-
-
-def test_it_does_not_know_norms_without_a_shift() -> None:
-    hf: Any = tiny_model("marian", 3)
-    norm = hf.get_decoder().layers[1].final_layer_norm
-    hf.get_decoder().layers[1].final_layer_norm = nn.LayerNorm(norm.normalized_shape, bias=False)
-    by_torch(hf)
-
-
-@pytest.mark.usefixtures("no_kernels")
-def test_without_kernels_layers_are_those_of_torch() -> None:
-    by_torch(tiny_model("marian", 3))
-    by_torch(tiny_model("marian", 3), precision="int8")
-
-
-# With kernels and without.
-
-
-@every_known_family
-def test_steps_are_those_without_kernels(family: str, request: pytest.FixtureRequest) -> None:
-    found = steps_of(by_kernel(tiny_model(family, 3)))
-    request.getfixturevalue("no_kernels")
-    torch.testing.assert_close(found, steps_of(by_torch(tiny_model(family, 3))), rtol=1e-4, atol=1e-4)
 
 
 @every_known_family
 def test_rounded_weights_say_nearly_the_same(family: str, request: pytest.FixtureRequest) -> None:
-    """Inputs are rounded to one of 255 levels, here and there to another one; slots are halves."""
+    """Inputs are rounded to one of 255 levels, here and there to another one; cached keys and values are fp16."""
     exact = steps_of(by_kernel(tiny_model(family, 3)))
     found = steps_of(by_kernel(tiny_model(family, 3), precision="int8"))
     request.getfixturevalue("no_kernels")
@@ -89,23 +52,8 @@ def test_rounded_weights_say_nearly_the_same(family: str, request: pytest.Fixtur
         return float((one - other)[there].abs().mean())
 
     assert apart(found, expected) < 0.03
-    # Neither is farther from the truth than the other, but for chance.
+    # Neither is farther from fp32 than the other, but for chance.
     assert apart(found, exact) < 1.5 * apart(expected, exact)
-
-
-@every_known_family
-@pytest.mark.parametrize("key_layer", ["output", "feed-forward"])
-def test_keys_are_those_without_kernels(family: str, key_layer: str, request: pytest.FixtureRequest) -> None:
-    """What the last feed-forward block was given, or what all layers give."""
-
-    def keys(model: Seq2SeqModel) -> Tensor:
-        state = model.encode(random_sources(3, count=3, longest=8))
-        return model.step(state, torch.tensor([list(model.prompt)] * 3))[1]
-
-    found_BH = keys(by_kernel(tiny_model(family, 3), key_layer=key_layer))
-    request.getfixturevalue("no_kernels")
-    expected_BH = keys(by_torch(tiny_model(family, 3), key_layer=key_layer))
-    torch.testing.assert_close(found_BH, expected_BH, rtol=1e-4, atol=1e-4)
 
 
 # As transformers has it.
@@ -115,7 +63,7 @@ def check_steps(hf: Any, rows: list[int], longest: int = 8) -> None:
     """Every step of rows of some sentences is that of their prefixes."""
     run = Run(by_kernel(hf), random_sources(3, count=3, longest=longest), seed=1)
     for rows_each in rows:
-        torch.testing.assert_close(run.step(), run.expected(hf), rtol=1e-4, atol=1e-4)
+        run.check(hf)
         run.choose([0, 1, 2], rows_each)
 
 
@@ -124,7 +72,7 @@ def check_steps(hf: Any, rows: list[int], longest: int = 8) -> None:
 def test_activations(family: str, activation: str) -> None:
     """Norms behind the blocks or before them."""
     hf: Any = tiny_model(family, 3, activation_function=activation)
-    # Far from zero, too, where exponentials have no room.
+    # Far from zero, too, where exponentials overflow.
     hf.get_decoder().layers[0].fc1.bias.data[::3] = 150.0
     hf.get_decoder().layers[0].fc1.bias.data[1::3] = -150.0
     check_steps(hf, [2, 2])
@@ -143,13 +91,13 @@ def test_sizes_that_fill_no_vectors(family: str, width: int, inner: int) -> None
 
 
 def test_sources_longer_than_a_vector() -> None:
-    """Lengths are unequal: nobody looks at what lies behind a shorter one."""
+    """Lengths are unequal: no row attends to the padding of a shorter one."""
     check_steps(tiny_model("marian", 3), [2, 2], longest=50)
 
 
-@pytest.mark.parametrize("room", [4, 64])
-def test_more_slots_than_a_vector(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoder_state, "_ROOM", room)
+@pytest.mark.parametrize("capacity", [4, 64])
+def test_more_cached_tokens_than_a_vector(capacity: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoder_state, "_CAPACITY", capacity)
     check_steps(tiny_model("marian", 3), [4] * 9)
 
 
@@ -158,65 +106,46 @@ def test_more_rows_than_go_through_weights_together(rows: int) -> None:
     check_steps(tiny_model("marian", 3), [rows, 1])
 
 
-@every_known_family
-def test_sentences_take_the_places_of_others(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoder_state, "_ROOM", 8)
-    hf: Any = tiny_model(family, 3)
-    with_others_following(by_kernel(hf), hf, longest=20)
-
-
-def test_sentences_leave() -> None:
-    hf: Any = tiny_model("mbart", 3)
-    run, still_open = Run(by_kernel(hf), random_sources(3, count=4, longest=8), seed=1), [0, 1, 2, 3]
-    while still_open:
-        torch.testing.assert_close(run.step(), run.expected(hf), rtol=1e-4, atol=1e-4)
-        run.choose(still_open, rows_each=3)
-        torch.testing.assert_close(run.step(), run.expected(hf), rtol=1e-4, atol=1e-4)
-        still_open.pop(len(still_open) // 2)
-        if still_open:
-            run.choose(still_open, rows_each=2)
-
-
-def test_slots_of_rounded_weights_are_halves() -> None:
+def test_cached_keys_and_values_of_int8_are_fp16() -> None:
     for precision, dtype in {"int8": torch.float16, "fp32": torch.float32}.items():
         run = Run(by_kernel(tiny_model("marian", 3), precision=precision), random_sources(3, count=2), seed=1)
         run.step()
-        for slots in (run.state.own, run.state.source):
-            assert slots is not None and slots.key.dtype == slots.value_LGXD.dtype == dtype
+        for cached in (run.state.own, run.state.source):
+            assert cached is not None and cached.key.dtype == cached.value_LGXD.dtype == dtype
 
 
 # The same in every batch.
 
 
 def go_on(state: decoder_state.DecoderState, choosers: list[random.Random], each: int) -> Tensor:
-    """Let each sentence continue some of its rows as its chooser says; returned are their tokens."""
+    """Continue some rows of each sentence as its chooser says; returns their tokens."""
     rows = state.rows_each
-    parents = [place * rows + own.randrange(rows) for place, own in enumerate(choosers) for _ in range(each)]
+    parents = [slot * rows + own.randrange(rows) for slot, own in enumerate(choosers) for _ in range(each)]
     state.reorder(torch.tensor(parents))
     return torch.tensor([[own.randrange(4, VOCABULARY)] for own in choosers for _ in range(each)])
 
 
-def steps_among(model: Seq2SeqModel, beside: list[list[int]], before: int, each: int = 3) -> Tensor:
-    """Logits and keys of one sentence at every step, among others that have taken so many steps before it came."""
+def steps_among(model: Seq2SeqModel, others: list[list[int]], before: int, each: int = 3) -> Tensor:
+    """Logits and keys of one sentence at every step, among others that took so many steps before it."""
     mine, theirs = random.Random(1), random.Random(2)
     state = model.encode([[*range(7, 26), 2]])
     found = [torch.cat(model.step(state, torch.tensor([model.prompt])), dim=1)]
-    newest_BT, place = go_on(state, [mine], each), 0
-    if beside:
-        batch, place = model.encode(beside), 1
-        model.step(batch, torch.tensor([model.prompt] * len(beside)))
-        token_BT = go_on(batch, [theirs] * len(beside), each)
+    newest_BT, slot = go_on(state, [mine], each), 0
+    if others:
+        batch, slot = model.encode(others), 1
+        model.step(batch, torch.tensor([model.prompt] * len(others)))
+        token_BT = go_on(batch, [theirs] * len(others), each)
         for _ in range(before):
             model.step(batch, token_BT)
-            token_BT = go_on(batch, [theirs] * len(beside), each)
+            token_BT = go_on(batch, [theirs] * len(others), each)
         with torch.inference_mode():
-            batch.replace([place], state, [0])
-        token_BT[place * each : (place + 1) * each] = newest_BT
+            batch.replace([slot], state, [0])
+        token_BT[slot * each : (slot + 1) * each] = newest_BT
         state, newest_BT = batch, token_BT
-    choosers = [mine if number == place else theirs for number in range(state.sentences)]
+    choosers = [mine if number == slot else theirs for number in range(state.slots)]
     for _ in range(14):
         all_BX = torch.cat(model.step(state, newest_BT), dim=1)
-        found.append(all_BX[place * each : (place + 1) * each])
+        found.append(all_BX[slot * each : (slot + 1) * each])
         newest_BT = go_on(state, choosers, each)
     return torch.cat(found)
 
@@ -224,8 +153,8 @@ def steps_among(model: Seq2SeqModel, beside: list[list[int]], before: int, each:
 @every_known_family
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_rows_are_the_same_in_every_batch(family: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the last bit, although slots lie elsewhere when others were there before; also among hundreds of rows."""
-    monkeypatch.setattr(decoder_state, "_ROOM", 24)
+    """To the last bit, although cached tokens lie elsewhere after other sentences; also among hundreds of rows."""
+    monkeypatch.setattr(decoder_state, "_CAPACITY", 24)
     model = by_kernel(tiny_model(family, 3, d_model=48), precision=precision)
     alone = steps_among(model, [], 0)
     for count, before in ((2, 0), (2, 1), (3, 5), (4, 9), (60, 2)):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nearmt.engines.cpu.encoder import KernelEncoder
 from nearmt.models import Seq2SeqModel
@@ -22,12 +22,12 @@ every_precision = pytest.mark.parametrize("precision", ["fp32", "int8"])
 
 def by_kernel(hf: Any, **settings: Any) -> Seq2SeqModel:
     model = Seq2SeqModel(hf, **settings)
-    assert isinstance(model._encoder, KernelEncoder)
+    assert isinstance(model.network.encoder, KernelEncoder)
     return model
 
 
 def encoded(model: Seq2SeqModel, sources: list[list[int]]) -> list[Tensor]:
-    """What the encoder gives for each sentence, without padding."""
+    """The states of each sentence, without padding."""
     state = model.encode(sources)
     return [state.encoded_SFH[number, : len(source)] for number, source in enumerate(sources)]
 
@@ -43,34 +43,6 @@ def check(hf: Any, sources: list[list[int]]) -> None:
     found = encoded(by_kernel(hf), sources)
     for mine, other in zip(found, expected, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4)
-
-
-# Which encoders it knows.
-
-
-def test_it_does_not_know_t5() -> None:
-    assert Seq2SeqModel(tiny_model("t5", 3))._encoder is None
-
-
-@pytest.mark.parametrize("activation", ["tanh", "gelu_new"])
-def test_it_does_not_know_every_activation(activation: str) -> None:
-    assert Seq2SeqModel(tiny_model("marian", 3, activation_function=activation))._encoder is None
-
-
-def test_it_reads_floats_only() -> None:
-    assert Seq2SeqModel(tiny_model("marian", 3), precision="bf16")._encoder is None
-
-
-def test_it_does_not_know_norms_without_a_shift() -> None:
-    hf: Any = tiny_model("marian", 3)
-    layer = hf.get_encoder().layers[1]
-    layer.final_layer_norm = nn.LayerNorm(layer.final_layer_norm.normalized_shape, bias=False)
-    assert Seq2SeqModel(hf)._encoder is None
-
-
-@pytest.mark.usefixtures("no_kernels")
-def test_without_kernels_transformers_encodes() -> None:
-    assert Seq2SeqModel(tiny_model("marian", 3))._encoder is None
 
 
 # As transformers has it.

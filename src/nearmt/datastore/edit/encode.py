@@ -11,12 +11,9 @@ from torch import Tensor
 
 from nearmt.contracts import Pair
 from nearmt.datastore.disk.pairs import blocks_of
+from nearmt.engines.devices import device_of, spread
 from nearmt.models import TranslationModel
 from nearmt.reduction import FittingSample, Reduction
-from nearmt.threads import spread
-
-#: Source and target tokens, padding included, of one forward pass at most.
-BATCH_TOKENS = {"cpu": 4096, "cuda": 65_536}
 
 
 @dataclass
@@ -51,7 +48,7 @@ def encode_block(
         else:
             unit.tokens = []
     done = len(pairs) - len(fitting)
-    budget = BATCH_TOKENS.get(model.seq2seq.device.type, BATCH_TOKENS["cpu"])
+    budget = device_of(model.seq2seq.device).forced_tokens
     batches = list(_batches(fitting, sources, encoded, budget))
 
     def keys_of(batch: list[int]) -> list[Tensor]:

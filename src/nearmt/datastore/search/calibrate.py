@@ -15,10 +15,10 @@ from nearmt.datastore.search.searcher import Searcher
 from nearmt.datastore.search.snapshot import Snapshot
 from nearmt.engines.base import Index
 from nearmt.engines.choose import exact_index
+from nearmt.engines.devices import spread
 from nearmt.engines.reference.entries import EntryTable
 from nearmt.models import TranslationModel
 from nearmt.reduction import Reduction
-from nearmt.threads import spread
 
 #: T in units of the typical squared distance between a query and its neighbours.
 TEMPERATURE_SHARE = 0.5

@@ -13,6 +13,7 @@ from torch import Tensor
 from nearmt.datastore.disk import AnySegment
 from nearmt.datastore.search.recall import sample
 from nearmt.datastore.search.source_matrix import PairRows, SourceMatrix
+from nearmt.engines.devices import device_of
 
 # The usual constants: how soon repetitions stop counting, and how much long sources are held back.
 _K1 = 1.2
@@ -121,7 +122,7 @@ class SourceIndex:
         self._latest = lru_cache(maxsize=latest)(self._scores)
         self._telling_of = lru_cache(maxsize=latest)(self._telling)
         self._matrix: SourceMatrix | None = None
-        if device is not None and device.type != "cpu" and self.seen:
+        if device is not None and device_of(device).sources_at_once and self.seen:
             self._matrix = self._make_matrix(device)
 
     def _seen(self, number: int) -> np.ndarray | slice:

@@ -1,7 +1,7 @@
-"""Kernels in C for CPUs with AVX-512 and VNNI, compiled when nearmt is installed.
+"""C kernels for CPUs with AVX-512 and VNNI, compiled when nearmt is installed.
 
-Where there is no compiler, or the processor is another one, there are none: torch does the same with more work. Python
-is not held up while a kernel runs, so threads translate side by side.
+Without a compiler, or on another processor, there are none, and torch computes the same more slowly. Kernels release
+Python's lock, so threads translate concurrently.
 """
 
 from nearmt.engines.cpu.library import kernels

@@ -4,14 +4,14 @@
 #include "kernels.h"
 
 #if NEARMT_KERNELS
-/* Bytes that `attend` needs meanwhile. */
-SHARED int64_t attend_room(const Slots *slots);
+/* Bytes of `attend`'s scratch buffer. */
+SHARED int64_t attend_scratch(const KeyValues *cached);
 
-/* softmax(scale * query . key) . value of every row, heads side by side: [B, A * D]. Queries are `stride` apart. */
-SHARED void attend(const Slots *slots, const float *query, long stride, float scale, float *output, char *room);
+/* softmax(scale * query . key) . value of every row, heads concatenated: [B, A * D]. Queries are `stride` apart. */
+SHARED void attend(const KeyValues *cached, const float *query, long stride, float scale, float *output, char *scratch);
 
-/* Put keys and values of all rows, `stride` apart, into the slots from `place` on. */
-SHARED void fill(const Slots *slots, long place, const float *key, const float *value, long stride);
+/* Write keys and values of all rows, `stride` apart, to the cached tokens from `offset` on. */
+SHARED void write_tokens(const KeyValues *cached, long offset, const float *key, const float *value, long stride);
 #endif
 
 #endif

@@ -3,8 +3,8 @@
 
 #include "kernels.h"
 
-/* What layers of an encoder and of a decoder are made of beside products and attention. Every function treats each row by
-   itself and in the same order, so that a row does not depend on those beside it. */
+/* Sums, norms and activations in layers of encoders and decoders. Every row is computed by itself and in the same order,
+   so that it does not depend on the rest of its batch. */
 
 enum { RELU, SILU, GELU };
 

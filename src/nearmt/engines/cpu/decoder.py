@@ -1,89 +1,105 @@
-"""All layers of a decoder in one call of a kernel, on a CPU that has the instructions for it."""
+"""A decoder by C kernels: all rows through all layers in one call."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from ctypes import byref
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from nearmt.engines.cpu import kernels
-from nearmt.engines.cpu import layouts as kernel_parts
+from nearmt.engines.cpu import layouts
 from nearmt.engines.cpu import library as native
 from nearmt.engines.cpu.layouts import feed_forward
-from nearmt.engines.cpu.library import address
+from nearmt.engines.cpu.library import address, kernels
 from nearmt.engines.parts import DecoderParts, LayerParts
 from nearmt.engines.precision import Int8Linear
-from nearmt.engines.reference.decoder_state import DecoderState, Slots
+from nearmt.engines.reference.decoder_state import DecoderState, KeyValues
+from nearmt.engines.reference.step_decoder import Batch, JoinedLinears, StepDecoder
 
-if TYPE_CHECKING:
-    from nearmt.engines.cuda.decoder import Stage
+
+class KernelDecoder(StepDecoder):
+    """The reference's numbers up to rounding. A row's result does not depend on the rest of its batch, nor on whether
+    its tokens are fed one by one or as a whole target."""
+
+    def __init__(self, parts: DecoderParts, joined: JoinedLinears, key_layer: str) -> None:
+        super().__init__(parts, joined, key_layer, KernelLayers(parts, list(joined.own)))
+
+    @staticmethod
+    def serves(parts: DecoderParts, joined: JoinedLinears) -> bool:
+        """Whether there are kernels for a decoder like this one, in its number format."""
+        if kernels() is None or parts.position_bias is not None or layouts.activation_of(parts.layers[0]) is None:
+            return False
+        return all(_is_known(layer, linear) for layer, linear in zip(parts.layers, joined.own, strict=True))
+
+    def force(self, state: DecoderState, token_ST: Tensor) -> Tensor:
+        """The key at every position of whole targets, [S, T, H]."""
+        return self.unfolded(state, token_ST)[1]
+
+    def force_with_logits(self, state: DecoderState, token_ST: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits [S, T, V] and keys [S, T, H] at every position of whole targets."""
+        hidden_STH, key_STH = self.unfolded(state, token_ST)
+        return self.project(hidden_STH), key_STH
 
 
 class KernelLayers:
-    """The same numbers as layer by layer, but for rounding: slots and activations stay in the processor's cache."""
+    """All layers in one call; cached keys and values and activations stay in the processor's cache."""
 
-    def __init__(self, parts: DecoderParts, own: Sequence[nn.Module], activation: int) -> None:
-        self._weights: list[object] = []  # what the kernel reads has to live as long
+    def __init__(self, parts: DecoderParts, own: Sequence[nn.Module]) -> None:
+        self._weights: list[object] = []  # keeps alive what the kernel reads
         layers = [self._layer(layer, linear) for layer, linear in zip(parts.layers, own, strict=True)]
-        self._decoder = native.Decoder(len(layers), parts.norm_first, activation, (native.Layer * len(layers))(*layers))
+        activation = layouts.activation_of(parts.layers[0])
+        assert activation is not None
+        array = (native.Layer * len(layers))(*layers)
+        self._decoder = native.Decoder(len(layers), parts.norm_first, activation, array)
         self._heads = parts.layers[0].own.heads
-        #: Where weights are rounded, slots may be a little: reading them takes half the time then.
+        #: Cached keys and values are fp16 where weights are int8: half the time to read them, little to lose.
         self._halves = isinstance(own[0], Int8Linear)
 
-    @classmethod
-    def of(cls, parts: DecoderParts, own: nn.ModuleList) -> KernelLayers | None:
-        """None where there is no kernel, or the decoder is another one than it knows."""
-        activation = kernel_parts.activation_of(parts.layers[0])
-        if kernels() is None or parts.position_bias is not None or activation is None:
-            return None
-        if not all(_is_known(layer, linear) for layer, linear in zip(parts.layers, own, strict=True)):
-            return None
-        return cls(parts, list(own), activation)
-
-    def slots(self, key_LGFD: Tensor, value_LGFD: Tensor) -> Slots:
+    def key_values(self, key_LGFD: Tensor, value_LGFD: Tensor) -> KeyValues:
         if self._halves:
             key_LGFD, value_LGFD = key_LGFD.half(), value_LGFD.half()
-        return Slots(key_LGFD, value_LGFD, columns=False)
+        return KeyValues(key_LGFD, value_LGFD, columns=False)
 
-    def run(self, state: DecoderState | Stage, hidden_BH: Tensor) -> tuple[Tensor, Tensor]:
+    def run(self, batch: Batch, hidden_BH: Tensor) -> tuple[Tensor, Tensor]:
         library = native.loaded()
-        assert isinstance(state, DecoderState) and state.own is not None and state.source is not None
-        length_S = torch.tensor(state.source_lengths)
-        own = self._layout(state, state.own)
-        own.used, own.seen, own.seen_room = state.used, address(state.ancestor_SRX), state.ancestor_SRX.shape[2]
-        source = self._layout(state, state.source)
-        source.used, source.length = state.width, address(length_S)
-        hidden_BH, thinking_BH = hidden_BH.contiguous(), torch.empty_like(hidden_BH)
-        room = torch.empty(library.decoder_room(byref(self._decoder), byref(own), byref(source)), dtype=torch.uint8)
+        assert isinstance(batch, DecoderState) and batch.own is not None and batch.source is not None
+        length_S = torch.tensor(batch.source_lengths)
+        own = self._layout(batch, batch.own)
+        own.used, own.mask = batch.used, address(batch.ancestor_SRX)
+        own.mask_stride = batch.ancestor_SRX.shape[2]
+        source = self._layout(batch, batch.source)
+        source.used, source.length = batch.width, address(length_S)
+        hidden_BH, input_BH = hidden_BH.contiguous(), torch.empty_like(hidden_BH)
+        scratch = torch.empty(
+            library.decoder_scratch(byref(self._decoder), byref(own), byref(source)), dtype=torch.uint8
+        )
         library.decoder_step(
-            byref(self._decoder), byref(own), state.own.key[0].nbytes, state.place,
-            byref(source), state.source.key[0].nbytes, address(hidden_BH), address(thinking_BH), address(room),
+            byref(self._decoder), byref(own), batch.own.key[0].nbytes, batch.offset,
+            byref(source), batch.source.key[0].nbytes, address(hidden_BH), address(input_BH), address(scratch),
         )  # fmt: skip
-        return hidden_BH, thinking_BH
+        return hidden_BH, input_BH
 
-    def _layout(self, state: DecoderState, slots: Slots) -> native.Slots:
-        assert not slots.columns
-        _, _, room, size = slots.value_LGXD.shape
-        return native.Slots(
-            sentences=state.sentences, rows=state.rows_each, heads=self._heads, size=size, room=room,
-            halves=self._halves, key=address(slots.key), value=address(slots.value_LGXD),
+    def _layout(self, state: DecoderState, cached: KeyValues) -> native.KeyValues:
+        assert not cached.columns
+        _, _, capacity, size = cached.value_LGXD.shape
+        return native.KeyValues(
+            slots=state.slots, rows=state.rows_each, heads=self._heads, size=size, capacity=capacity,
+            halves=self._halves, key=address(cached.key), value=address(cached.value_LGXD),
         )  # fmt: skip
 
     def _layer(self, parts: LayerParts, own: nn.Module) -> native.Layer:
         linears = own, parts.own.output, parts.cross.query, parts.cross.output, *feed_forward(parts)
         norms = parts.own.norm, parts.cross.norm, parts.feed_forward_norm
-        packed = [kernel_parts.packed(linear) for linear in linears]
+        packed = [layouts.packed(linear) for linear in linears]
         self._weights += [packed, norms]
-        layouts = *(each.layout for each in packed), *map(kernel_parts.norm_layout, norms)
-        return native.Layer(*layouts, parts.own.scale, parts.cross.scale)
+        read = *(each.layout for each in packed), *map(layouts.norm_layout, norms)
+        return native.Layer(*read, parts.own.scale, parts.cross.scale)
 
 
 def _is_known(parts: LayerParts, own: nn.Module) -> bool:
-    """Whether a layer is made of what the kernel knows, in numbers that it can read."""
-    return kernel_parts.is_known(
+    """Whether kernels can read all parts of a layer."""
+    return layouts.is_known(
         linears=(own, parts.own.output, parts.cross.query, parts.cross.output, *feed_forward(parts)),
         norms=(parts.own.norm, parts.cross.norm, parts.feed_forward_norm),
     )

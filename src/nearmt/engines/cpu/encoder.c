@@ -1,18 +1,18 @@
-/* Sentences through all layers of an encoder. They are not filled up to one length: there is nothing but tokens. */
+/* Sentences through all layers of an encoder, without padding. */
 
 #include "attention.h"
 #include "blocks.h"
 
 #if NEARMT_KERNELS
 
-/* Tokens that go through the layers together, if that is more than one sentence: weights are read once for them. */
+/* Tokens of several sentences that go through the layers together: weights are read once for all of them. */
 #define MANY_TOKENS 256
 
 /* Buffers for intermediate results. */
 typedef struct {
     float *input, *wide, *found, *output; /* of all tokens */
     char *key, *value;                    /* of one sentence */
-    char *room;
+    char *inner;                          /* of products and attention */
 } Scratch;
 
 LOCAL long widest(const EncoderLayer *layer)
@@ -21,60 +21,60 @@ LOCAL long widest(const EncoderLayer *layer)
     return all > layer->first.outputs ? all : layer->first.outputs;
 }
 
-LOCAL Slots slots_of(const Encoder *encoder, const int64_t *length, const Scratch *scratch)
+LOCAL KeyValues key_values_of(const Encoder *encoder, const int64_t *length, const Scratch *scratch)
 {
-    return (Slots){.sentences = 1, .rows = *length, .heads = encoder->heads,
-                   .size = encoder->layer->query.outputs / encoder->heads, .used = *length, .room = *length,
+    return (KeyValues){.slots = 1, .rows = *length, .heads = encoder->heads,
+                   .size = encoder->layer->query.outputs / encoder->heads, .used = *length, .capacity = *length,
                    .key = scratch->key, .value = scratch->value, .length = length};
 }
 
-LOCAL long largest_room(const Encoder *encoder, long rows, int64_t longest)
+LOCAL long largest_scratch(const Encoder *encoder, long rows, int64_t longest)
 {
-    const Slots slots = slots_of(encoder, &longest, &(Scratch){0});
-    long most = attend_room(&slots);
+    const KeyValues cached = key_values_of(encoder, &longest, &(Scratch){0});
+    long most = attend_scratch(&cached);
     for (long l = 0; l < encoder->layers; l++) {
         const EncoderLayer *layer = encoder->layer + l;
         const Linear *all[] = {&layer->query, &layer->key, &layer->value, &layer->output, &layer->first, &layer->second};
         for (int i = 0; i < 6; i++)
-            if (linear_room(all[i], rows) > most)
-                most = linear_room(all[i], rows);
+            if (linear_scratch(all[i], rows) > most)
+                most = linear_scratch(all[i], rows);
     }
     return most;
 }
 
 INLINED long most_tokens(long longest) { return longest > MANY_TOKENS ? longest : MANY_TOKENS; }
 
-/* Bytes that `encode` needs meanwhile for sentences that have no more tokens than this. */
-EXPORTED int64_t encoder_room(const Encoder *encoder, int64_t longest)
+/* Bytes of `encode`'s scratch buffer for sentences of at most so many tokens. */
+EXPORTED int64_t encoder_scratch(const Encoder *encoder, int64_t longest)
 {
     const EncoderLayer *layer = encoder->layer;
     const long rows = most_tokens(longest), width = layer->query.inputs, all = layer->query.outputs;
     const long floats = (2 * width + all + widest(layer)) * rows + 2 * all * longest;
-    return floats * (long)sizeof(float) + largest_room(encoder, rows, longest);
+    return floats * (long)sizeof(float) + largest_scratch(encoder, rows, longest);
 }
 
-/* Each token looks at all tokens of its sentence. */
+/* Each token attends to all tokens of its sentence. */
 LOCAL void self_attention(const Encoder *encoder, const EncoderLayer *layer, const int64_t *length, long sentences,
                        const float *input, long rows, Scratch *scratch)
 {
     const long width = layer->query.outputs;
     float *query = scratch->wide, *key = query + rows * width, *value = key + rows * width;
-    linear(&layer->query, input, rows, query, scratch->room);
-    linear(&layer->key, input, rows, key, scratch->room);
-    linear(&layer->value, input, rows, value, scratch->room);
+    linear(&layer->query, input, rows, query, scratch->inner);
+    linear(&layer->key, input, rows, key, scratch->inner);
+    linear(&layer->value, input, rows, value, scratch->inner);
     for (long s = 0, first = 0; s < sentences; first += length[s] * width, s++) {
-        const Slots slots = slots_of(encoder, length + s, scratch);
-        fill(&slots, 0, key + first, value + first, width);
-        attend(&slots, query + first, width, (float)layer->scale, scratch->found + first, scratch->room);
+        const KeyValues cached = key_values_of(encoder, length + s, scratch);
+        write_tokens(&cached, 0, key + first, value + first, width);
+        attend(&cached, query + first, width, (float)layer->scale, scratch->found + first, scratch->inner);
     }
-    linear(&layer->output, scratch->found, rows, scratch->output, scratch->room);
+    linear(&layer->output, scratch->found, rows, scratch->output, scratch->inner);
 }
 
 LOCAL void feed_forward(const Encoder *encoder, const EncoderLayer *layer, const float *input, long rows, Scratch *scratch)
 {
-    linear(&layer->first, input, rows, scratch->wide, scratch->room);
+    linear(&layer->first, input, rows, scratch->wide, scratch->inner);
     activate(encoder->activation, scratch->wide, rows * layer->first.outputs);
-    linear(&layer->second, scratch->wide, rows, scratch->output, scratch->room);
+    linear(&layer->second, scratch->wide, rows, scratch->output, scratch->inner);
 }
 
 /* Some sentences through all layers. */
@@ -100,24 +100,24 @@ LOCAL void run_layers(const Encoder *encoder, const int64_t *length, long senten
     }
 }
 
-/* The tokens of sentences of these lengths [S], one sentence behind the other, [B, H], through all layers, in place. */
+/* The tokens of sentences of these lengths [S], concatenated [B, H], through all layers, in place. */
 EXPORTED void encode(const Encoder *encoder, const int64_t *length, int64_t sentences, int64_t longest, float *hidden,
-                     char *room)
+                     char *scratch)
 {
     const EncoderLayer *layer = encoder->layer;
     const long most = most_tokens(longest), width = layer->query.inputs, all = layer->query.outputs;
-    Scratch scratch = {.input = (float *)room};
-    scratch.output = scratch.input + most * width;
-    scratch.found = scratch.output + most * width;
-    scratch.wide = scratch.found + most * all;
-    scratch.key = (char *)(scratch.wide + most * widest(layer));
-    scratch.value = scratch.key + longest * all * (long)sizeof(float);
-    scratch.room = scratch.value + longest * all * (long)sizeof(float);
+    Scratch parts = {.input = (float *)scratch};
+    parts.output = parts.input + most * width;
+    parts.found = parts.output + most * width;
+    parts.wide = parts.found + most * all;
+    parts.key = (char *)(parts.wide + most * widest(layer));
+    parts.value = parts.key + longest * all * (long)sizeof(float);
+    parts.inner = parts.value + longest * all * (long)sizeof(float);
     for (long first = 0, behind = 0; first < sentences; first = behind) {
         long rows = length[behind++];
         while (behind < sentences && rows + length[behind] <= most)
             rows += length[behind++];
-        run_layers(encoder, length + first, behind - first, hidden, rows, &scratch);
+        run_layers(encoder, length + first, behind - first, hidden, rows, &parts);
         hidden += rows * width;
     }
 }

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 S = TypeVar("S", bound=type[Structure])
 
-#: What is passed by value. Behind pointers there may also be others, which ctypes need not know.
+#: Types passed by value. Pointers may have other targets, which ctypes need not know.
 _NUMBERS = {"int64_t": c_int64, "float": c_float, "double": c_double}
 _POINTED_TO = {*_NUMBERS, "void", "char", "int8_t", "uint8_t", "uint16_t", "int32_t"}
 
@@ -23,7 +23,7 @@ _VARIABLE = re.compile(r"((?:\* (?:const )?)*)(\w+)")
 
 
 class Header:
-    """Declarations in the subset of C that kernels.h keeps to; anything else is a ValueError."""
+    """Declarations in the subset of C that kernels.h uses; anything else is a ValueError."""
 
     def __init__(self, text: str) -> None:
         found = _DECLARED.findall(text)
@@ -52,7 +52,7 @@ class Header:
         return cls
 
     def functions(self) -> dict[str, tuple[Any, tuple[Any, ...]]]:
-        """What each function returns and takes, once the classes of all structures are known."""
+        """Result and argument types of each function; the classes of all structures must be known."""
         return {
             name: (
                 None if result == "void" else self._type(result, 0),
@@ -76,7 +76,7 @@ class Header:
         if pointers == 1 and name in self._structures:
             return POINTER(known[name])
         if pointers in (1, 2) and name in _POINTED_TO:
-            # Addresses are given as numbers: data_ptr() of a tensor.
+            # Addresses are passed as numbers: data_ptr() of a tensor.
             return c_void_p if pointers == 1 else POINTER(c_void_p)
         raise ValueError(f"kernels.h: unknown type {name} {'*' * pointers}")
 

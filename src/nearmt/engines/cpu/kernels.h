@@ -1,11 +1,11 @@
 /* Every function that Python calls and every struct that it passes, declared only here.
 
-   Files in C include this one, so the compiler checks their definitions against it. header.py reads it and derives the
-   signatures of ctypes from it. The compiled library carries the text of its declarations, which library.py compares with
-   this file: kernels that were compiled from other declarations are not called.
+   C files include this header, so the compiler checks their definitions against it. header.py derives the ctypes
+   signatures from it. The compiled library contains the text of its declarations, which library.py compares with this
+   file: kernels that were compiled from other declarations are not called.
 
-   header.py reads no more of C than what is used here: structs of numbers, of pointers and of structs declared above, and
-   functions of numbers (int64_t, float, double) and pointers. No directives inside of DECLARED. */
+   header.py parses only the subset of C that is used here: structs of numbers, of pointers and of structs declared
+   above, and functions of numbers (int64_t, float, double) and pointers. No directives inside of DECLARED. */
 
 #ifndef NEARMT_KERNELS_H
 #define NEARMT_KERNELS_H
@@ -18,14 +18,14 @@
 
 DECLARED(
 
-/* output = input . weight^T + bias. Scales and biases are filled up to whole panels.
+/* output = input . weight^T + bias. Scales and biases are padded to whole panels.
 
-   Floats:  panels [P, I, 64].
-   8 bits:  panels [P, I / 4, 64, 4], each number plus 128; inputs are filled up to a multiple of 4. */
+   fp32:  panels [P, I, 64].
+   int8:  panels [P, I / 4, 64, 4], each number plus 128; inputs are padded to a multiple of 4. */
 typedef struct {
     int64_t inputs, outputs;
     const void *panels;
-    const float *scale; /* of each output; NULL where weights are floats */
+    const float *scale; /* of each output; NULL where weights are fp32 */
     const float *bias;  /* NULL for none */
 } Linear;
 
@@ -58,16 +58,16 @@ typedef struct {
     const EncoderLayer *layer;
 } Encoder;
 
-/* Keys and values of one layer, and who looks at which of them. Rows of a sentence are neighbours. */
+/* Cached keys and values of one layer, and which of them each row attends to. Rows of a slot are neighbours. */
 typedef struct {
-    int64_t sentences, rows, heads, size; /* S, R of each sentence, A, D */
-    int64_t used, room;                   /* slots that may be looked at, and how many there is room for */
-    int64_t halves;                       /* whether keys and values are fp16, not fp32 */
-    char *key, *value;                    /* [S, A, room, D] */
-    const uint8_t *seen;                  /* which slots each row looks at, [S, R, seen_room]; NULL: the first ones */
-    int64_t seen_room;
-    const int64_t *length;                /* where all rows look at the first slots: how many, [S] */
-} Slots;
+    int64_t slots, rows, heads, size; /* S, R of each slot, A, D */
+    int64_t used, capacity;           /* cached tokens of a slot that may be attended to, and that fit */
+    int64_t halves;                   /* whether keys and values are fp16, not fp32 */
+    char *key, *value;                /* [S, A, capacity, D] */
+    const uint8_t *mask;              /* which tokens each row attends to, [S, R, mask_stride]; NULL: the first ones */
+    int64_t mask_stride;
+    const int64_t *length;            /* without a mask: how many tokens the rows of a slot attend to, [S] */
+} KeyValues;
 
 /* Keys of all entries, in segments that begin at these numbers. */
 typedef struct {
@@ -106,18 +106,19 @@ typedef struct {
 } Mixing;
 
 /* linear.c */
-EXPORTED int64_t linear_room(const Linear *layer, int64_t rows);
-EXPORTED void linear(const Linear *layer, const float *input, int64_t rows, float *output, char *room);
+EXPORTED int64_t linear_scratch(const Linear *layer, int64_t rows);
+EXPORTED void linear(const Linear *layer, const float *input, int64_t rows, float *output, char *scratch);
 
 /* encoder.c */
-EXPORTED int64_t encoder_room(const Encoder *encoder, int64_t longest);
+EXPORTED int64_t encoder_scratch(const Encoder *encoder, int64_t longest);
 EXPORTED void encode(const Encoder *encoder, const int64_t *length, int64_t sentences, int64_t longest, float *hidden,
-                     char *room);
+                     char *scratch);
 
 /* decoder.c */
-EXPORTED int64_t decoder_room(const Decoder *decoder, const Slots *own, const Slots *source);
-EXPORTED void decoder_step(const Decoder *decoder, const Slots *own, int64_t own_apart, int64_t place,
-                           const Slots *source, int64_t source_apart, float *hidden, float *thinking, char *room);
+EXPORTED int64_t decoder_scratch(const Decoder *decoder, const KeyValues *own, const KeyValues *source);
+EXPORTED void decoder_step(const Decoder *decoder, const KeyValues *own, int64_t own_stride, int64_t offset,
+                           const KeyValues *source, int64_t source_stride, float *hidden, float *feed_forward_input,
+                           char *scratch);
 
 /* mixture.c */
 EXPORTED void log_of_sum(const float *logits, int64_t stride, int64_t rows, int64_t vocabulary, float *sum_B);

@@ -1,4 +1,4 @@
-"""What kernels read of the layers of a model, and which layers they know."""
+"""The layers of a model as kernels read them, and which layers kernels can read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ACTIVATIONS: tuple[Callable[[Tensor], Tensor], ...] = (functional.relu, functio
 
 
 def packed(linear: nn.Module) -> PackedLinear:
-    """The weights of a linear layer as kernels read them."""
+    """The weights of a linear layer in the kernels' layout."""
     if isinstance(linear, Int8Linear):
         assert isinstance(linear.product, PackedLinear)
         return linear.product
@@ -28,7 +28,7 @@ def packed(linear: nn.Module) -> PackedLinear:
 
 
 def norm_layout(norm: nn.Module) -> native.Norm:
-    """The weights of a norm, which have to live as long."""
+    """The weights of a norm, which must be kept alive."""
     assert isinstance(norm, nn.LayerNorm)
     return native.Norm(address(norm.weight), address(norm.bias), norm.eps)
 
@@ -41,7 +41,7 @@ def feed_forward(parts: EncoderLayerParts) -> tuple[nn.Module, nn.Module]:
 
 
 def activation_of(parts: EncoderLayerParts) -> int | None:
-    """The number of the function between the two halves of the feed-forward block; None for one that is unknown."""
+    """The number of a feed-forward block's activation function; None if kernels do not have it."""
     if not isinstance(parts.feed_forward, nn.Sequential):
         return None
     tried_X = torch.linspace(-20, 20, 256)
@@ -50,7 +50,7 @@ def activation_of(parts: EncoderLayerParts) -> int | None:
 
 
 def is_known(linears: Iterable[nn.Module], norms: Iterable[nn.Module]) -> bool:
-    """Whether a layer is made of what kernels know, in numbers that they can read."""
+    """Whether kernels can read these linear layers and norms, in their number format."""
     return all(map(_linear_is_known, linears)) and all(map(_norm_is_known, norms))
 
 

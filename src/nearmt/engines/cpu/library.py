@@ -16,8 +16,10 @@ from torch import Tensor
 from nearmt.engines.cpu.header import Header, normalised
 from nearmt.errors import NearmtWarning
 
-#: Set to anything but 0, it is as if there were no kernels.
+#: Set to anything but 0, this environment variable turns kernels off.
 _OFF = "NEARMT_NO_KERNELS"
+#: How the names of functions end that give the size of a scratch buffer.
+_SIZES = ("_scratch", "_room")
 
 _HEADER = Header(Path(__file__).with_name("kernels.h").read_text(encoding="utf-8"))
 
@@ -53,8 +55,8 @@ class Encoder(Structure):
 
 
 @_HEADER.structure
-class Slots(Structure):
-    """Keys and values that a layer attends to."""
+class KeyValues(Structure):
+    """Cached keys and values that a layer attends to."""
 
 
 @_HEADER.structure
@@ -79,7 +81,7 @@ class Mixing(Structure):
 
 @cache
 def kernels() -> ctypes.CDLL | None:
-    """The library; None where there is none that this processor could run."""
+    """The compiled library; None if it is missing, turned off, or not for this processor."""
     spec = find_spec("nearmt.engines.cpu._kernels")
     if spec is None or spec.origin is None or os.environ.get(_OFF, "0") != "0":
         return None
@@ -94,8 +96,8 @@ def kernels() -> ctypes.CDLL | None:
         warnings.warn(told, NearmtWarning, stacklevel=2)
         return None
     for name, (result, arguments) in _HEADER.functions().items():
-        # What takes no time keeps Python's lock: another thread would take it meanwhile, for longer.
-        function = getattr(locked if name.endswith("_room") else library, name)
+        # Functions that only compute a size keep Python's lock: releasing it takes longer.
+        function = getattr(locked if name.endswith(_SIZES) else library, name)
         function.restype, function.argtypes = result, arguments
         setattr(library, name, function)
     return library
@@ -107,7 +109,7 @@ def declarations() -> str:
 
 
 def _declared(library: ctypes.CDLL) -> str | None:
-    """The declarations that a library was compiled from; None for versions that did not carry them."""
+    """The declarations that a library was compiled from; None for old versions, which do not contain them."""
     try:
         told = library.declarations
     except AttributeError:
@@ -117,20 +119,20 @@ def _declared(library: ctypes.CDLL) -> str | None:
 
 
 def loaded() -> ctypes.CDLL:
-    """The library, for those who know that it is there."""
+    """The compiled library, which must be there."""
     library = kernels()
     assert library is not None
     return library
 
 
 def addresses(array_XY: np.ndarray) -> list[int]:
-    """Where the rows of a contiguous array begin, which has to live as long. To ask numpy for each takes its time."""
+    """Addresses of the rows of a contiguous array, which must be kept alive. Asking numpy for each row is slow."""
     first, size = array_XY.ctypes.data, array_XY.strides[0]
     return [first + row * size for row in range(len(array_XY))]
 
 
 def address(tensor: Tensor | None) -> int | None:
-    """Where the numbers of a contiguous tensor begin."""
+    """The address of a contiguous tensor, which must be kept alive."""
     if tensor is None:
         return None
     assert tensor.is_contiguous()

@@ -1,19 +1,19 @@
-/* Products of few rows with many weights, which are read once. */
+/* Products of few rows with many weights; every weight is read once. */
 
 #include "kernels.h"
 
 #if NEARMT_KERNELS
 
-/* Outputs that are computed together: four vectors of them. Weights lie in panels of so many outputs. */
+/* Outputs that are computed together, four vectors; weights are stored in panels of this many outputs. */
 #define PANEL 64
 
-/* Rows whose sums are held in registers, 4 vectors each, beside 4 vectors of weights. With more of them compilers begin
-   to put some aside, and 4 keep the multipliers busy. */
+/* Rows whose sums are kept in registers, 4 vectors each, along with 4 vectors of weights. With more rows compilers spill
+   registers, and 4 keep the multipliers busy. */
 #define ROWS 4
-/* Rows that go through all weights before others do: they stay in the processor's cache. */
+/* Rows that are multiplied with all weights before the next rows are: they stay in the processor's cache. */
 #define MANY_ROWS 256
 
-/* What rows of inputs become: whole numbers, what each of them counts, and 128 times their sum. */
+/* Rows of inputs as integers, the unit of each row, and 128 times the sum of its integers. */
 typedef struct {
     int8_t *number;
     float *unit;
@@ -23,22 +23,22 @@ typedef struct {
 
 INLINED long padded(long inputs) { return parts_of(inputs, 64) * 64; }
 
-LOCAL Rounded rounded_in(char *room, long inputs, long rows)
+LOCAL Rounded rounded_in(char *scratch, long inputs, long rows)
 {
     Rounded rounded = {.width = padded(inputs)};
-    rounded.number = (int8_t *)room;
-    rounded.unit = (float *)(room + rows * rounded.width);
+    rounded.number = (int8_t *)scratch;
+    rounded.unit = (float *)(scratch + rows * rounded.width);
     rounded.shift = (int32_t *)(rounded.unit + rows);
     return rounded;
 }
 
-/* Bytes that `linear` needs meanwhile. */
-EXPORTED int64_t linear_room(const Linear *layer, int64_t rows)
+/* Bytes of `linear`'s scratch buffer. */
+EXPORTED int64_t linear_scratch(const Linear *layer, int64_t rows)
 {
     return layer->scale ? smaller(rows, MANY_ROWS) * (padded(layer->inputs) + 8) : 0;
 }
 
-/* Each row by itself, so that a sentence does not depend on those beside it. */
+/* Rows are scaled one by one, so that a sentence does not depend on the rest of its batch. */
 LOCAL void round_rows(const float *input, long inputs, long rows, Rounded to)
 {
     for (long row = 0; row < rows; row++, input += inputs) {
@@ -142,11 +142,11 @@ INLINED void float_block(const Linear *layer, long panel, const int rows, const 
 #define ROUNDED_BLOCK(rows, ...) rounded_block(layer, panel, rows, __VA_ARGS__)
 #define FLOAT_BLOCK(rows, ...) float_block(layer, panel, rows, __VA_ARGS__)
 
-LOCAL void some_rows(const Linear *layer, const float *input, long rows, float *output, char *room)
+LOCAL void some_rows(const Linear *layer, const float *input, long rows, float *output, char *scratch)
 {
     Rounded all = {0};
     if (layer->scale) {
-        all = rounded_in(room, layer->inputs, rows);
+        all = rounded_in(scratch, layer->inputs, rows);
         round_rows(input, layer->inputs, rows, all);
     }
     const long blocks = parts_of(rows, ROWS);
@@ -168,11 +168,11 @@ LOCAL void some_rows(const Linear *layer, const float *input, long rows, float *
 }
 
 /* Rows [B, I] to [B, O]. */
-EXPORTED void linear(const Linear *layer, const float *input, int64_t rows, float *output, char *room)
+EXPORTED void linear(const Linear *layer, const float *input, int64_t rows, float *output, char *scratch)
 {
     for (long first = 0; first < rows; first += MANY_ROWS)
         some_rows(layer, input + first * layer->inputs, smaller(rows - first, MANY_ROWS),
-                  output + first * layer->outputs, room);
+                  output + first * layer->outputs, scratch);
 }
 
 #endif

@@ -51,8 +51,8 @@ class PackedLinear(nn.Module):
         library = loaded()
         input_RI, rows = input_RI.contiguous(), len(input_RI)
         output_RO = torch.empty(rows, self.outputs)
-        room = torch.empty(library.linear_room(byref(self.layout), rows), dtype=torch.uint8)
-        library.linear(byref(self.layout), address(input_RI), rows, address(output_RO), address(room))
+        scratch = torch.empty(library.linear_scratch(byref(self.layout), rows), dtype=torch.uint8)
+        library.linear(byref(self.layout), address(input_RI), rows, address(output_RO), address(scratch))
         return output_RO
 
 

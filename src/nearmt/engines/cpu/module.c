@@ -1,5 +1,5 @@
-/* What is called before any kernel: whether they may be called. Compiled for any processor, unlike kernels. These two
-   functions never change, so that every version of nearmt can ask the kernels of every other. */
+/* Whether kernels may be called; compiled for any processor, unlike kernels. The signatures of these two functions never
+   change, so that every version of nearmt can ask the kernels of every other version. */
 
 #include "kernels.h"
 
@@ -20,5 +20,5 @@ int supported(void)
 #endif
 }
 
-/* What kernels.h declared when they were compiled. */
+/* The declarations of kernels.h at compile time. */
 const char *declarations(void) { return declared; }
