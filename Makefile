@@ -57,15 +57,17 @@ $(BIN)/pip:
 	$(PYTHON) -c 'import sys; sys.exit("nearmt needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml | $(BIN)/pip
+KERNELS := $(wildcard src/nearmt/engines/cpu/*.[ch])
+
+$(VENV)/.installed: pyproject.toml $(KERNELS) | $(BIN)/pip
 	$(BIN)/pip install --quiet "$(TORCH)" --editable .
 	touch $@
 
-$(VENV)/.installed-dev: pyproject.toml | $(BIN)/pip
+$(VENV)/.installed-dev: pyproject.toml $(KERNELS) | $(BIN)/pip
 	$(BIN)/pip install --quiet "$(TORCH)" --editable ".[dev]"
 	touch $(VENV)/.installed $@
 
-$(VENV)/.installed-services: pyproject.toml | $(BIN)/pip
+$(VENV)/.installed-services: pyproject.toml $(KERNELS) | $(BIN)/pip
 	$(BIN)/pip install --quiet "$(TORCH)" --editable ".[dev,bench]"
 	touch $(VENV)/.installed $(VENV)/.installed-dev $@
 

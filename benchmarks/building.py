@@ -26,7 +26,7 @@ from nearmt.corpus import read_pairs
 from nearmt.datastore import Datastore
 from nearmt.datastore.disk.files import write_json
 from nearmt.datastore.edit.encode import encode_block
-from nearmt.engines.devices import device_of
+from nearmt.engines.devices import device_of, spread
 from nearmt.models import ModelConfig, TranslationModel, export_embedded, load_model
 from nearmt.models.embedded import EMBEDDED
 from nearmt.research.bench import BenchConfig, opened
@@ -34,7 +34,6 @@ from nearmt.research.bench.generate import load_weights
 from nearmt.research.bench.measuring import quartiles
 from nearmt.research.bench.report import make_report
 from nearmt.research.bench.tables import markdown
-from nearmt.threads import spread
 from nearmt.timing import Timings
 
 #: Sources and targets of a batch.
