@@ -85,7 +85,8 @@ class _Unpacked(io.RawIOBase):
         self._given_out += len(data)
         if self._given_out > max(FREE_BYTES, self._limits.max_unpacked * self._packed.count):
             raise InputError(
-                f"{self._path}: unpacks to more than {self._limits.max_unpacked} times its size (see the setting max-unpacked)"
+                f"{self._path}: unpacks to more than {self._limits.max_unpacked} times its size "
+                "(see the setting max-unpacked)"
             )
         return len(data)
 

@@ -12,13 +12,13 @@ import torch
 from nearmt.config.model import ModelConfig
 from nearmt.engines.reference.decoder_state import DecoderState
 from nearmt.errors import ConfigError
+from nearmt.models.auto_precision import resolve_precision
 from nearmt.models.codec import TextCodec
 from nearmt.models.embedded import EMBEDDED, export_embedded
 from nearmt.models.fingerprint import fingerprint
 from nearmt.models.fitting import split_to_fit
 from nearmt.models.huggingface import Seq2SeqModel
 from nearmt.models.loading import load_pretrained
-from nearmt.models.auto_precision import resolve_precision
 from nearmt.timing import timed
 
 if TYPE_CHECKING:
