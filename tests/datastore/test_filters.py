@@ -320,7 +320,7 @@ def test_metadata_of_the_formats(read: Datastore, text: str, targets: list[str])
 def test_translate_uses_only_what_passes(read: Datastore, tmp_path: Path, nearmt: Nearmt) -> None:
     units = tmp_path / "units.jsonl"
     units.write_text("".join(json.dumps({"source": s}) + "\n" for s in ("die pumpe", "das ventil")), encoding="utf-8")
-    options = ("--datastore", read.path, "--max-new-tokens", 6, "--exact", "--json")
+    options = ("--datastore", read.path, "--set", "max-new-tokens=6", "--set", "exact=true", "--json")
     rows = [json.loads(line) for line in nearmt("translate", units, *options).out.splitlines()]
     assert [row["origin"] for row in rows] == ["memory", "memory"]
     rows = [
