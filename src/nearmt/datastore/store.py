@@ -172,9 +172,9 @@ class Datastore(LiveStore):
     @contextmanager
     def _editing(self, model: TranslationModel | None) -> Iterator[Editor]:
         """Lock the store for changes, with a model that must be the store's."""
-        if model is not None:
-            self.check_model(model)
         with editing(self._store) as editor:
+            if model is not None:
+                self.check_model(model)  # under the lock: another process may have built the store again
             yield editor
 
     def _make_visible(

@@ -266,7 +266,7 @@ def test_interrupted_again_after_the_corpus_changed(tmp_path: Path, monkeypatch:
         raise Interrupted
 
     with monkeypatch.context() as patch:
-        patch.setattr("nearmt.datastore.disk.segment.write_json", stop)
+        patch.setattr("nearmt.datastore.disk.segment_writer.write_json", stop)
         with pytest.raises(Interrupted):
             write_all(SegmentWriter(tmp_path / "a", SETTINGS), changed, block=18)
     writer = SegmentWriter(tmp_path / "a", SETTINGS)
