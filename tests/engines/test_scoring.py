@@ -279,6 +279,8 @@ RULES = {
 }
 TRUST = [0.0, 1.0, 0.5, 0.25, 1e-3, 0.5]
 every_rule = pytest.mark.parametrize("name", RULES)
+#: Of neighbours that rules drop: see `test_the_rules_drop_no_neighbour_some_and_all`.
+SEEDS = [0, 2]
 
 
 def random_found(seed: int) -> Retrieved:
@@ -397,7 +399,7 @@ def test_neighbours_are_weighed_and_mixed(
 
 @every_engine
 @every_rule
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("tokens", [1, 3])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("trusted", [False, True])
@@ -414,7 +416,7 @@ def test_far_ends_give_their_share_to_the_model(
 def test_the_rules_drop_no_neighbour_some_and_all() -> None:
     """Otherwise the tests that use them would prove less than they say."""
     seen = set()
-    for seed, tokens, name in product(range(3), (1, 3), ("some", "none")):
+    for seed, tokens, name in product(SEEDS, (1, 3), ("some", "none")):
         found = random_found(seed)
         dropped_B = dropped(found, random_tokens(found, tokens), *RULES[name]).sum(dim=1)
         there_B = (found.entry_BK >= 0).sum(dim=1)
