@@ -97,7 +97,7 @@ CHANGES = {
     "an argument less": ("nominate_room(int64_t columns, int64_t count)", "nominate_room(int64_t columns)"),
     "arguments in another order": ("(int64_t columns, int64_t count);", "(int64_t count, int64_t columns);"),
     "another type of an argument": ("const Encoder *encoder, int64_t longest", "const Encoder *encoder, float longest"),
-    "another type behind a pointer": ("const int32_t *token_of", "const int64_t *token_of"),
+    "another type behind a pointer": ("int32_t *scores", "int64_t *scores"),
     "another result": ("EXPORTED float largest_of", "EXPORTED double largest_of"),
     "another type of a field": ("double epsilon;", "float epsilon;"),
     "fields in another order": ("int64_t room, columns;", "int64_t columns, room;"),
