@@ -27,7 +27,7 @@ from tests.kernels import needs_kernels
 
 COLUMNS = 16
 ENTRIES = 640
-#: open_entries of a pair in the made segments.
+#: Entries of a pair in the made segments.
 SENTENCE = 8
 
 
@@ -85,7 +85,7 @@ def made_queries(count: int = 20, seed: int = 1) -> Tensor:
 
 
 def brute_force(query_BD: Tensor, key_ND: np.ndarray, k: int, allowed: np.ndarray | None = None) -> np.ndarray:
-    """open_entries of the k smallest squared distances, in float64; -1 fills up."""
+    """Entries of the k smallest squared distances, in float64; -1 fills up."""
     difference = key_ND.astype(np.float64)[None] - query_BD.numpy().astype(np.float64)[:, None]
     squared = (difference**2).sum(axis=-1)
     if allowed is not None:
