@@ -293,9 +293,9 @@ def line(engine: Engine, entries: int = ENTRIES) -> TableStore:
     return TableStore(engine, ToyStore(key_ND, torch.arange(entries), ends))
 
 
-def on_line(engine: Engine, *places: float) -> Tensor:
-    """Queries at some places of the line."""
-    return keys_at(torch.tensor(places)).to(engine.device)
+def on_line(engine: Engine, *points: float) -> Tensor:
+    """Queries at some points of the line."""
+    return keys_at(torch.tensor(points)).to(engine.device)
 
 
 LINE = CachePlan(k=1, cache_k=ENTRIES, chunk=2, columns=WIDE)
@@ -310,7 +310,7 @@ def seed(engine: Engine, cache: SentenceCache, sentences: Sequence[int], *entrie
 
 
 def recalled(engine: Engine, cache: SentenceCache, sentence: int, at: float = 0.0) -> list[tuple[int, float]]:
-    """Entries and distances seen from a place on the line, nearest first."""
+    """Entries and distances seen from a point on the line, nearest first."""
     found = cache.step(on_line(engine, at), [sentence], [], 1)
     pairs = list(zip(found.entry_BK[0].tolist(), found.distance_BK[0].tolist(), strict=True))
     assert all((entry < 0) == (distance == INF) for entry, distance in pairs)
@@ -444,9 +444,9 @@ def test_a_search_finds_k_and_keeps_their_chunks(engine: Engine, k: int) -> None
     assert first.origin_B.tolist() == [SEARCH]
     assert [entry for entry in first.entry_BK[0].tolist() if entry >= 0] == order[:k]
     assert first.distance_BK[0, :1].tolist() == pytest.approx([0.04 * 401], rel=1e-4)  # squared, on all columns
-    for place in (0.1, 8.1, 9.4, 12.1, 23.0):
-        nearest = sorted(order[:k], key=lambda entry: abs(entry - place))[:2]
-        assert [entry for entry, _ in recalled(engine, cache, 0, place)] == nearest
+    for point in (0.1, 8.1, 9.4, 12.1, 23.0):
+        nearest = sorted(order[:k], key=lambda entry: abs(entry - point))[:2]
+        assert [entry for entry, _ in recalled(engine, cache, 0, point)] == nearest
 
 
 @every_engine

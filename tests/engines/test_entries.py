@@ -114,7 +114,7 @@ def chunk_by_loop(entry: int, size: int, ends: list[int]) -> list[int]:
 @settings(max_examples=40)
 @given(lengths=st.lists(st.integers(0, 7), min_size=1, max_size=12).filter(any), size=st.integers(1, 9), data=st.data())
 def test_chunks_end_with_their_sentence(engine: Engine, lengths: list[int], size: int, data: st.DataObject) -> None:
-    """Also beside pairs without entries."""
+    """Also where some pairs have no entries."""
     ends, count = ends_of(lengths), sum(lengths)
     table = engine.entries([torch.zeros(count, 4)], torch.zeros(count, dtype=torch.int32), ends)
     entries = data.draw(st.lists(st.integers(-1, count - 1), min_size=4, max_size=4))

@@ -173,10 +173,10 @@ def test_weight_1_leaves_only_the_tokens_of_neighbours(
     engine: Engine, logit_V: list[float], found: list[tuple[float, int]], temperature: float
 ) -> None:
     found = [(0.0, 3), *found]
-    spoken = {token for distance, token in found if distance < INF}
+    possible = {token for distance, token in found if distance < INF}
     found_V = with_one_row(engine, [*logit_V, 1.0], found, temperature, 1.0)
     assert not found_V.isnan().any()
-    assert all(found_V[token] == -INF for token in range(17) if token not in spoken)
+    assert all(found_V[token] == -INF for token in range(17) if token not in possible)
     assert found_V.exp().sum().item() == pytest.approx(1.0, abs=1e-5)
 
 
@@ -273,7 +273,7 @@ RULES = {
     "all": (EndRule(9.0, 9.0, NEVER), 0),
     "searched": (EndRule(3.0, 0.0, NEVER), 0),
     "recalled": (EndRule(0.0, 5.0, NEVER), 0),
-    "unspoken": (EndRule(0.0, 0.0, NEVER), VOCABULARY - 1),
+    "another token": (EndRule(0.0, 0.0, NEVER), VOCABULARY - 1),
     # Some, and all where the model finds the end likely.
     "likely": (EndRule(3.0, 5.0, 0.02), 0),
 }
@@ -483,14 +483,14 @@ def test_where_all_neighbours_are_dropped_the_model_keeps_every_bit(
 
 @every_engine
 @pytest.mark.parametrize("mixing", [MIXING, WHOLE], ids=["share", "whole"])
-@pytest.mark.parametrize("name", ["some", "none", "all", "unspoken"])
+@pytest.mark.parametrize("name", ["some", "none", "all", "another token"])
 def test_rows_without_dropped_neighbours_keep_every_bit(engine: Engine, name: str, mixing: Mixing) -> None:
     logits_BV, found, (rule, end) = random_logits(1), random_found(1), RULES[name]
     token_BK = random_tokens(found, 3)
     found_BV = mixed_neighbours(engine, logits_BV, found, token_BK, None, mixing, None, rule, [end])
     same_B = (found_BV == mixed_neighbours(engine, logits_BV, found, token_BK, None, mixing)).all(dim=1)
     assert same_B.tolist() == (~dropped(found, token_BK, rule, end).any(dim=1)).tolist()
-    assert bool(same_B.all()) == (name in ("all", "unspoken"))
+    assert bool(same_B.all()) == (name in ("all", "another token"))
 
 
 @every_engine
@@ -620,7 +620,7 @@ def hardly_any_end(rows: int, k: int) -> tuple[Retrieved, Tensor]:
 @every_engine
 @pytest.mark.parametrize("k", [2, 8, 12, 16])
 def test_shares_do_not_grow_by_rounding(engine: Engine, k: int) -> None:
-    """A share above 1 would leave the model less than nothing."""
+    """With a share above 1 the model would have less than nothing."""
     rows = 40 if engine.name == "cuda" and engine.device == CPU else 200  # an interpreter is slow
     found, token_BK = hardly_any_end(rows, k)
     logits_BV = random_logits(1, len(found.asked_B))
@@ -663,8 +663,8 @@ def best(engine: Engine, scores: Scores, score_B: Tensor, slots: int, count: int
     assert torch.equal(score_SK, expected_SK)
     assert torch.equal(total_BV[row_SK, token_SK], score_SK)
     assert bool((row_SK // (rows // slots) == torch.arange(slots)[:, None]).all())
-    for places in (row_SK * vocabulary + token_SK).tolist():
-        assert len(set(places)) == len(places)
+    for positions in (row_SK * vocabulary + token_SK).tolist():
+        assert len(set(positions)) == len(positions)
     return score_SK, row_SK, token_SK
 
 

@@ -198,21 +198,34 @@ def test_a_released_cache_is_emptied_before_it_is_used_again() -> None:
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("late", [False, True])
-def test_counts_may_arrive_late(late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entries that are appended, and sentences that finish, between a count and its arrival are taken into account."""
+def test_entries_appended_before_a_count_arrives_are_read(late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrived = not late
+    monkeypatch.setattr(ArrivingNumbers, "have_arrived", lambda self: arrived)
+    buffers = made_buffers()
+    append(buffers, [0], torch.arange(6)[None])
+    buffers.count()
+    append(buffers, [0], torch.arange(20, 30)[None])
+    append(buffers, [1], torch.arange(40, 45)[None])
+    arrived = True
+    assert entries_of(buffers, 0) == [*range(6), *range(20, 30)] and entries_of(buffers, 1) == list(range(40, 45))
+    append(buffers, [0], torch.arange(30, 35)[None])
+    assert entries_of(buffers, 0) == [*range(6), *range(20, 35)]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("late", [False, True])
+def test_counts_of_finished_sentences_may_arrive_late(late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     arrived = not late
     monkeypatch.setattr(ArrivingNumbers, "have_arrived", lambda self: arrived)
     buffers = made_buffers()
     append(buffers, [0, 1], torch.stack([torch.arange(6), torch.arange(10, 16)]))
     buffers.count()
     buffers.release([1])
-    append(buffers, [0], torch.arange(20, 30)[None])  # sixteen in all
-    append(buffers, [2], torch.arange(40, 51)[None])  # in the cache of the sentence that finished
+    append(buffers, [0], torch.arange(20, 36)[None])  # 22 in all
+    append(buffers, [2], torch.arange(40, 51)[None])  # 11 in the cache of the finished sentence
     arrived = True
-    assert entries_of(buffers, 0) == [*range(6), *range(20, 30)]
-    assert entries_of(buffers, 2) == list(range(40, 51))
-    append(buffers, [0], torch.arange(30, 35)[None])
-    assert entries_of(buffers, 0) == [*range(6), *range(20, 35)]
+    assert entries_of(buffers, 0) == [*range(6), *range(20, 36)] and entries_of(buffers, 2) == list(range(40, 51))
+    assert buffers.width(buffers.caches([2])) == 16  # the count of the finished sentence is not added
 
 
 @pytest.mark.usefixtures("small")

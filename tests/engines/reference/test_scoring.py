@@ -247,7 +247,7 @@ def test_where_all_neighbours_are_dropped_the_model_keeps_every_bit(share: float
 
 @pytest.mark.parametrize("k", [2, 8, 16])
 def test_shares_do_not_grow_by_rounding(k: int) -> None:
-    """A lambda above 1 would leave the model less than nothing."""
+    """With a lambda above 1 the model would have less than nothing."""
     found, token_BK = hardly_any_end(500, k)
     evidence = evidence_of(found, token_BK, None, WHOLE)
     assert (evidence.weight_BK[:, -1] > 0).all()

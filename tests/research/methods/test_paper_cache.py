@@ -31,7 +31,7 @@ def cache_of(
 
 
 def recalled(cache: PaperCache, row: int, sentence: int, at: float = 0.0, k: int = 6) -> list[tuple[int, float]]:
-    """Entries and distances seen from a place on the line, nearest first."""
+    """Entries and distances seen from a point on the line, nearest first."""
     found = cache.recall([row], [sentence], torch.tensor([[at]]), k)
     assert found.entry_BK.shape == found.distance_BK.shape == (1, k)
     pairs = list(zip(found.entry_BK[0].tolist(), found.distance_BK[0].tolist(), strict=True))

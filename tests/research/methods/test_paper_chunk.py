@@ -63,14 +63,14 @@ def with_strategy(scope: str = "source", retention: str = "all", duplicates: str
 
 
 def at(retriever: Retriever, time: int, *slots: tuple[Sequence[float], int]) -> Retrieved:
-    """A step: the rows of each slot stand at some places and translate one sentence."""
-    query_BD = torch.tensor([[place] for places, _ in slots for place in places])
+    """A step: the rows of each slot stand at some points and translate one sentence."""
+    query_BD = torch.tensor([[point] for points, _ in slots for point in points])
     return retriever.retrieve(query_BD, [time] * len(slots), [sentence for _, sentence in slots])
 
 
-def both(place: float = 0.0, other: float | None = None) -> tuple[tuple[list[float], int], tuple[list[float], int]]:
+def both(point: float = 0.0, other: float | None = None) -> tuple[tuple[list[float], int], tuple[list[float], int]]:
     """Two sentences of one row each."""
-    return ([place], 0), ([place if other is None else other], 1)
+    return ([point], 0), ([point if other is None else other], 1)
 
 
 def entries(found: Retrieved, row: int) -> list[int]:
@@ -195,9 +195,9 @@ def test_a_search_finds_k_and_keeps_their_chunks(k: int) -> None:
     assert first.origin_B.tolist() == [SEARCH]
     assert [entry for entry in first.entry_BK[0].tolist() if entry >= 0] == order[:k]
     assert first.distance_BK[0, :1].tolist() == pytest.approx([0.04], abs=1e-4)
-    for place in (0.1, 8.1, 9.4, 12.1, 23.0):
-        found = at(retriever, 2, ([place], 0))
-        nearest = sorted(order[:k], key=lambda entry: abs(entry - place))[:2]
+    for point in (0.1, 8.1, 9.4, 12.1, 23.0):
+        found = at(retriever, 2, ([point], 0))
+        nearest = sorted(order[:k], key=lambda entry: abs(entry - point))[:2]
         assert [entry for entry in found.entry_BK[0].tolist() if entry >= 0] == nearest
     assert retriever.searches == [1]
 
