@@ -203,7 +203,7 @@ def _shares_by_hand(model: TranslationModel, store: Memory, text: str, token: st
     kernels = [(1.0 if e < domain else 0.25) * math.exp(-d / 20.0) for e, d in zip(entries, squared, strict=True)]
     shares: dict[str, float] = {}
     for entry, kernel in zip(entries, kernels, strict=True):
-        if model.codec.pieces([int(store.tokens(torch.tensor(entry)))]) == [token]:
+        if model.codec.subwords([int(store.tokens(torch.tensor(entry)))]) == [token]:
             identity = store.pair_of(entry).id
             shares[identity] = shares.get(identity, 0.0) + kernel / sum(kernels)
     return shares

@@ -96,7 +96,7 @@ def test_who_may_not_speak_is_no_witness(
 ) -> None:
     for module in (knn, chunk):
         monkeypatch.setattr(module, "NEAR_SHARE", 0.0)
-    (end,) = tiny.codec.pieces(tiny.seq2seq.eos_ids)
+    (end,) = tiny.codec.subwords(tiny.seq2seq.eos_ids)
     unlikely = dict[str, set[str]]()
     for ends in knn.ENDS:
         found = translate(tiny, tiny_store, name, explain=True, ends=ends)

@@ -46,7 +46,7 @@ class Seq2SeqModel:
         self.device = torch.device(device)
         self.family: Family = check_family(model.config.model_type)
         self.key_layer, self.precision = key_layer, precision
-        #: What searches on a GPU leave to those that follow.
+        #: Recorders that requests on a GPU re-use.
         self.recorders = Pool[Recorder]()
         self._precision = Precision(precision, self.device, packed)
         self._read_generation_config(model)
