@@ -22,7 +22,7 @@ def explain_hypothesis(
     chunk: int,
 ) -> tuple[TokenProvenance, ...]:
     """The provenance of every token of a traced hypothesis (end of sentence included)."""
-    pieces = codec.pieces(hypothesis.tokens)
+    pieces = codec.subwords(hypothesis.tokens)
     explained = []
     for number, (token, piece, step) in enumerate(zip(hypothesis.tokens, pieces, hypothesis.trace, strict=True)):
         origin, witnesses, chunks = Origin.MODEL, tuple[Witness, ...](), tuple[str, ...]()
@@ -67,6 +67,6 @@ def _chunk_texts(entry_K: Tensor, store: EntrySource, codec: TextCodec, size: in
         kept = [token for entry, token in zip(entries, tokens, strict=True) if entry >= 0]
         if kept:
             # A chunk may begin within a word.
-            within = not codec.pieces(kept[:1])[0].startswith(" ")
+            within = not codec.subwords(kept[:1])[0].startswith(" ")
             texts.append(("…" if within else "") + codec.text(kept))
     return tuple(dict.fromkeys(texts))

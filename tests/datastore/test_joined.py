@@ -214,7 +214,7 @@ def _shares_by_hand(model: TranslationModel, store: LiveStore, text: str, token:
     kernels = [(1.0 if e < domain else 0.25) * math.exp(-d / 20.0) for e, d in zip(entries, squared, strict=True)]
     shares: dict[str, float] = {}
     for entry, kernel in zip(entries, kernels, strict=True):
-        if model.codec.pieces([int(store.snapshot().tokens(torch.tensor(entry)))]) == [token]:
+        if model.codec.subwords([int(store.snapshot().tokens(torch.tensor(entry)))]) == [token]:
             identity = store.snapshot().pair_of(entry).id
             shares[identity] = shares.get(identity, 0.0) + kernel / sum(kernels)
     return shares

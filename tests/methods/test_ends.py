@@ -101,7 +101,7 @@ def test_who_may_not_speak_is_no_witness(
 ) -> None:
     for module in (knn, chunk):
         monkeypatch.setattr(module, "END_RADIUS", 0.0)
-    (end,) = tiny.codec.pieces(tiny.seq2seq.eos_ids)
+    (end,) = tiny.codec.subwords(tiny.seq2seq.eos_ids)
     unlikely = dict[str, set[str]]()
     for ends in ENDS:
         found = translate(tiny, tiny_store, name, explain=True, ends=ends)

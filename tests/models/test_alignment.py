@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nearmt.config.model import PRECISIONS
 from nearmt.models import ModelConfig, Seq2SeqModel, TranslationModel, load_model
-from nearmt.models.alignment import WORD, Link, align, piece_spans
+from nearmt.models.alignment import WORD, Link, align, subword_spans
 from nearmt.timing import Timings
 from tests.conftest import make_pairs
 from tests.models.tokenizers import MAKERS, fsmt_folder, tokenizer_folder
@@ -105,7 +105,7 @@ def test_threads_look_for_themselves() -> None:
 
 @given(st.text(), st.lists(st.text()))
 def test_spans_never_go_back(text: str, pieces: list[str]) -> None:
-    spans = piece_spans(text, pieces)
+    spans = subword_spans(text, pieces)
     assert len(spans) == len(pieces)
     last_start = last_end = 0
     for start, end in spans:
@@ -116,7 +116,7 @@ def test_spans_never_go_back(text: str, pieces: list[str]) -> None:
 @given(st.lists(st.text(alphabet="aÄßé日１½-. ", min_size=1)))
 def test_pieces_of_the_text_are_found(pieces: list[str]) -> None:
     text = "".join(pieces)
-    spans, place = piece_spans(text, pieces), 0
+    spans, place = subword_spans(text, pieces), 0
     for piece, (start, end) in zip(pieces, spans, strict=True):
         assert text[start:end] == piece.strip()
         assert not piece.strip() or start == text.index(piece.strip(), place)
@@ -137,11 +137,11 @@ def test_pieces_of_the_text_are_found(pieces: list[str]) -> None:
     ],
 )
 def test_what_tokenizers_make_of_text(text: str, pieces: list[str], expected: list[str]) -> None:
-    assert [text[start:end] for start, end in piece_spans(text, pieces)] == expected
+    assert [text[start:end] for start, end in subword_spans(text, pieces)] == expected
 
 
 def test_a_lost_piece_stands_where_the_walk_has_got_to() -> None:
-    assert piece_spans("das 日本 öffnen", [" das", "<unk>", " öffnen"]) == [(0, 3), (4, 4), (7, 13)]
+    assert subword_spans("das 日本 öffnen", [" das", "<unk>", " öffnen"]) == [(0, 3), (4, 4), (7, 13)]
 
 
 # Links.
@@ -181,9 +181,9 @@ def test_every_target_word_has_a_link(family: str, model_of: Any) -> None:
 def test_source_pieces_leave_out_what_is_not_text(family: str, model_of: Any) -> None:
     codec = model_of(family).codec
     text = "die pumpe öffnen ."
-    pieces = codec.source_pieces(codec.source_ids(text))
+    pieces = codec.source_subwords(codec.source_ids(text))
     assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
-    spans = piece_spans(text, [piece for piece in pieces if piece.strip()])
+    spans = subword_spans(text, [piece for piece in pieces if piece.strip()])
     assert "".join(text[start:end] for start, end in spans) == text.replace(" ", "")
 
 

@@ -65,11 +65,11 @@ class TranslationModel:
 
 @dataclass(frozen=True)
 class TrainableModel:
-    """A model whose weights may change, and the same weights as a model that translates."""
+    """A model whose weights may change, and a translation model that shares them."""
 
     weights: PreTrainedModel
     tokenizer: Any
-    #: Its fingerprint is that of the weights as they were loaded.
+    #: Its fingerprint is that of the loaded weights.
     translation: TranslationModel
 
     def save(self, folder: Path) -> None:
@@ -78,7 +78,7 @@ class TrainableModel:
 
         try:
             self.weights.save_pretrained(folder)
-        except SafetensorError as error:  # its own kind for a full disk, with the system's number in the text
+        except SafetensorError as error:  # also for a full disk, with the error number in its message
             raise OSError(errno.ENOSPC if "os error 28" in str(error) else errno.EIO, str(error)) from error
         self.tokenizer.save_pretrained(folder)
 
@@ -98,13 +98,13 @@ def load_model(config: ModelConfig | None = None) -> TranslationModel:
 
 
 def load_trainable(config: ModelConfig) -> TrainableModel:
-    """Load a model in fp32 with the weights that its makers trained open to training."""
+    """Load a model in fp32 whose weights can be trained, except those that were not trained originally."""
     if config.precision not in ("auto", "fp32"):
-        raise ConfigError(f"precision = {config.precision!r}: weights are trained in fp32; leave --precision out")
+        raise ConfigError(f"precision = {config.precision!r}: weights are trained in fp32; omit --precision")
     config = replace(config, precision="fp32")
     device = resolve_device(config.device)
     model, tokenizer = load_pretrained(config.model)
-    for module in model.modules():  # positions that are computed, not learned, stay as they are
+    for module in model.modules():  # computed positions are not trained
         if "Sinusoidal" in type(module).__name__:
             module.requires_grad_(False)
     learned = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
@@ -161,7 +161,7 @@ def _translation_model(
 
 
 def _bind_target_language(model: PreTrainedModel, tokenizer: Any, codec: TextCodec) -> None:
-    """Tell the decoder its language: as forced first token, or (mBART-25) as start token."""
+    """Set the decoder's language as forced first token, or (mBART-25) as start token."""
     if codec.target_tag_id is None:
         return
     assert model.generation_config is not None

@@ -1,4 +1,4 @@
-"""Which word says which: the words of a translation and those of its source, linked by the model's attention."""
+"""Word alignment by the model's attention."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ Span = tuple[int, int]
 #: A run of letters and digits, or a single other character.
 WORD = re.compile(r"\w+|[^\w\s]")
 _BATCH = 16
-# How many characters a tokenizer may leave out before the next piece, and how many more for each piece
-# before it that is not found in the text (unknown characters, escapes).
+# How many characters a tokenizer may skip before the next subword, and how many more for each subword before it that is
+# not found in the text (unknown characters, escapes).
 _NEAR, _FURTHER = 4, 16
-# Pieces such as `).` hold several words: of two that are looked at alike, take the one that is the same word.
+# Subwords such as `).` hold several words: of two with the same attention, take the identical word.
 _SAME_WORD = 1.01
 
 
 @dataclass(frozen=True)
 class Link:
-    """A stretch of the source and the stretch of the target that says it (character offsets, end exclusive)."""
+    """A span of the source and the aligned span of the target (character offsets, end exclusive)."""
 
     source: Span
     target: Span
@@ -46,27 +46,27 @@ class _Side:
 
     text: str
     ids: list[int]
-    #: Of the tokens; empty for those that stand for nothing in the text.
-    pieces: list[str]
+    #: Of each token; empty for tokens without text (tags, end of sentence).
+    subwords: list[str]
 
     @cached_property
     def words(self) -> list[Span]:
         return [match.span() for match in WORD.finditer(self.text)]
 
     @cached_property
-    def places(self) -> list[int]:
-        """The tokens that stand for something in the text."""
-        return [place for place, piece in enumerate(self.pieces) if piece]
+    def positions(self) -> list[int]:
+        """Indices of the tokens that have text."""
+        return [position for position, subword in enumerate(self.subwords) if subword]
 
     def spellings(self) -> np.ndarray:
         return np.array([self.text[start:end] for start, end in self.words], dtype=object)
 
 
 def align(model: TranslationModel, sources: Sequence[str], targets: Sequence[str]) -> list[list[Link]]:
-    """Link every word of each target to one word of its source, in the order of the target.
+    """Align every word of each target with one word of its source, in the order of the target.
 
     Words are runs of letters and digits, and single other characters. A pair with a side that is longer
-    than the model's positions is linked along the diagonal.
+    than the model's positions is aligned along the diagonal.
     """
     with timed("model/align"):
         pairs = [_sides(model, source, target) for source, target in zip(sources, targets, strict=True)]
@@ -88,43 +88,43 @@ def _sides(model: TranslationModel, source: str, target: str) -> tuple[_Side, _S
     codec = model.codec
     source_ids, target_ids = codec.source_ids(source), codec.target_ids(target)
     return (
-        _Side(source, source_ids, codec.source_pieces(source_ids)),
-        _Side(target, target_ids, codec.pieces(target_ids[:-1])),
+        _Side(source, source_ids, codec.source_subwords(source_ids)),
+        _Side(target, target_ids, codec.subwords(target_ids[:-1])),
     )
 
 
 def _can_attend(model: TranslationModel, source: _Side, target: _Side) -> bool:
     fed = len(model.seq2seq.prompt) + len(target.ids) - 1
     fits = max(len(source.ids), fed) <= model.seq2seq.positions
-    return fits and all(side.words and side.places for side in (source, target))
+    return fits and all(side.words and side.positions for side in (source, target))
 
 
 def _diagonal(source_count: int, target_count: int) -> list[int]:
-    """A source word for each target word, as if both sides went in step; none if there is no source word."""
+    """A source word for each target word at the same relative position; none if there is no source word."""
     if not source_count:
         return []
     return [min(round(n * source_count / target_count), source_count - 1) for n in range(target_count)]
 
 
 def _best_words(source: _Side, target: _Side, weight_TS: Tensor) -> list[int]:
-    """For each target word (Y) the source word (X) that its pieces look at most."""
+    """For each target word (Y) the source word (X) with most attention of its subwords."""
     share_SX, share_TY = _shares(source), _shares(target)
-    weight_YX = (share_TY.T @ weight_TS.cpu()[target.places][:, source.places] @ share_SX).numpy()
+    weight_YX = (share_TY.T @ weight_TS.cpu()[target.positions][:, source.positions] @ share_SX).numpy()
     same_YX = target.spellings()[:, None] == source.spellings()
     return [int(best) for best in (weight_YX * np.where(same_YX, _SAME_WORD, 1)).argmax(axis=1)]
 
 
 def _shares(side: _Side) -> Tensor:
-    """How much of each piece belongs to each word, [pieces, words]; no word is without a piece."""
-    spans = piece_spans(side.text, [side.pieces[place] for place in side.places])
+    """The share of each subword that belongs to each word, [subwords, words]; every word has a subword."""
+    spans = subword_spans(side.text, [side.subwords[position] for position in side.positions])
     share_PW = torch.zeros(len(spans), len(side.words))
     ends = [end for _, end in side.words]
-    for piece, (start, end) in enumerate(spans):
+    for subword, (start, end) in enumerate(spans):
         word = min(bisect_right(ends, start), len(ends) - 1)
-        share_PW[piece, word] = max(min(end, ends[word]) - start, 1)
+        share_PW[subword, word] = max(min(end, ends[word]) - start, 1)
         while ends[word] < end and word + 1 < len(ends):
             word += 1
-            share_PW[piece, word] = min(end, ends[word]) - side.words[word][0]
+            share_PW[subword, word] = min(end, ends[word]) - side.words[word][0]
     share_PW /= share_PW.sum(dim=1, keepdim=True)
     starts = [start for start, _ in spans]
     for word in (share_PW.sum(dim=0) == 0).nonzero()[:, 0].tolist():
@@ -132,23 +132,23 @@ def _shares(side: _Side) -> Tensor:
     return share_PW
 
 
-def piece_spans(text: str, pieces: Sequence[str]) -> list[Span]:
-    """Where the pieces of a tokenizer stand in the text; neither starts nor ends ever go back.
+def subword_spans(text: str, subwords: Sequence[str]) -> list[Span]:
+    """Spans of the subwords of a tokenizer in the text; starts and ends never decrease.
 
-    Tokenizers change letters (compatibility forms, case) and drop or escape some, so this is a walk through
-    the folded text: a piece stands where it is found next, nearby, or else where the walk has got to.
+    Tokenizers change letters (compatibility forms, case) and drop or escape some, so subwords are looked up in the
+    folded text from left to right: a subword that is not found nearby is empty, at the current position.
     """
     folded, origin = _folded_with_origin(text)
     spans: list[Span] = []
     cursor = missed = last_end = 0
-    for piece in map(_folded, pieces):
-        reach = cursor + len(piece) + _NEAR + _FURTHER * missed
-        found = folded.find(piece, cursor, reach) if piece else -1
+    for subword in map(_folded, subwords):
+        reach = cursor + len(subword) + _NEAR + _FURTHER * missed
+        found = folded.find(subword, cursor, reach) if subword else -1
         if found < 0:
-            missed += bool(piece)
+            missed += bool(subword)
             start, end = origin[cursor], max(origin[cursor], last_end)
         else:
-            missed, cursor = 0, found + len(piece)
+            missed, cursor = 0, found + len(subword)
             start, end = origin[found], origin[cursor - 1] + 1
         spans.append((start, end))
         last_end = end
@@ -156,14 +156,14 @@ def piece_spans(text: str, pieces: Sequence[str]) -> list[Span]:
 
 
 def _folded_with_origin(text: str) -> tuple[str, list[int]]:
-    """The folded text, and which character of the text each of its characters (and its end) comes from."""
+    """The folded text, and for each of its characters (and its end) the index of its origin in the text."""
     folded = [_folded(character) for character in text]
-    origin = [place for place, part in enumerate(folded) for _ in part]
+    origin = [position for position, part in enumerate(folded) for _ in part]
     return "".join(folded), [*origin, len(text)]
 
 
 def _folded(text: str) -> str:
-    """Without case, blanks and compatibility forms, letter by letter, so that parts fold like the whole."""
+    """Remove case, blanks and compatibility forms, letter by letter, so that parts fold like the whole."""
     return "".join(map(_folded_letter, text))
 
 

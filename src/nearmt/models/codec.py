@@ -12,7 +12,7 @@ from nearmt.errors import ModelError
 from nearmt.models.languages import UNDETERMINED, check_direction, english_name, find_tag, language_tags
 
 _BYTE = re.compile(r"<0x([0-7][0-9A-F])>")
-#: What SentencePiece falls back to where a character is not in its vocabulary.
+#: The byte tokens of characters that are not in SentencePiece's vocabulary.
 _ANY_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
@@ -23,13 +23,13 @@ class TextCodec:
         self, tokenizer: Any, config: Any, model_name: str, source_lang: str | None, target_lang: str | None
     ) -> None:
         self._tokenizer = tokenizer
-        # Tokenizers switch between their source and their target side; two threads must not do so at once.
+        # Tokenizers have a state, source or target side; threads must not change it at the same time.
         self._lock = threading.Lock()
         self._unknown: dict[str, bool] = {}
-        # FSMT closes a sentence with its separator, and has a vocabulary of its own for each side.
+        # FSMT ends a sentence with its separator, and has a vocabulary for each side.
         is_fsmt = config.model_type == "fsmt"
         self._eos_id: int = tokenizer.sep_token_id if is_fsmt else tokenizer.eos_token_id
-        self._target_vocabulary = {piece: number for number, piece in tokenizer.decoder.items()} if is_fsmt else None
+        self._target_vocabulary = {name: number for number, name in tokenizer.decoder.items()} if is_fsmt else None
         self._prefix = ""
         self.target_tag_id: int | None = None
         tags = language_tags(tokenizer.get_vocab())
@@ -46,13 +46,13 @@ class TextCodec:
         else:
             langs = getattr(config, "langs", None) or [None, None]
             self._check_direction((source_lang, target_lang), langs, tags, model_name)
-        # Tokens that stand for the direction, not for the sentence (T5's prompt).
+        # Tokens of the direction, not of the sentence (T5's prompt).
         self._prefix_length = len(self._source_ids("")) - 1 if is_t5 else 0
 
     def _check_direction(
         self, asked: tuple[str | None, str | None], langs: list[str | None], tags: dict[str, str], model_name: str
     ) -> None:
-        """A model of one direction, or (Marian with tags) of one source and several targets."""
+        """Set the languages of a model with one direction, or (Marian with tags) with several target languages."""
         known_source = getattr(self._tokenizer, "source_lang", None) or langs[0]
         known_target = getattr(self._tokenizer, "target_lang", None) or langs[1]
         if tags and asked[1]:
@@ -63,12 +63,12 @@ class TextCodec:
         self.target_lang = asked[1] or known_target or UNDETERMINED
 
     def _prompt_in_words(self, model_name: str) -> None:
-        """T5 is told in English what to do."""
+        """Set T5's prompt in English."""
         names = english_name(self.source_lang, model_name), english_name(self.target_lang, model_name)
         self._prefix = f"translate {names[0]} to {names[1]}: "
 
     def _tag_both_sides(self, tags: dict[str, str], model_name: str) -> None:
-        """mBART, M2M100 and NLLB have a token for each language."""
+        """Set the language tokens of mBART, M2M100 and NLLB."""
         target_tag = find_tag(self.target_lang, tags, model_name)
         self._tokenizer.src_lang = find_tag(self.source_lang, tags, model_name).strip("_")
         self._tokenizer.tgt_lang = target_tag.strip("_")
@@ -83,7 +83,7 @@ class TextCodec:
         return list(self._tokenizer(self._prefix + text, verbose=False).input_ids)
 
     def target_ids(self, text: str) -> list[int]:
-        """What the decoder should say: subwords and end of sentence, without language tags."""
+        """The decoder's output: subwords and end of sentence, without language tags."""
         with self._lock:
             if self._target_vocabulary is None:
                 ids = self._tokenizer(text_target=text, verbose=False).input_ids
@@ -93,12 +93,12 @@ class TextCodec:
         return [*(token for token in ids if token not in special), self._eos_id]
 
     def _fsmt_target_ids(self, text: str, vocabulary: dict[str, int]) -> list[int]:
-        """FSMT's tokenizer only knows how to read its source side: let it read the target as one."""
+        """FSMT's tokenizer tokenizes only its source language: set that to the target language for a moment."""
         tokenizer = self._tokenizer
         source_lang, tokenizer.src_lang = tokenizer.src_lang, tokenizer.tgt_lang
         try:
             unknown = vocabulary[tokenizer.unk_token]
-            return [vocabulary.get(piece, unknown) for piece in tokenizer.tokenize(text)]
+            return [vocabulary.get(subword, unknown) for subword in tokenizer.tokenize(text)]
         finally:
             tokenizer.src_lang = source_lang
 
@@ -107,7 +107,7 @@ class TextCodec:
         return sum(token not in self._tag_ids for token in ids) - self._prefix_length
 
     def unknown_share(self, text: str) -> float:
-        """How many of the letters of a source text are not in the vocabulary, as a share."""
+        """The share of the letters of a source text that are not in the vocabulary."""
         letters = Counter(character for character in text if character.isalpha())
         unknown = sum(count for letter, count in letters.items() if self._is_unknown(letter))
         return unknown / max(1, letters.total())
@@ -115,43 +115,43 @@ class TextCodec:
     def _is_unknown(self, letter: str) -> bool:
         if letter not in self._unknown:
             with self._lock:
-                pieces = self._tokenizer.tokenize(letter)
-                ids = self._tokenizer.convert_tokens_to_ids(pieces)
-            self._unknown[letter] = self._tokenizer.unk_token_id in ids or any(map(_ANY_BYTE.fullmatch, pieces))
+                subwords = self._tokenizer.tokenize(letter)
+                ids = self._tokenizer.convert_tokens_to_ids(subwords)
+            self._unknown[letter] = self._tokenizer.unk_token_id in ids or any(map(_ANY_BYTE.fullmatch, subwords))
         return self._unknown[letter]
 
     def text(self, ids: list[int]) -> str:
         """The text of output tokens."""
         return str(self._tokenizer.decode(ids, skip_special_tokens=True)).strip()
 
-    def pieces(self, ids: list[int]) -> list[str]:
+    def subwords(self, ids: list[int]) -> list[str]:
         """The subwords of output tokens, with blanks where words begin or end."""
         return [_with_blanks(token) for token in self._tokenizer.convert_ids_to_tokens(ids)]
 
-    def source_pieces(self, ids: list[int]) -> list[str]:
-        """The subwords of input tokens; empty for those that stand for the direction or the end."""
+    def source_subwords(self, ids: list[int]) -> list[str]:
+        """The subwords of input tokens; empty for language tags, prompts and the end of sentence."""
         names = self._source_names
-        pieces = self.pieces(ids) if names is None else [_with_blanks(names[token]) for token in ids]
+        subwords = self.subwords(ids) if names is None else [_with_blanks(names[token]) for token in ids]
         special = self._tag_ids | {self._eos_id}
         return [
-            "" if place < self._prefix_length or token in special else piece
-            for place, (token, piece) in enumerate(zip(ids, pieces, strict=True))
+            "" if position < self._prefix_length or token in special else subword
+            for position, (token, subword) in enumerate(zip(ids, subwords, strict=True))
         ]
 
     @cached_property
     def _source_names(self) -> dict[int, str] | None:
-        """Pieces by number, where the source side counts its own (FSMT, some Marian models)."""
+        """Source subwords by id, where the source has a vocabulary of its own (FSMT, some Marian models)."""
         apart = self._target_vocabulary is not None or getattr(self._tokenizer, "separate_vocabs", False)
-        return {number: piece for piece, number in self._tokenizer.encoder.items()} if apart else None
+        return {number: subword for subword, number in self._tokenizer.encoder.items()} if apart else None
 
     def vocabulary(self) -> dict[str, int]:
-        """Every piece and its number, for the model's fingerprint."""
-        target = {f"target {piece}": number for piece, number in (self._target_vocabulary or {}).items()}
+        """Every subword and its id, for the model's fingerprint."""
+        target = {f"target {subword}": number for subword, number in (self._target_vocabulary or {}).items()}
         return {**self._tokenizer.get_vocab(), **target}
 
 
 def _with_blanks(token: str) -> str:
-    """A piece as text; a byte that SentencePiece fell back to as its character, where it is one."""
+    """A subword as text; a byte token as its character, if it is ASCII."""
     if byte := _BYTE.fullmatch(str(token)):
         return chr(int(byte.group(1), 16))
     return str(token).replace("\u2581", " ").replace("</w>", " ")

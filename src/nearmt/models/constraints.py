@@ -1,4 +1,4 @@
-"""What a model's generation config forbids or forces, as one function on log-probabilities."""
+"""The rules of a model's generation config as one function on log-probabilities."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ Rule = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Constraint:
-    """The rules that hold at every step, in the order of `generate()`. Forced first tokens are part of the prompt."""
+    """The rules of every step, in the order of `generate()`. Forced first tokens are part of the prompt."""
 
     before: list[Rule]
-    #: Tokens one of which is said where a sentence reaches its bound; rules of `after` still apply to them.
+    #: Tokens of which one is forced where a sentence reaches its length bound; rules of `after` still apply to them.
     forced_last: list[int] | None
     after: list[Rule]
     renormalizes: bool
-    #: Whether rules ask if a score is above or below 0: log-probabilities never are above, logits may be.
+    #: Whether rules depend on the sign of a score: log-probabilities are never positive, logits may be.
     reads_signs: bool
 
     def __call__(
         self, prefix_BT: Tensor, log_prob_BV: Tensor, at_bound: bool = False, total_B: Tensor | None = None
     ) -> Tensor:
-        """Log-probabilities of rows of one length, which reach their bound or do not.
+        """Constrain the log-probabilities of rows of one length; `at_bound` says that they reach their length bound.
 
-        With `total_B`, the logarithms of the sums of exp(logits), rules are applied to logits: greedy search of
-        `generate()` does so, its beam search does not.
+        With `total_B`, the log-sum-exp of logits, rules are applied to logits, as `generate()` does in greedy decoding
+        but not in beam search.
         """
         forced = self.forced_last if at_bound else None
         shift_B1 = None if total_B is None or forced else total_B[:, None]
@@ -70,7 +70,7 @@ def constraint_of(
         before, after = _before(config, tokens.ends, str(device)), _after(config, tokens.ends, str(device))
         reads_signs = config.repetition_penalty not in (None, 1.0) or bool(config.exponential_decay_length_penalty)
         constraint = Constraint(before, tokens.forced_last, after, config.renormalize_logits is True, reads_signs)
-        # Some values are refused by transformers when rules are made, others only when they are applied.
+        # transformers refuses some values when rules are made, others when they are applied.
         constraint(torch.tensor([[tokens.start]], device=device), torch.zeros(1, vocabulary, device=device))
     except (ValueError, TypeError, IndexError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
@@ -90,7 +90,7 @@ def _before(config: GenerationConfig, eos_ids: list[int], device: str) -> list[R
         rules.append(hf.NoRepeatNGramLogitsProcessor(config.no_repeat_ngram_size))
     if config.bad_words_ids is not None:
         rules.append(hf.NoBadWordsLogitsProcessor(config.bad_words_ids, eos_ids))
-    # The start token counts for the one, not for the other; where both are given, new tokens decide.
+    # The start token counts for min_length, not for min_new_tokens, which takes precedence.
     shortest = config.min_length if config.min_new_tokens is None else config.min_new_tokens + 1
     if shortest:
         rules.append(hf.MinLengthLogitsProcessor(shortest, eos_ids, device=device))

@@ -12,7 +12,7 @@ from nearmt.models.languages import check_direction
 if TYPE_CHECKING:
     from nearmt.models import ModelConfig
 
-#: How the vocabulary of a Marian model with several target languages names one.
+#: How the vocabulary of a Marian model with several target languages names a language.
 _TAG = b'">>'
 
 
@@ -29,7 +29,7 @@ def known_direction(config: ModelConfig) -> tuple[str | None, str | None]:
         several = _TAG in (folder / "vocab.json").read_bytes()
         known = stated.get("source_lang"), stated.get("target_lang")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return asked  # loading says what is wrong with it
+        return asked  # loading reports the error
     if kind != "marian" or several:
         return asked
     check_direction(config.model, asked, known)

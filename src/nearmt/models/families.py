@@ -1,4 +1,4 @@
-"""What differs between the families of sequence-to-sequence models: where things are."""
+"""Differences between families of sequence-to-sequence models: where their parts are."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Family:
-    """Where a family keeps what is read from it, and how far it can see."""
+    """Where a family keeps its parts, and how many positions it has."""
 
     output_projection: Callable[[Any], nn.Module]
-    #: First module of the last feed-forward block, behind its layer norm where that comes first.
+    #: First module of the last feed-forward block, after its layer norm where that comes first.
     last_feed_forward: Callable[[Any], nn.Module]
     positions: Callable[[Any], int]
     decoder: Callable[[Any], DecoderParts]
-    #: None where transformers has to run it.
+    #: None if only transformers can run it.
     encoder: Callable[[Any], EncoderParts] | None = None
-    #: The layers of the decoder see [T, B, H] instead of [B, T, H].
+    #: Inputs of the decoder's layers are [T, B, H] instead of [B, T, H].
     time_first: bool = False
 
 

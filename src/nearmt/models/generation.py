@@ -1,9 +1,9 @@
-"""Every field of transformers' generation config, and what becomes of it here.
+"""Every field of transformers' generation config, and how nearmt treats it.
 
-Translations of the model alone are those of `generate()`. So no field is passed over in silence: it is honoured, it
-is replaced by an option of nearmt, it cannot change which tokens beam search finds, or a model that sets it is
-refused. A test compares the table with the installed transformers. Entries of a config that the installed
-transformers does not know itself are ignored, as `generate()` ignores them.
+Translations of the model alone are those of `generate()`. So every field is either honoured, or replaced by an option
+of nearmt, or unable to change which tokens beam search finds, or a model that sets it is refused. A test compares the
+table with the installed transformers. Entries that the installed transformers does not know are ignored, as
+`generate()` ignores them.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ REPLACED = {
 
 _SAMPLING = "only sampling reads it, and do_sample is refused"
 _SPEED = "changes how fast or in how much memory the same tokens are found"
-_DRAFT = "drafts are checked by the model, so greedy search finds the same tokens"
-_OUTPUT = "adds outputs beside the best tokens"
+_DRAFT = "drafts are checked by the model, so greedy decoding finds the same tokens"
+_OUTPUT = "adds outputs to the best tokens"
 
 #: Fields that cannot change which tokens are found, and why.
 IRRELEVANT = {
@@ -99,7 +99,7 @@ IRRELEVANT = {
     ),
     "diversity_penalty": "only groups of beams read it, and num_beam_groups is refused",
     "pad_token_id": "padding is masked, whatever its number",
-    "transformers_version": "says who wrote the config",
+    "transformers_version": "names the version that wrote the config",
 }
 
 _CACHES = "static offloaded_static sliding_window hybrid hybrid_chunked offloaded_hybrid offloaded_hybrid_chunked"
@@ -139,7 +139,7 @@ class SpecialTokens:
     padding: int
     start: int
     forced_first: int | None
-    #: One of these is said where a sentence reaches its bound.
+    #: One of these is forced where a sentence reaches its length bound.
     forced_last: list[int] | None
 
 
@@ -170,7 +170,7 @@ def special_tokens(config: GenerationConfig, vocabulary: int) -> SpecialTokens:
 
 
 def check_generation(config: GenerationConfig) -> None:
-    """Refuse a generation config that asks for something which would not be done."""
+    """Refuse a generation config with a setting that nearmt does not implement."""
     for name, harmless in {**REFUSED, **dict.fromkeys(unknown_fields(config), (None,))}.items():
         value = getattr(config, name, None)
         if value not in harmless:
@@ -180,7 +180,7 @@ def check_generation(config: GenerationConfig) -> None:
 def unknown_fields(config: GenerationConfig) -> list[str]:
     """Fields of the installed transformers that the table does not know."""
     known = HONOURED | REPLACED.keys() | IRRELEVANT.keys() | REFUSED.keys()
-    fields = vars(type(config)())  # not those of this config, which may have entries that transformers does not know
+    fields = vars(type(config)())  # of the class: the config may have entries that transformers does not know
     return sorted(name for name in fields if not name.startswith("_") and name not in known)
 
 

@@ -1,4 +1,4 @@
-"""Language tags: what each model family calls the language that users name."""
+"""Language tags: the tokens of model families for the languages that users name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from nearmt.errors import ModelError, did_you_mean
 from nearmt.languages import ENGLISH_NAME, NLLB_CODE, base_language
 
-#: The shapes of language tags in the vocabularies of multilingual models, and the language in them.
+#: Patterns of language tags in the vocabularies of multilingual models; the group is the language.
 _TAG_SHAPES = [
     re.compile(r"^([a-z]{2,3}_[A-Z]{2})$"),  # mBART: de_DE
     re.compile(r"^([a-z]{3}_[A-Z][a-z]{3})$"),  # NLLB: deu_Latn
@@ -20,7 +20,7 @@ UNDETERMINED = "und"
 
 
 def language_tags(tokens: Iterable[str]) -> dict[str, str]:
-    """Vocabulary token by language code, for every token that looks like a language tag."""
+    """Vocabulary token by language code, for every token that matches the pattern of a tag."""
     tags = {}
     for token in tokens:
         for shape in _TAG_SHAPES:
@@ -30,7 +30,7 @@ def language_tags(tokens: Iterable[str]) -> dict[str, str]:
 
 
 def check_direction(model: str, asked: tuple[str | None, str | None], known: tuple[str | None, str | None]) -> None:
-    """Refuse a direction that a model does not have; what is not asked for, or not known, fits."""
+    """Refuse a direction that a model does not have; a language that is not asked for, or not known, fits."""
     for wanted, language in zip(asked, known, strict=True):
         if wanted and language and base_language(wanted) != base_language(language):
             raise ModelError(
@@ -55,7 +55,7 @@ def find_tag(language: str, tags: dict[str, str], model: str) -> str:
 
 
 def english_name(language: str, model: str) -> str:
-    """The name by which T5 is asked for a language."""
+    """The name of a language in T5's prompts."""
     base = base_language(language)
     if base not in ENGLISH_NAME:
         raise ModelError(f"{model} does not know the language '{language}'; give a two-letter code such as de")

@@ -1,8 +1,8 @@
-"""Weights and tokenizers from folders and from the hub: data alone, never code, and one line for what is wrong.
+"""Weights and tokenizers from folders and from the hub: data only, never code; errors are one line.
 
-Models come from others. Transformers is told that no code is trusted (left open, it would ask on standard input),
-weights are tensors alone (safetensors, or a pickle from which nothing but tensors is read), and nothing is loaded
-of a model whose family is unknown.
+Models are untrusted input. transformers is told to trust no remote code (by default it would ask on standard input),
+weights are tensors only (safetensors, or a pickle of which only tensors are read), and nothing is loaded of a model of
+an unknown family.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 
 _ADVICE = f"give {', '.join(EMBEDDED)}, a model folder, or a hub id"
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
-#: Seconds that the hub has for an answer.
+#: Seconds to wait for an answer of the hub.
 _PATIENCE = 5.0
 _LONGEST = 200
-#: Files without which a family's tokenizer would know no words, which transformers takes for an empty vocabulary;
-#: one of each group has to be there.
+#: Files that a family's tokenizer needs, one of each group; without them transformers would use an empty vocabulary.
 _VOCABULARY = {
     "marian": (("source.spm",), ("target.spm",), ("vocab.json",)),
     "fsmt": (("vocab-src.json",), ("vocab-tgt.json",), ("merges.txt",), ("tokenizer_config.json",)),
@@ -56,27 +55,27 @@ def load_pretrained(name: str) -> tuple[PreTrainedModel, Any]:
 
 
 def _options(name: str) -> dict[str, Any]:
-    """How transformers is to load a model. One that is neither a folder nor may be on the hub is refused at once."""
+    """Arguments of `from_pretrained`. A name that is neither a folder nor a possible hub id is refused."""
     if not Path(name).is_dir() and not is_hub_id(name):
         raise ModelError(f"model '{name}' cannot be loaded: there is no such folder ({_ADVICE})")
     return {"trust_remote_code": False, "local_files_only": Path(name).is_dir() or not _hub_answers()}
 
 
 def _hub_answers() -> bool:
-    """Ask once, so that without a network the cache is used at once, instead of after many retries for every file."""
+    """Ask once: without a network the hub's cache is used at once, instead of after many retries for every file."""
     from huggingface_hub import constants, get_session
 
     if constants.is_offline_mode():
         return False
     try:
         get_session().head(constants.ENDPOINT, timeout=_PATIENCE)
-    except Exception:  # the library's errors change with its HTTP client; whatever it is, there is no answer
+    except Exception:  # the library's errors change with its HTTP client
         return False
     return True
 
 
 def _checked_kind(name: str, options: dict[str, Any]) -> str:
-    """The family of a model. What is no model, or of no known family, is refused before anything else is read."""
+    """The family of a model. Other files and unknown families are refused before anything else is read."""
     if Path(name).is_dir() and not (Path(name) / _CONFIG).is_file():
         raise ModelError(f"folder '{name}' cannot be loaded: it has no {_CONFIG} ({_ADVICE})")
     with _explained(name, "", _hub_advice(name, options)):
@@ -86,7 +85,7 @@ def _checked_kind(name: str, options: dict[str, Any]) -> str:
         check_family(kind)
     with _explained(name, f"{_GENERATION}: ", "correct it, or get a complete copy of the model"):
         if _has_one_of((_GENERATION,), name, options):
-            _json(_file(_GENERATION, name, options))  # a broken one transformers would pass over
+            _json(_file(_GENERATION, name, options))  # transformers would ignore a broken one
     return kind
 
 
@@ -121,7 +120,7 @@ def _weights(name: str, options: dict[str, Any]) -> PreTrainedModel:
 
     with _explained(name, f"{_CONFIG}: ", "get a complete copy of the model"):
         config = AutoConfig.from_pretrained(name, **options)
-        # A config may name attention kernels, which would be fetched from the hub: code, again.
+        # A config may name attention kernels, which would be code from the hub.
         config._attn_implementation = None
     with _explained(name, "weights: ", "get a complete copy of the model"):
         model, report = AutoModelForSeq2SeqLM.from_pretrained(
@@ -141,11 +140,11 @@ def _tokenizer(name: str, kind: str, options: dict[str, Any]) -> Any:
         missing = [" or ".join(group) for group in _VOCABULARY[kind] if not _has_one_of(group, name, options)]
         if missing:
             raise ModelError(f"there is no {', no '.join(missing)}")
-        # Marian's tokenizer asks for a package that it uses for nothing we do.
+        # Marian's tokenizer recommends a package that is not needed here.
         warnings.filterwarnings("ignore", message="Recommended: pip install sacremoses")
         try:
             return AutoTokenizer.from_pretrained(name, **options)
-        except TypeError as error:  # a path that is None, or what is in a file has another type than it should have
+        except TypeError as error:  # a path is None, or a value in a file has a wrong type
             raise ModelError("a file is missing or damaged") from error
 
 
@@ -157,7 +156,7 @@ def _hub_advice(name: str, options: dict[str, Any]) -> str:
 
 @contextmanager
 def _explained(name: str, part: str, advice: str) -> Iterator[None]:
-    """Turn whatever goes wrong while a part of a model is loaded into one line."""
+    """Turn any error while a part of a model is loaded into one line."""
     try:
         yield
     except Exception as error:  # the library raises many kinds for "not there", "no network", "not a model"
@@ -168,13 +167,13 @@ def _explained(name: str, part: str, advice: str) -> Iterator[None]:
 
 
 def _is_shortage(error: Exception) -> bool:
-    """Whether the machine has too little of something: then nothing is wrong with the model."""
+    """Whether the machine lacks memory or file handles: then the model is not at fault."""
     short = isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
     return short or isinstance(error, MemoryError) or "allocate memory" in str(error)
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, pickle.UnpicklingError):  # its text advises to read all of it
+    if isinstance(error, pickle.UnpicklingError):  # its message advises to trust the file
         return "they are a pickle with more than tensors in it, which is not loaded"
     lines = [line for line in str(error).splitlines() if line.strip()]
     reason = lines[0].strip() if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""A model as transformers runs it: for what no engine of nearmt computes. The only door to transformers' modules."""
+"""The model as transformers runs it, for what nearmt's engines do not compute. No other module calls it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TransformersModules:
-    """Loaded when first used: of the embedded model, most runs need none of them."""
+    """Loaded on first use: most runs of the embedded model never need it."""
 
     def __init__(self, load: Callable[[], PreTrainedModel], family: Family, key_layer: str) -> None:
         self._load, self._family, self._key_layer = load, family, key_layer
@@ -37,7 +37,7 @@ class TransformersModules:
         return encoded_BSH
 
     def keys(self, encoded_BSH: Tensor, mask_BS: Tensor, token_BT: Tensor) -> Tensor:
-        """The key at every position that is fed, [B, T, H]; nothing behind it is computed."""
+        """The key at every position that is fed, [B, T, H]; nothing after it is computed."""
         model, probe = self._ready()
         return probe.run_for_key(lambda: model(**_inputs(encoded_BSH, mask_BS, token_BT)))
 
@@ -68,7 +68,7 @@ class TransformersModules:
 
 
 def _inputs(encoded_BSH: Tensor, mask_BS: Tensor, token_BT: Tensor) -> dict[str, Any]:
-    """A forward pass of the decoder over whole targets, behind sources that are encoded."""
+    """A forward pass of the decoder over whole targets with encoded sources."""
     from transformers.modeling_outputs import BaseModelOutput
 
     return {

@@ -1,4 +1,4 @@
-"""Which models a datastore may name: what a manifest says was written by whoever made the store."""
+"""Which models a datastore may name: its manifest is untrusted input."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def is_hub_id(name: str) -> bool:
 
 
 def recorded_name(name: str) -> str:
-    """The name under which a manifest records a model, so that it means the same model from any working folder."""
+    """The name of a model in a manifest, which means the same model from any working folder."""
     path = Path(name)
     return str(path.resolve()) if name not in EMBEDDED and path.is_dir() and not path.is_absolute() else name
 
 
 def name_from_store(name: str, store: Path | str) -> str:
-    """The model that a store names, if it may be loaded unasked: an embedded one, one of the hub, or a folder
-    elsewhere that has an absolute path. A store made by others must not bring its own model along.
+    """The model that a store names, if it may be loaded without being asked for: an embedded model, one of the hub, or
+    an absolute path outside of the store. A store from others must not bring its own model.
     """
     path = Path(name)
     if name in EMBEDDED or (is_hub_id(name) and not path.exists()):
@@ -39,6 +39,6 @@ def name_from_store(name: str, store: Path | str) -> str:
 
 
 def _is_inside(path: Path, folder: Path) -> bool:
-    """Whether a path leads into or through a folder, be it by links."""
-    places = {path, *path.parents, *path.resolve().parents}
-    return any(place.exists() and place.samefile(folder) for place in places)
+    """Whether a path leads into or through a folder, also by links."""
+    ancestors = {path, *path.parents, *path.resolve().parents}
+    return any(each.exists() and each.samefile(folder) for each in ancestors)

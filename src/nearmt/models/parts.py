@@ -1,4 +1,4 @@
-"""What encoder and decoder of a family are made of, read from their modules."""
+"""The parts of the encoders and decoders of each family, read from their modules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def marian_parts(model: Any) -> DecoderParts:
         )
         return hidden_BH
 
-    return DecoderParts(embed, _layers(decoder), False, _nothing, _with_bias(model.lm_head, model.final_logits_bias))
+    return DecoderParts(embed, _layers(decoder), False, _unchanged, _with_bias(model.lm_head, model.final_logits_bias))
 
 
 def marian_encoder(model: Any) -> EncoderParts:
@@ -28,19 +28,19 @@ def marian_encoder(model: Any) -> EncoderParts:
 
     def embed(token_SF: Tensor) -> Tensor:
         hidden_SFH: Tensor = encoder.embed_tokens(token_SF) * encoder.embed_scale
-        place_SFH: Tensor = encoder.embed_positions(token_SF.shape)
-        return hidden_SFH + place_SFH
+        position_SFH: Tensor = encoder.embed_positions(token_SF.shape)
+        return hidden_SFH + position_SFH
 
-    return EncoderParts(embed, _encoder_layers(encoder), False, _nothing)
+    return EncoderParts(embed, _encoder_layers(encoder), False, _unchanged)
 
 
 def mbart_parts(model: Any) -> DecoderParts:
     decoder = model.get_decoder()
 
     def embed(token_B: Tensor, position_B: Tensor) -> Tensor:
-        place = decoder.embed_positions
+        table = decoder.embed_positions
         hidden_BH: Tensor = decoder.layernorm_embedding(
-            decoder.embed_tokens(token_B) + place.weight[position_B + place.offset]
+            decoder.embed_tokens(token_B) + table.weight[position_B + table.offset]
         )
         return hidden_BH
 
@@ -75,8 +75,8 @@ def m2m_100_encoder(model: Any) -> EncoderParts:
 
     def embed(token_SF: Tensor) -> Tensor:
         hidden_SFH: Tensor = encoder.embed_tokens(token_SF)
-        place_SFH: Tensor = encoder.embed_positions(token_SF, hidden_SFH)
-        return hidden_SFH + place_SFH
+        position_SFH: Tensor = encoder.embed_positions(token_SF, hidden_SFH)
+        return hidden_SFH + position_SFH
 
     return EncoderParts(embed, _encoder_layers(encoder), True, encoder.layer_norm)
 
@@ -85,11 +85,11 @@ def fsmt_parts(model: Any) -> DecoderParts:
     decoder = model.model.decoder
 
     def embed(token_B: Tensor, position_B: Tensor) -> Tensor:
-        place_BH = _counted(decoder.embed_positions.weight, token_B, position_B, decoder.padding_idx)
-        hidden_BH: Tensor = decoder.embed_tokens(token_B) * decoder.embed_scale + place_BH
+        offset_BH = _counted(decoder.embed_positions.weight, token_B, position_B, decoder.padding_idx)
+        hidden_BH: Tensor = decoder.embed_tokens(token_B) * decoder.embed_scale + offset_BH
         return hidden_BH
 
-    return DecoderParts(embed, _layers(decoder), False, _nothing, decoder.output_projection)
+    return DecoderParts(embed, _layers(decoder), False, _unchanged, decoder.output_projection)
 
 
 def fsmt_encoder(model: Any) -> EncoderParts:
@@ -97,10 +97,10 @@ def fsmt_encoder(model: Any) -> EncoderParts:
 
     def embed(token_SF: Tensor) -> Tensor:
         hidden_SFH: Tensor = encoder.embed_tokens(token_SF) * encoder.embed_scale
-        place_SFH: Tensor = encoder.embed_positions(token_SF)
-        return hidden_SFH + place_SFH
+        position_SFH: Tensor = encoder.embed_positions(token_SF)
+        return hidden_SFH + position_SFH
 
-    return EncoderParts(embed, _encoder_layers(encoder), False, _nothing)
+    return EncoderParts(embed, _encoder_layers(encoder), False, _unchanged)
 
 
 def t5_parts(model: Any) -> DecoderParts:
@@ -175,17 +175,17 @@ def _t5_layer(block: Any) -> LayerParts:
     )
 
 
-def _nothing(hidden_BH: Tensor) -> Tensor:
+def _unchanged(hidden_BH: Tensor) -> Tensor:
     return hidden_BH
 
 
 def _with_bias(projection: nn.Module, bias_1V: Tensor) -> Callable[[Tensor], Tensor]:
-    """The projection, and a bias where there is one; mostly it is all zeros."""
+    """The projection plus a bias, unless that is all zeros, as it mostly is."""
     if not bool(bias_1V.any()):
         return projection
     return lambda hidden_BH: projection(hidden_BH) + bias_1V
 
 
 def _counted(table_PH: Tensor, token_B: Tensor, position_B: Tensor, padding: int) -> Tensor:
-    """Places count from behind the padding's, and the padding has none of its own."""
+    """Embeddings of positions that count from after the padding's index; padding has the one at its index."""
     return table_PH[torch.where(token_B == padding, padding, position_B + padding + 1)]

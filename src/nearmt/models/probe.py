@@ -1,4 +1,4 @@
-"""Reads the input of one module while the model runs: the decoder states that become keys."""
+"""Read the input of one module while the model runs: the decoder states that become keys."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 
 class _KeyIsKnown(Exception):
-    """Leaves the forward pass once the key has been read."""
+    """Ends the forward pass once the key has been read."""
 
 
 class KeyProbe:
-    """Several threads may run the same model: each sees only what it read itself."""
+    """A forward hook; threads that run the same model each see only their own key."""
 
     def __init__(self, module: nn.Module, time_first: bool) -> None:
         self._time_first = time_first
@@ -27,7 +27,7 @@ class KeyProbe:
         return forward(), self._take()
 
     def run_for_key(self, forward: Callable[[], Any]) -> Tensor:
-        """The key [B, T, H] alone; nothing behind it is computed."""
+        """The key [B, T, H] alone; nothing after it is computed."""
         self._local.stop = True
         try:
             forward()

@@ -113,7 +113,7 @@ LOCAL void normalise(int rows, Scratch *scratch)
             _mm512_storeu_ps(weight + i, part);
         }
         const __m512 share = _mm512_set1_ps(1.0f / _mm512_reduce_add_ps(sum));
-        for (long block = scratch->blocks - 1; block >= 0; block--) { /* back to their places, the last ones first */
+        for (long block = scratch->blocks - 1; block >= 0; block--) { /* back to their positions, the last ones first */
             if (!scratch->any[block])
                 continue;
             count -= __builtin_popcount(seen[block]);

@@ -5,38 +5,38 @@
 
 #if NEARMT_KERNELS
 
-/* The best of what goes by, best first; of equals the first stays ahead. */
+/* The best scores offered so far and their indices, best first; of equal scores the first offered comes first. */
 typedef struct {
-    long count, room;
+    long count, capacity;
     int32_t *score;
-    int32_t *place;
+    int32_t *index;
 } Best;
 
-INLINED int is_full(const Best *best) { return best->count == best->room; }
+INLINED int is_full(const Best *best) { return best->count == best->capacity; }
 
-/* What has to be beaten once it is full. */
-INLINED int32_t bar(const Best *best) { return best->score[best->room - 1]; }
+/* The score to exceed once it is full. */
+INLINED int32_t bar(const Best *best) { return best->score[best->capacity - 1]; }
 
-INLINED void offer(Best *best, int32_t score, int32_t place)
+INLINED void offer(Best *best, int32_t score, int32_t index)
 {
     if (is_full(best) && score <= bar(best))
         return;
-    long at = is_full(best) ? best->room - 1 : best->count++;
+    long at = is_full(best) ? best->capacity - 1 : best->count++;
     for (; at > 0 && best->score[at - 1] < score; at--) {
         best->score[at] = best->score[at - 1];
-        best->place[at] = best->place[at - 1];
+        best->index[at] = best->index[at - 1];
     }
     best->score[at] = score;
-    best->place[at] = place;
+    best->index[at] = index;
 }
 
-/* The best of many, in no order: what goes by is gathered where it beats the bar, and thinned out when there is no room
-   for more. Of equals at the bar the first stay. */
+/* The `keep` best scores of many and their indices, unordered: scores above the bar are appended, and the list is pruned
+   when it is full. Of equal scores at the bar the first are kept. */
 typedef struct {
-    long count, keep, room; /* room is at least keep + 32 */
+    long count, keep, capacity; /* capacity is at least keep + 32 */
     int32_t bar;
     int32_t *score;
-    int32_t *place;
+    int32_t *index;
 } Shortlist;
 
 INLINED long at_least(const Shortlist *list, int32_t bound)
@@ -49,8 +49,8 @@ INLINED long at_least(const Shortlist *list, int32_t bound)
     return found;
 }
 
-/* No more than `keep` stay. The bar is found by halving what lies between the least and the most. */
-LOCAL void thin_out(Shortlist *list)
+/* Keep the best `keep`. The bar is found by bisection between the least and the greatest score. */
+LOCAL void prune(Shortlist *list)
 {
     if (list->count <= list->keep)
         return;
@@ -62,7 +62,7 @@ LOCAL void thin_out(Shortlist *list)
         most = _mm512_mask_max_epi32(most, there, most, score);
     }
     int64_t low = _mm512_reduce_min_epi32(least), high = _mm512_reduce_max_epi32(most);
-    while (low < high) { /* the most that `keep` of them reach */
+    while (low < high) { /* the greatest score that `keep` of them reach */
         const int64_t middle = low + (high - low + 1) / 2;
         if (at_least(list, (int32_t)middle) >= list->keep)
             low = middle;
@@ -73,32 +73,32 @@ LOCAL void thin_out(Shortlist *list)
     long ties = list->keep - (low == INT32_MAX ? 0 : at_least(list, (int32_t)low + 1)), kept = 0;
     for (long i = 0; i < list->count; i += LANES) {
         const __mmask16 there = first_lanes(list->count - i);
-        const __m512i score = _mm512_loadu_si512(list->score + i), place = _mm512_loadu_si512(list->place + i);
+        const __m512i score = _mm512_loadu_si512(list->score + i), index = _mm512_loadu_si512(list->index + i);
         unsigned equal = _mm512_mask_cmpeq_epi32_mask(there, score, _mm512_set1_epi32(list->bar));
         while (__builtin_popcount(equal) > ties)
             equal &= ~(1u << (31 - __builtin_clz(equal)));
         ties -= __builtin_popcount(equal);
         const __mmask16 stays = _mm512_mask_cmpgt_epi32_mask(there, score, _mm512_set1_epi32(list->bar)) | (__mmask16)equal;
         _mm512_storeu_si512(list->score + kept, _mm512_maskz_compress_epi32(stays, score));
-        _mm512_storeu_si512(list->place + kept, _mm512_maskz_compress_epi32(stays, place));
+        _mm512_storeu_si512(list->index + kept, _mm512_maskz_compress_epi32(stays, index));
         kept += __builtin_popcount(stays);
     }
     list->count = kept;
 }
 
-/* Sixteen at a time, from place `first` on. */
-INLINED void gather_better(Shortlist *list, __m512i score, __mmask16 there, long first)
+/* Append the scores above the bar of sixteen, whose indices begin at `first`. */
+INLINED void append_better(Shortlist *list, __m512i score, __mmask16 there, long first)
 {
     const __mmask16 better = _mm512_mask_cmpgt_epi32_mask(there, score, _mm512_set1_epi32(list->bar));
     if (!better)
         return;
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    const __m512i place = _mm512_add_epi32(_mm512_set1_epi32((int32_t)first), lane);
+    const __m512i index = _mm512_add_epi32(_mm512_set1_epi32((int32_t)first), lane);
     _mm512_storeu_si512(list->score + list->count, _mm512_maskz_compress_epi32(better, score));
-    _mm512_storeu_si512(list->place + list->count, _mm512_maskz_compress_epi32(better, place));
+    _mm512_storeu_si512(list->index + list->count, _mm512_maskz_compress_epi32(better, index));
     list->count += __builtin_popcount(better);
-    if (list->count > list->room - LANES)
-        thin_out(list);
+    if (list->count > list->capacity - LANES)
+        prune(list);
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* Neighbours in the cells of an index: codes are 8-bit numbers plus 128, one row a code. */
+/* Neighbours in the inverted lists (cells) of an index: codes are 8-bit numbers plus 128, one row a code. */
 
 #include "nearest.h"
 
@@ -9,7 +9,7 @@
 /* Codes that are compared together. */
 #define CODES 4
 
-/* Halves of the squared lengths of all codes, once and for all. */
+/* Compute halves of the squared lengths of all codes. */
 EXPORTED void measure_cells(const Cells *cells)
 {
     for (long cell = 0; cell < cells->cells; cell++) {
@@ -23,7 +23,7 @@ EXPORTED void measure_cells(const Cells *cells)
     }
 }
 
-/* The sums of all numbers of four vectors. */
+/* The horizontal sums of four vectors. */
 INLINED __m128i sums_of(const __m512i part[CODES])
 {
     __m256i half[CODES];
@@ -34,7 +34,7 @@ INLINED __m128i sums_of(const __m512i part[CODES])
     return _mm_add_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
 }
 
-/* A row is compared with `count` codes, at most four; the best by q . k - |k|^2 / 2 stay. */
+/* Compare a row with `count` codes, at most four; the best by q . k - |k|^2 / 2 are kept. */
 INLINED void compare(const uint8_t *code, const int32_t *half, const int64_t *entry, long count, long columns,
                      const int8_t *query, Best *best)
 {
@@ -62,22 +62,22 @@ INLINED void compare(const uint8_t *code, const int32_t *half, const int64_t *en
         offer(best, each[__builtin_ctz(better)], (int32_t)entry[__builtin_ctz(better)]);
 }
 
-/* Bytes that `scan_cells` needs meanwhile. */
+/* Bytes of `scan_cells`'s scratch buffer. */
 EXPORTED int64_t scan_room(const Cells *cells, int64_t rows, int64_t probes, int64_t count)
 {
     return rows * (long)sizeof(Best) + (cells->cells + 1 + rows * probes + 2 * rows * count) * (long)sizeof(int32_t);
 }
 
-/* Of each row [B, D] of whole numbers the entries in its cells [B, P] (-1: none) that are nearest, [B, count], and their
-   squared distances; -1 and infinity fill up. A cell is read once, however many rows look into it. */
+/* For each row [B, D] of integers: the nearest entries in its cells [B, P] (-1: none), [B, count], and their squared
+   distances, padded with -1 and infinity. A cell is read once, however many rows probe it. */
 EXPORTED void scan_cells(const Cells *cells, const int8_t *query, int64_t rows, const int64_t *cell, int64_t probes,
-                         int64_t count, int64_t *entry, float *distance, char *room)
+                         int64_t count, int64_t *entry, float *distance, char *scratch)
 {
-    Best *best = (Best *)room;
+    Best *best = (Best *)scratch;
     int32_t *end = (int32_t *)(best + rows), *visitor = end + cells->cells + 1, *list = visitor + rows * probes;
     for (long row = 0; row < rows; row++)
         best[row] = (Best){0, count, list + 2 * row * count, list + (2 * row + 1) * count};
-    /* Rows by cell: where those of each begin, then who they are. */
+    /* Sort rows by cell: first the ends of cells, then the rows. */
     memset(end, 0, (cells->cells + 1) * sizeof(int32_t));
     for (long i = 0; i < rows * probes; i++)
         if (cell[i] >= 0)
@@ -107,70 +107,70 @@ EXPORTED void scan_cells(const Cells *cells, const int8_t *query, int64_t rows, 
         }
         for (long i = 0; i < count; i++) {
             const int found = i < best[row].count;
-            entry[row * count + i] = found ? best[row].place[i] : -1;
-            /* Halves of lengths are rounded down. */
+            entry[row * count + i] = found ? best[row].index[i] : -1;
+            /* Halves of squared lengths are rounded down. */
             const int32_t square = length - 2 * (best[row].score[i] - shift);
             distance[row * count + i] = !found ? INFINITY : square > 0 ? (float)square : 0.0f;
         }
     }
 }
 
-/* Bytes that `search_cells` needs meanwhile. */
+/* Bytes of `search_cells`'s scratch buffer. */
 EXPORTED int64_t search_room(const Cells *cells, int64_t rows, int64_t probes, int64_t wanted)
 {
     const long searched = rows * (probes * (long)sizeof(int64_t) + wanted * (long)(sizeof(int64_t) + sizeof(float)) + cells->columns);
-    return searched + 64 + scan_room(cells, rows, probes, wanted) + shortlist_room(probes);
+    return searched + 64 + scan_room(cells, rows, probes, wanted) + shortlist_scratch(probes);
 }
 
-/* Cells that are looked into however far they are: the nearest may have few entries. As in shared.py. */
+/* Cells that are probed however far they are: the nearest may have few entries. As in shared.py. */
 #define LEAST_CELLS 4
 
-/* The cells of each of some rows, no more than ROWS, whose centres are nearest, [., probes], and no farther (squared) than
-   `reach` times the nearest (0: however far), or as the last of the least cells; -1 fills up. */
-LOCAL void assign(const Numbers *centres, const int8_t *query, int rows, long probes, float reach, int64_t *cell, char *room)
+/* The cells with the nearest centres for each of at most ROWS rows, [., probes], padded with -1. Beyond the first
+   LEAST_CELLS, a centre's squared distance is at most `reach` times that of the nearest (0: no limit). */
+LOCAL void assign(const Numbers *centres, const int8_t *query, int rows, long probes, float reach, int64_t *cell, char *scratch)
 {
     Shortlist best[ROWS];
-    shortlist(centres, query, rows, probes, best, room);
+    shortlist(centres, query, rows, probes, best, scratch);
     for (int r = 0; r < rows; r++, query += centres->columns, cell += probes) {
-        int32_t length = 0, shift = 0, score[LEAST_CELLS], place[LEAST_CELLS];
-        Best least = {0, LEAST_CELLS, score, place};
+        int32_t length = 0, shift = 0, score[LEAST_CELLS], index[LEAST_CELLS];
+        Best least = {0, LEAST_CELLS, score, index};
         for (long d = 0; d < centres->columns; d++) {
             length += query[d] * query[d];
             shift += 128 * query[d];
         }
         for (long i = 0; i < best[r].count; i++)
-            offer(&least, best[r].score[i], best[r].place[i]);
+            offer(&least, best[r].score[i], best[r].index[i]);
         const float nearest = fmaxf(0.0f, (float)(length - 2 * (score[0] - shift)));
         const int32_t enough = score[least.count - 1];
         for (long i = 0; i < probes; i++) {
             const int found = i < best[r].count;
             const float far = found ? fmaxf(0.0f, (float)(length - 2 * (best[r].score[i] - shift))) : 0.0f;
-            cell[i] = found && (reach <= 0.0f || far <= nearest * reach || best[r].score[i] >= enough) ? best[r].place[i] : -1;
+            cell[i] = found && (reach <= 0.0f || far <= nearest * reach || best[r].score[i] >= enough) ? best[r].index[i] : -1;
         }
     }
 }
 
-/* The k nearest of all entries to some rows of queries [B, D] (without their numbers: to the first ones): as many as are
-   wanted are found in the nearest cells by codes, whose numbers count `unit`, and then measured by the keys. They are
-   written to the same rows [B, width]; -1 and infinity fill up. Returns how many rows have fewer than k. */
+/* The k nearest entries of some rows of queries [B, D] (`row_of` NULL: of the first rows): `wanted` candidates from the
+   nearest cells by codes in multiples of `unit`, ranked by the stored keys. Results are written to the same rows
+   [B, width], padded with -1 and infinity. Returns how many rows have fewer than k. */
 EXPORTED int64_t search_cells(const Cells *cells, const Keys *keys, const uint8_t *centre, const int32_t *half, float unit,
                               int64_t probes, float reach, int64_t wanted, const float *query, int64_t stride,
                               const int64_t *row_of, int64_t rows, int64_t k, int64_t width, int64_t *entry,
-                              float *distance, char *room)
+                              float *distance, char *scratch)
 {
     int64_t fewer = 0;
     const long columns = cells->columns;
     const Numbers centres = {centre, half, columns, cells->cells};
-    int64_t *cell = (int64_t *)room, *candidate = cell + rows * probes;
+    int64_t *cell = (int64_t *)scratch, *candidate = cell + rows * probes;
     float *coded = (float *)(candidate + rows * wanted);
     int8_t *number = (int8_t *)(coded + rows * wanted);
-    char *meanwhile = (char *)(((uintptr_t)(number + rows * columns) + 63) / 64 * 64);
+    char *inner = (char *)(((uintptr_t)(number + rows * columns) + 63) / 64 * 64);
     for (long row = 0; row < rows; row++)
         round_query(query + (row_of ? row_of[row] : row) * stride, columns, unit, number + row * columns);
     for (long first = 0; first < rows; first += ROWS)
         assign(&centres, number + first * columns, (int)smaller(ROWS, rows - first), probes, reach,
-               cell + first * probes, meanwhile);
-    scan_cells(cells, number, rows, cell, probes, wanted, candidate, coded, meanwhile);
+               cell + first * probes, inner);
+    scan_cells(cells, number, rows, cell, probes, wanted, candidate, coded, inner);
     for (long row = 0; row < rows; row++) {
         const long mine = row_of ? row_of[row] : row;
         int64_t *found = entry + mine * width;

@@ -69,15 +69,15 @@ typedef struct {
     const int64_t *length;            /* without a mask: how many tokens the rows of a slot attend to, [S] */
 } KeyValues;
 
-/* Keys of all entries, in segments that begin at these numbers. */
+/* Keys of all entries, in segments that begin at these entries. */
 typedef struct {
     int64_t segments, columns;
     const uint16_t *const *key; /* fp16 [., columns] of each segment */
     const int64_t *start;       /* one more than there are segments */
 } Keys;
 
-/* What all holders of a cache have: tables of hashes [U, places], entries [U, room], their keys as whole numbers
-   [U, room / 16, N / 4, 16, 4] and halves of the squared lengths of these [U, room]. */
+/* Sentence caches: hash tables of their entries [U, places], entries [U, room], their keys as integers
+   [U, room / 16, N / 4, 16, 4] and halves of the squared lengths of keys [U, room]. */
 typedef struct {
     int32_t *table;
     int64_t places;
@@ -87,7 +87,7 @@ typedef struct {
     int64_t room, columns;
 } Held;
 
-/* The entries of each cell: their codes, halves of the squared lengths of these, and their numbers. */
+/* The entries of each inverted list (cell): their codes, halves of the squared lengths of codes, and their numbers. */
 typedef struct {
     int64_t cells, columns;
     const int64_t *size;
@@ -96,13 +96,13 @@ typedef struct {
     int32_t *const *half;
 } Cells;
 
-/* How neighbours count: lambda and temperature of those that a search found, and of those that a cache recalled. */
+/* Lambda and temperature of neighbours from an index search, and from a cache. */
 typedef struct {
     double weight, temperature, cache_weight, cache_temperature;
-    int64_t search; /* what says that a row has searched */
-    int64_t end;    /* the token that ends a sentence, of which only near neighbours speak; -1 if all do */
-    double near, cache_near; /* how far these may be */
-    double likely;           /* all speak where the model gives the end this probability */
+    int64_t search; /* the origin of rows whose neighbours come from a search */
+    int64_t end;    /* the end-of-sentence token, which only near neighbours may predict; -1 if all may */
+    double near, cache_near; /* the largest distances of such neighbours */
+    double likely;           /* all may predict it where the model gives it this probability */
 } Mixing;
 
 /* linear.c */
@@ -132,10 +132,10 @@ EXPORTED void best(const float *logits, int64_t stride, int64_t sentences, int64
 
 /* nearest.c */
 EXPORTED int64_t nominate_room(int64_t columns, int64_t count);
-EXPORTED void nominate(const uint8_t *key, const int32_t *half, int64_t room, int64_t columns, const int64_t *holder,
-                       const float *unit, const int64_t *end, int64_t holders, int64_t rows, const float *query,
+EXPORTED void nominate(const uint8_t *key, const int32_t *half, int64_t capacity, int64_t columns, const int64_t *cache,
+                       const float *unit, const int64_t *end, int64_t caches, int64_t rows, const float *query,
                        int64_t stride, int64_t count, const int64_t *name, int64_t *found, int32_t *scores,
-                       char *meanwhile);
+                       char *scratch);
 EXPORTED void hold(uint8_t *key, int32_t *half, int64_t columns, int64_t start, const float *given, int64_t count,
                    float unit);
 EXPORTED void hold_entries(uint8_t *key, int32_t *half, int64_t columns, int64_t start, const Keys *keys,
@@ -144,26 +144,26 @@ EXPORTED float largest_of(const Keys *keys, int64_t columns, const int64_t *entr
 EXPORTED int64_t mark(int32_t *table, int64_t size, const int64_t *entry, int64_t count, int64_t *fresh);
 EXPORTED int64_t mark_chunks(int32_t *table, int64_t size, const int64_t *entry, int64_t count, int64_t chunk,
                              const int64_t *end, int64_t pairs, int64_t *fresh);
-EXPORTED void keep_chunks(const Keys *keys, const Held *held, int64_t key_columns, const int64_t *holder,
+EXPORTED void keep_chunks(const Keys *keys, const Held *held, int64_t key_columns, const int64_t *cache,
                           const int64_t *start, const double *unit, int64_t sentences, const int64_t *entry, int64_t count,
                           int64_t chunk, const int64_t *end, int64_t pairs, int64_t *fresh, double *larger);
 EXPORTED void nearest(const Keys *keys, const float *query, int64_t stride, int64_t columns, int64_t rows,
                       const int64_t *candidate, int64_t candidates, int64_t k, int64_t *entry, float *distance);
-EXPORTED void recall(const Keys *keys, const uint8_t *key, const int32_t *half, const int64_t *name, int64_t room,
-                     int64_t held_columns, const int64_t *holder, const float *unit, const int64_t *end,
-                     const int64_t *place, int64_t holders, int64_t rows, const float *query, int64_t stride,
-                     int64_t columns, int64_t count, int64_t k, int64_t *entry, float *distance, char *meanwhile);
+EXPORTED void recall(const Keys *keys, const uint8_t *key, const int32_t *half, const int64_t *name, int64_t capacity,
+                     int64_t held_columns, const int64_t *cache, const float *unit, const int64_t *end,
+                     const int64_t *slot, int64_t caches, int64_t rows, const float *query, int64_t stride,
+                     int64_t columns, int64_t count, int64_t k, int64_t *entry, float *distance, char *scratch);
 
 /* cells.c */
 EXPORTED void measure_cells(const Cells *cells);
 EXPORTED int64_t scan_room(const Cells *cells, int64_t rows, int64_t probes, int64_t count);
 EXPORTED void scan_cells(const Cells *cells, const int8_t *query, int64_t rows, const int64_t *cell, int64_t probes,
-                         int64_t count, int64_t *entry, float *distance, char *room);
+                         int64_t count, int64_t *entry, float *distance, char *scratch);
 EXPORTED int64_t search_room(const Cells *cells, int64_t rows, int64_t probes, int64_t wanted);
 EXPORTED int64_t search_cells(const Cells *cells, const Keys *keys, const uint8_t *centre, const int32_t *half, float unit,
                               int64_t probes, float reach, int64_t wanted, const float *query, int64_t stride,
                               const int64_t *row_of, int64_t rows, int64_t k, int64_t width, int64_t *entry,
-                              float *distance, char *room);
+                              float *distance, char *scratch);
 
 )
 

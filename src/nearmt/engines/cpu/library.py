@@ -66,12 +66,12 @@ class Keys(Structure):
 
 @_HEADER.structure
 class Held(Structure):
-    """What the holders of a cache have."""
+    """Sentence caches: their entries and keys."""
 
 
 @_HEADER.structure
 class Cells(Structure):
-    """Codes and entries of the cells of an index."""
+    """Codes and entries of inverted lists."""
 
 
 @_HEADER.structure

@@ -1,4 +1,4 @@
-/* From logits to candidates: what a row adds up to, what neighbours add, and the best continuations. */
+/* From logits to candidates: normalisation, mixing with neighbours, and the best continuations. */
 
 #include "kernels.h"
 
@@ -30,15 +30,15 @@ INLINED float log_of_both(float a, float b)
     return higher == -INFINITY ? higher : higher + log1pf(expf(lower - higher));
 }
 
-/* log((1 - share) p_NMT + share p_kNN), equation 3, on the K tokens that neighbours speak for: `weight` are their
-   shares of p_kNN. The logits change in place, and what is added to all of a row. A share of 0 leaves both as they are. */
+/* log((1 - share) p_NMT + share p_kNN), equation 3, for the K tokens of neighbours; `weight` are their shares of p_kNN.
+   Changes the logits in place, and the offset of the row. A share of 0 changes nothing. */
 EXPORTED void mix(float *logits, int64_t stride, int64_t rows, int64_t vocabulary, const int64_t *token,
                   const float *weight, int64_t k, const float *share, float *offset)
 {
     for (long row = 0; row < rows; row++, logits += stride, token += k, weight += k) {
         if (share[row] == 0.0f)
             continue;
-        if (share[row] == 1.0f) { /* nothing is left to the model: log 0, which no offset can say */
+        if (share[row] == 1.0f) { /* the model's share is log 0, which an offset cannot express */
             for (long v = 0; v < vocabulary; v++)
                 logits[v] = -INFINITY;
             offset[row] = 0.0f;
@@ -46,7 +46,7 @@ EXPORTED void mix(float *logits, int64_t stride, int64_t rows, int64_t vocabular
             offset[row] += log1pf(-share[row]);
         }
         for (long i = 0; i < k; i++) {
-            /* Neighbours with the same token add up; the first speaks for all. */
+            /* Neighbours with the same token are summed at the first of them. */
             float probability = 0.0f;
             long first = 0;
             while (token[first] != token[i])
@@ -61,7 +61,7 @@ EXPORTED void mix(float *logits, int64_t stride, int64_t rows, int64_t vocabular
     }
 }
 
-/* Shares of p_kNN, equation 2: exp(-d / T), which add up to 1; 0 for those that are not there. Returns whether any is. */
+/* Shares of p_kNN, equation 2: exp(-d / T), normalised; 0 for padding. Returns whether there is any neighbour. */
 LOCAL int weigh(const float *distance, long k, float temperature, float *weight)
 {
     float least = INFINITY, sum = 0.0f;
@@ -76,8 +76,8 @@ LOCAL int weigh(const float *distance, long k, float temperature, float *weight)
     return 1;
 }
 
-/* Neighbours that would end the sentence and are farther than `near` leave their shares to the model. Returns how much of
-   lambda the others keep. */
+/* The shares of neighbours that would end the sentence and are farther than `near` go to the model. Returns the factor of
+   lambda that remains. */
 LOCAL float leave_end(const int64_t *token, const float *distance, long k, int64_t end, float near, float *weight)
 {
     float kept = 0.0f, left = 0.0f;
@@ -118,8 +118,8 @@ EXPORTED void mix_neighbours(const Mixing *mixing, float *logits, int64_t stride
     }
 }
 
-/* The best continuations of each sentence, best first: score, row and token, [S, 3, count]. A token scores its logit
-   plus what is added to its row. The rows of a sentence stand together; of equal scores the first stays ahead. */
+/* The best continuations of each sentence, best first: score, row and token, [S, 3, count]. The score of a token is its
+   logit plus the base of its row. Rows of a sentence are neighbours; of equal scores the first comes first. */
 EXPORTED void best(const float *logits, int64_t stride, int64_t sentences, int64_t each, int64_t vocabulary,
                    const float *base, int64_t count, double *found)
 {

@@ -1,4 +1,4 @@
-/* Nearest neighbours: nominated on few columns as 8-bit numbers, then measured on the stored keys. */
+/* Nearest neighbours: nominated by a few columns as 8-bit numbers, then ranked by the stored keys. */
 
 #include "nearest.h"
 
@@ -12,7 +12,7 @@ INLINED const uint16_t *key_of(const Keys *keys, int64_t entry)
     return keys->key[segment] + (entry - keys->start[segment]) * keys->columns;
 }
 
-/* Bytes that a processor fetches together, and keys that are fetched before they are needed. */
+/* Bytes of a cache line, and how many keys ahead are prefetched. */
 #define LINE 64
 #define AHEAD 4
 
@@ -22,13 +22,13 @@ INLINED void prefetch(const uint16_t *key, long columns)
         _mm_prefetch((const char *)key + byte, _MM_HINT_T0);
 }
 
-/* `shortlist` for a number of rows that the compiler knows. */
-INLINED void compare_rows(const int rows, const Numbers *held, const int8_t *query, Shortlist best[ROWS])
+/* `shortlist` for a compile-time number of rows. */
+INLINED void compare_rows(const int rows, const Numbers *keys, const int8_t *query, Shortlist best[ROWS])
 {
-    const long quads = held->columns / 4;
-    const uint8_t *key = held->key;
-    for (long first = 0; first < held->end; first += LANES, key += quads * 64) {
-        const __m512i offset = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_loadu_si512(held->half + first));
+    const long quads = keys->columns / 4;
+    const uint8_t *key = keys->key;
+    for (long first = 0; first < keys->end; first += LANES, key += quads * 64) {
+        const __m512i offset = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_loadu_si512(keys->half + first));
         __m512i sum[ROWS];
 #pragma GCC unroll 5
         for (int r = 0; r < rows; r++)
@@ -41,9 +41,9 @@ INLINED void compare_rows(const int rows, const Numbers *held, const int8_t *que
                 sum[r] = _mm512_dpbusd_epi32(sum[r], sixteen, four);
             }
         }
-        const __mmask16 there = first_lanes(held->end - first);
+        const __mmask16 there = first_lanes(keys->end - first);
         for (int r = 0; r < rows; r++)
-            gather_better(best + r, sum[r], there, first);
+            append_better(best + r, sum[r], there, first);
     }
 }
 
@@ -58,56 +58,56 @@ SHARED void round_query(const float *query, long columns, float unit, int8_t *nu
     }
 }
 
-/* Places that are gathered before they are thinned out, and room for one more vector. */
-INLINED long gathered(long count) { return 2 * count + 64; }
+/* Capacity of a list before it is pruned; a vector more fits behind it. */
+INLINED long list_capacity(long count) { return 2 * count + 64; }
 
-SHARED long shortlist_room(long count) { return ROWS * 2 * (gathered(count) + LANES) * (long)sizeof(int32_t); }
+SHARED long shortlist_scratch(long count) { return ROWS * 2 * (list_capacity(count) + LANES) * (long)sizeof(int32_t); }
 
-SHARED void shortlist(const Numbers *held, const int8_t *query, int rows, long count, Shortlist best[ROWS], char *room)
+SHARED void shortlist(const Numbers *keys, const int8_t *query, int rows, long count, Shortlist best[ROWS], char *scratch)
 {
-    int32_t *list = (int32_t *)room;
-    for (int r = 0; r < rows; r++, list += 2 * (gathered(count) + LANES))
-        best[r] = (Shortlist){0, count, gathered(count), INT32_MIN, list, list + gathered(count) + LANES};
+    int32_t *list = (int32_t *)scratch;
+    for (int r = 0; r < rows; r++, list += 2 * (list_capacity(count) + LANES))
+        best[r] = (Shortlist){0, count, list_capacity(count), INT32_MIN, list, list + list_capacity(count) + LANES};
     switch (rows) {
-    case 1: compare_rows(1, held, query, best); break;
-    case 2: compare_rows(2, held, query, best); break;
-    case 3: compare_rows(3, held, query, best); break;
-    case 4: compare_rows(4, held, query, best); break;
-    default: compare_rows(5, held, query, best); break;
+    case 1: compare_rows(1, keys, query, best); break;
+    case 2: compare_rows(2, keys, query, best); break;
+    case 3: compare_rows(3, keys, query, best); break;
+    case 4: compare_rows(4, keys, query, best); break;
+    default: compare_rows(5, keys, query, best); break;
     }
     for (int r = 0; r < rows; r++)
-        thin_out(best + r);
+        prune(best + r);
 }
 
-/* Bytes that `nominate` and `recall` need meanwhile. */
+/* Bytes of the scratch buffers of `nominate` and `recall`. */
 EXPORTED int64_t nominate_room(int64_t columns, int64_t count)
 {
-    return shortlist_room(count) + count * (long)sizeof(int64_t) + ROWS * columns;
+    return shortlist_scratch(count) + count * (long)sizeof(int64_t) + ROWS * columns;
 }
 
-/* For `rows` queries of each of some holders `count` places that are likely to be nearest, in no order.
-   Of all holders: keys [U, room / 16, N / 4, 16, 4] and halves of squared lengths [U, room]; of those that are read:
-   what numbers count, and how many places they have. What is found are the names of places [U, room]. Scores are 128 times
-   the sum of a query too large. */
-EXPORTED void nominate(const uint8_t *key, const int32_t *half, int64_t room, int64_t columns, const int64_t *holder,
-                       const float *unit, const int64_t *end, int64_t holders, int64_t rows, const float *query,
+/* For `rows` queries of each of some sentence caches: the `count` keys likely to be nearest, unordered. All caches U have
+   keys [U, capacity / 16, N / 4, 16, 4] and halves of their squared lengths [U, capacity]; the caches that are read have a
+   unit and a number of keys each. Found are the names [U, capacity] of keys. Scores are too large by 128 times the sum of
+   the query. */
+EXPORTED void nominate(const uint8_t *key, const int32_t *half, int64_t capacity, int64_t columns, const int64_t *cache,
+                       const float *unit, const int64_t *end, int64_t caches, int64_t rows, const float *query,
                        int64_t stride, int64_t count, const int64_t *name, int64_t *found, int32_t *scores,
-                       char *meanwhile)
+                       char *scratch)
 {
-    int8_t *number = (int8_t *)(meanwhile + shortlist_room(count));
-    for (long h = 0; h < holders; h++) {
-        const long u = holder[h];
-        const Numbers held = {key + u * room * columns, half + u * room, columns, end[h]};
+    int8_t *number = (int8_t *)(scratch + shortlist_scratch(count));
+    for (long h = 0; h < caches; h++) {
+        const long u = cache[h];
+        const Numbers held = {key + u * capacity * columns, half + u * capacity, columns, end[h]};
         for (long first = 0; first < rows; first += ROWS) {
             const int some = (int)smaller(ROWS, rows - first);
             Shortlist best[ROWS];
             for (int r = 0; r < some; r++)
                 round_query(query + (h * rows + first + r) * stride, columns, unit[h], number + r * columns);
-            shortlist(&held, number, some, count, best, meanwhile);
+            shortlist(&held, number, some, count, best, scratch);
             for (int r = 0; r < some; r++) {
                 const long row = (h * rows + first + r) * count;
                 for (long i = 0; i < count; i++) {
-                    found[row + i] = name[u * room + best[r].place[i]];
+                    found[row + i] = name[u * capacity + best[r].index[i]];
                     scores[row + i] = best[r].score[i];
                 }
             }
@@ -124,12 +124,12 @@ INLINED __m512 sixteen_of(const void *key, long i, long columns, const int halve
     return _mm512_maskz_loadu_ps(there, (const float *)key + i);
 }
 
-/* A key as whole numbers among those of a holder, and half its squared length. It may have fewer columns than the holder,
-   which are then filled up to a multiple of 4. */
-INLINED void hold_one(uint8_t *key, int32_t *half, long columns, long place, const void *given, long given_columns,
+/* Write a key as integers to a cache, and half its squared length. It may have fewer columns than the cache, whose columns
+   are padded to a multiple of 4. */
+INLINED void hold_one(uint8_t *key, int32_t *half, long columns, long index, const void *given, long given_columns,
                       float unit, const int halves)
 {
-    uint8_t *to = key + place / LANES * LANES * columns + place % LANES * 4;
+    uint8_t *to = key + index / LANES * LANES * columns + index % LANES * 4;
     const __m512 factor = _mm512_set1_ps(1.0f / unit);
     __m512i square = _mm512_setzero_si512();
     for (long i = 0; i < columns; i += LANES) {
@@ -140,10 +140,10 @@ INLINED void hold_one(uint8_t *key, int32_t *half, long columns, long place, con
         for (long quad = 0; quad < 4 && i + quad * 4 < columns; quad++)
             __builtin_memcpy(to + (i / 4 + quad) * 64, byte + quad * 4, 4);
     }
-    half[place] = _mm512_reduce_add_epi32(square) / 2;
+    half[index] = _mm512_reduce_add_epi32(square) / 2;
 }
 
-/* Keys of a holder, rounded to multiples of a unit, for places from `start` on; and halves of their squared lengths. */
+/* Write keys to a cache from index `start` on, rounded to multiples of a unit, and halves of their squared lengths. */
 EXPORTED void hold(uint8_t *key, int32_t *half, int64_t columns, int64_t start, const float *given, int64_t count,
                    float unit)
 {
@@ -159,7 +159,7 @@ EXPORTED void hold_entries(uint8_t *key, int32_t *half, int64_t columns, int64_t
         hold_one(key, half, columns, start + x, key_of(keys, entry[x]), key_columns, unit, 1);
 }
 
-/* The largest number, whatever its sign, in the first columns of some entries' keys. */
+/* The largest magnitude in the first columns of some entries' keys. */
 EXPORTED float largest_of(const Keys *keys, int64_t columns, const int64_t *entry, int64_t count)
 {
     __m512 most = _mm512_setzero_ps();
@@ -173,21 +173,21 @@ EXPORTED float largest_of(const Keys *keys, int64_t columns, const int64_t *entr
     return _mm512_reduce_max_ps(most);
 }
 
-/* Whether an entry was not yet in a table of hashes, whose size is a power of two and more than it will ever hold; now it
-   is. An entry is held as its number plus 1. */
+/* Insert an entry into a hash table, whose size is a power of two and larger than its content. Returns whether it is new.
+   The table holds entries plus 1. */
 INLINED int is_new(int32_t *table, int64_t size, int64_t entry)
 {
     const int32_t mine = (int32_t)entry + 1;
-    uint64_t place = ((uint64_t)mine * 0x9E3779B97F4A7C15ull >> 32) & (uint64_t)(size - 1);
-    while (table[place] && table[place] != mine)
-        place = (place + 1) & (uint64_t)(size - 1);
-    if (table[place])
+    uint64_t at = ((uint64_t)mine * 0x9E3779B97F4A7C15ull >> 32) & (uint64_t)(size - 1);
+    while (table[at] && table[at] != mine)
+        at = (at + 1) & (uint64_t)(size - 1);
+    if (table[at])
         return 0;
-    table[place] = mine;
+    table[at] = mine;
     return 1;
 }
 
-/* Marks entries (-1: none). Those that were not marked before come out, in their order. Returns how many. */
+/* Insert entries (-1: none) into a hash table. Writes the new ones, in their order, and returns their number. */
 EXPORTED int64_t mark(int32_t *table, int64_t size, const int64_t *entry, int64_t count, int64_t *fresh)
 {
     long found = 0;
@@ -197,7 +197,7 @@ EXPORTED int64_t mark(int32_t *table, int64_t size, const int64_t *entry, int64_
     return found;
 }
 
-/* The same for up to `chunk` entries from each of these on, as far as their pair reaches; `end` [P] is where pairs end. */
+/* The same for up to `chunk` entries from each of these on, up to the end of its pair; `end` [P] are the ends of pairs. */
 EXPORTED int64_t mark_chunks(int32_t *table, int64_t size, const int64_t *entry, int64_t count, int64_t chunk,
                              const int64_t *end, int64_t pairs, int64_t *fresh)
 {
@@ -221,16 +221,15 @@ EXPORTED int64_t mark_chunks(int32_t *table, int64_t size, const int64_t *entry,
     return found;
 }
 
-/* The chunks that begin with these entries [S, X] (-1: none): what a sentence's holder does not have yet is put behind what
-   it has. Of each sentence: its holder, how many entries that has, what its numbers count; written is how many are new.
-   Where keys have larger numbers than a holder can tell (127 times what they count), the largest is written, and the new
-   entries are left without keys; else -1. */
-EXPORTED void keep_chunks(const Keys *keys, const Held *held, int64_t key_columns, const int64_t *holder,
+/* Append to each sentence's cache the entries of the chunks that begin with these entries [S, X] (-1: none) and that it
+   does not have yet. Of each sentence: its cache, its number of entries and its unit. Writes the number of new entries.
+   Where keys exceed 127 units, writes their largest magnitude to `larger` and no keys; else -1. */
+EXPORTED void keep_chunks(const Keys *keys, const Held *held, int64_t key_columns, const int64_t *cache,
                           const int64_t *start, const double *unit, int64_t sentences, const int64_t *entry, int64_t count,
                           int64_t chunk, const int64_t *end, int64_t pairs, int64_t *fresh, double *larger)
 {
     for (long s = 0; s < sentences; s++) {
-        const long u = holder[s];
+        const long u = cache[s];
         int64_t *mine = held->entry + u * held->room + start[s];
         fresh[s] = mark_chunks(held->table + u * held->places, held->places, entry + s * count, count, chunk, end, pairs, mine);
         const double largest = largest_of(keys, key_columns, mine, fresh[s]);
@@ -241,7 +240,7 @@ EXPORTED void keep_chunks(const Keys *keys, const Held *held, int64_t key_column
     }
 }
 
-/* By differences: exact also where it is small. Infinite where it would be no number, which has no order. */
+/* By differences, which is exact for small distances, too. NaN becomes infinity, so that distances have an order. */
 INLINED float squared_distance(const float *query, const uint16_t *key, long columns)
 {
     __m512 sum = _mm512_setzero_ps();
@@ -280,7 +279,7 @@ SHARED void nearest_of(const Keys *keys, const float *query, long columns, const
     }
 }
 
-/* The same for the candidates [B, X] of each row. */
+/* `nearest_of` for the candidates [B, X] of each row. */
 EXPORTED void nearest(const Keys *keys, const float *query, int64_t stride, int64_t columns, int64_t rows,
                       const int64_t *candidate, int64_t candidates, int64_t k, int64_t *entry, float *distance)
 {
@@ -289,28 +288,28 @@ EXPORTED void nearest(const Keys *keys, const float *query, int64_t stride, int6
                    distance + row * k);
 }
 
-/* The neighbours of rows among what their sentences hold: `nominate`, then `nearest`, as distances that are not squared.
-   Rows of the sentence in place `place[h]`, which `holder[h]` holds for, are `rows` from place * rows on. */
-EXPORTED void recall(const Keys *keys, const uint8_t *key, const int32_t *half, const int64_t *name, int64_t room,
-                     int64_t held_columns, const int64_t *holder, const float *unit, const int64_t *end,
-                     const int64_t *place, int64_t holders, int64_t rows, const float *query, int64_t stride,
-                     int64_t columns, int64_t count, int64_t k, int64_t *entry, float *distance, char *meanwhile)
+/* The nearest entries of rows in the caches of their sentences: `nominate`, then `nearest`; distances are not squared.
+   The sentence in slot `slot[h]` uses `cache[h]` and has `rows` rows. */
+EXPORTED void recall(const Keys *keys, const uint8_t *key, const int32_t *half, const int64_t *name, int64_t capacity,
+                     int64_t held_columns, const int64_t *cache, const float *unit, const int64_t *end,
+                     const int64_t *slot, int64_t caches, int64_t rows, const float *query, int64_t stride,
+                     int64_t columns, int64_t count, int64_t k, int64_t *entry, float *distance, char *scratch)
 {
-    int64_t *candidate = (int64_t *)(meanwhile + shortlist_room(count));
+    int64_t *candidate = (int64_t *)(scratch + shortlist_scratch(count));
     int8_t *number = (int8_t *)(candidate + count);
-    for (long h = 0; h < holders; h++) {
-        const long u = holder[h];
-        const Numbers held = {key + u * room * held_columns, half + u * room, held_columns, end[h]};
-        for (long first = place[h] * rows, last = first + rows; first < last; first += ROWS) {
+    for (long h = 0; h < caches; h++) {
+        const long u = cache[h];
+        const Numbers held = {key + u * capacity * held_columns, half + u * capacity, held_columns, end[h]};
+        for (long first = slot[h] * rows, last = first + rows; first < last; first += ROWS) {
             const int some = (int)smaller(ROWS, last - first);
             Shortlist best[ROWS];
             for (int r = 0; r < some; r++)
                 round_query(query + (first + r) * stride, held_columns, unit[h], number + r * held_columns);
-            shortlist(&held, number, some, count, best, meanwhile);
+            shortlist(&held, number, some, count, best, scratch);
             for (int r = 0; r < some; r++) {
                 const long row = first + r;
                 for (long i = 0; i < best[r].count; i++)
-                    candidate[i] = name[u * room + best[r].place[i]];
+                    candidate[i] = name[u * capacity + best[r].index[i]];
                 nearest_of(keys, query + row * stride, columns, candidate, best[r].count, k, entry + row * k,
                            distance + row * k);
                 for (long i = 0; i < k; i++)

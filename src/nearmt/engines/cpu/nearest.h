@@ -6,7 +6,7 @@
 
 #if NEARMT_KERNELS
 
-/* Keys as whole numbers plus 128, [M / 16, N / 4, 16, 4], and halves of their squared lengths, [M]. */
+/* Keys as integers plus 128, [M / 16, N / 4, 16, 4], and halves of their squared lengths, [M]. */
 typedef struct {
     const uint8_t *key;
     const int32_t *half;
@@ -16,18 +16,18 @@ typedef struct {
 /* Rows that are compared together. */
 #define ROWS 5
 
-/* A query as multiples of a unit. */
+/* A query as integer multiples of a unit. */
 SHARED void round_query(const float *query, long columns, float unit, int8_t *number);
 
-/* Bytes that lists of `count` take for so many rows. */
-SHARED long shortlist_room(long count);
+/* Bytes of the scratch buffer of `shortlist`. */
+SHARED long shortlist_scratch(long count);
 
-/* Of each of some rows [., columns], no more than ROWS, up to `count` places with the most q . k - |k|^2 / 2, in no order.
-   Scores are 128 times the sum of a query too large. */
-SHARED void shortlist(const Numbers *held, const int8_t *query, int rows, long count, Shortlist best[ROWS], char *room);
+/* For each of at most ROWS rows [., columns]: up to `count` keys with the largest q . k - |k|^2 / 2, unordered. Scores are
+   too large by 128 times the sum of the query. */
+SHARED void shortlist(const Numbers *keys, const int8_t *query, int rows, long count, Shortlist best[ROWS], char *scratch);
 
 /* The k nearest of some candidates (-1: none) by squared distance on the first `columns`, nearest first; equal distances
-   by entry; -1 and infinity fill up. */
+   by entry; padded with -1 and infinity. */
 SHARED void nearest_of(const Keys *keys, const float *query, long columns, const int64_t *candidate, long candidates,
                        long k, int64_t *entry, float *distance);
 

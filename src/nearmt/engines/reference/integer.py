@@ -1,8 +1,8 @@
-"""Products with int8 weights on a CPU, by the fastest kernel that this machine and this torch offer.
+"""Products with int8 weights on a CPU, by the fastest kernel that this machine and this torch have.
 
-Each row of inputs is divided by its largest number and becomes bytes, `round(x / step) + zero`; sums of products are
-exact 32-bit integers. CPUs without VNNI instructions add pairs of products in 16 bits, which is too little
-for all 8 bits of an input, so kernels are tried out once, and inputs have 7 bits where 8 do not fit.
+Each row of inputs is divided by its largest magnitude and rounded to bytes, `round(x / step) + zero`; sums of products
+are exact 32-bit integers. CPUs without VNNI instructions add pairs of products in 16 bits, which overflow with 8-bit
+inputs, so kernels are tested once, and inputs have 7 bits where 8 overflow.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nearmt.threads import scripted
 
 
 class Steps(NamedTuple):
-    """How numbers from -1 to 1 are laid out in a byte."""
+    """Quantisation of numbers from -1 to 1 to a byte."""
 
     step: float
     zero: int
@@ -30,26 +30,26 @@ EIGHT_BITS, SEVEN_BITS = Steps(1 / 127, 128), Steps(1 / 63, 64)
 
 
 def product_with(weight_OI: Tensor, scale_O: Tensor, bias_O: Tensor | None) -> nn.Module:
-    """What multiplies inputs [R, I] with `weight_OI * scale_O[:, None]`, int8 times fp32, and adds the bias."""
+    """A module for inputs [R, I] times `weight_OI * scale_O[:, None]`, int8 times fp32, plus the bias."""
     make, steps = _kernel()
     return make(weight_OI, scale_O, bias_O, steps)
 
 
 def _by_kernel(weight_OI: Tensor, scale_O: Tensor, bias_O: Tensor | None, steps: Steps) -> nn.Module:
-    """nearmt's own kernel, where there is one: all in one call."""
+    """nearmt's own kernel: rounding, product, scales and bias in one call."""
     if kernels() is None:
         raise NotImplementedError
     return PackedLinear(weight_OI, scale_O, bias_O)
 
 
 class _Fbgemm(nn.Module):
-    """Bytes, product and scales in one call, with weights packed beforehand."""
+    """Rounding, product and scales in one call of FBGEMM, with packed weights."""
 
     def __init__(self, weight_OI: Tensor, scale_O: Tensor, bias_O: Tensor | None, steps: Steps) -> None:
         super().__init__()
         self.bias_O, self.step, self.zero = bias_O, steps.step, steps.zero
         with warnings.catch_warnings():
-            # Torch means to drop quantised tensors one day; from then on `_Plain` does the work.
+            # Quantised tensors are deprecated; without them `_Plain` is used.
             warnings.simplefilter("ignore")
             no_shift_O = torch.zeros(len(scale_O), dtype=torch.long)
             weight = torch._make_per_channel_quantized_tensor(weight_OI, scale_O.double(), no_shift_O, 0)
@@ -68,7 +68,7 @@ def _by_fbgemm(
     bias_O: Tensor | None,
 ) -> Tensor:
     top_R1 = input_RI.abs().amax(dim=1, keepdim=True)
-    # A row of zeros is divided by zero here, but what comes of it is multiplied by zero again.
+    # A row of zeros is divided by zero here, and its result multiplied by zero again.
     output_RO: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
         input_RI / top_R1, step, zero, packed
     )
@@ -76,7 +76,7 @@ def _by_fbgemm(
 
 
 class _Plain(nn.Module):
-    """For every CPU and every torch; it packs the weights anew in every call, and wants signed bytes."""
+    """For every CPU and every torch, with signed bytes; packs the weights in every call."""
 
     def __init__(self, weight_OI: Tensor, scale_O: Tensor, bias_O: Tensor | None, steps: Steps) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ _KERNELS: tuple[tuple[Kernel, Steps], ...] = (
 
 @cache
 def _kernel() -> tuple[Kernel, Steps]:
-    """The first that gets the largest sums right."""
+    """The first kernel that computes the largest sums exactly."""
     return _first_exact(_KERNELS)
 
 
@@ -119,7 +119,7 @@ def _first_exact(candidates: tuple[tuple[Kernel, Steps], ...]) -> tuple[Kernel, 
 
 
 def _is_exact(make: Kernel, steps: Steps) -> bool:
-    """Whether the largest sums come out right, for one row and for many."""
+    """Whether the largest sums are exact, for one row and for many."""
     weight_OI = torch.full((32, 64), 127, dtype=torch.int8)
     weight_OI[::2] = -127
     product = make(weight_OI, torch.ones(32), None, steps)
