@@ -253,8 +253,8 @@ def test_scales_are_means_by_entries(domain: Datastore, customer: Datastore) -> 
     joined = JoinedStore([domain, customer])
     total, snapshots = len(domain) + len(customer), [domain.snapshot(), customer.snapshot()]
     for name in ("search_scale", "cache_scale"):
-        mean = sum(getattr(each, name) * len(each) for each in snapshots) / total
-        assert getattr(joined.snapshot(), name) == pytest.approx(mean)
+        mean = sum(getattr(each.calibration, name) * len(each) for each in snapshots) / total
+        assert getattr(joined.snapshot().calibration, name) == pytest.approx(mean)
     # Ten pairs are too few to measure a weight: the other's counts.
     assert (
         customer.snapshot().profile.likely_weight is None
