@@ -1,4 +1,4 @@
-"""Teach the model a memory, and see what it changes."""
+"""Compare translations with and without a memory."""
 
 from nearmt import Datastore, Translator, read_pairs
 from nearmt.demo import MEMORY

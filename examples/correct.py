@@ -4,7 +4,7 @@ from nearmt import Datastore, Pair, Translator
 
 base = Translator("de-en")
 memory = Datastore.build("corrections", [], base.model, overwrite=True)
-# One pair says little about itself: at the default weight it would be repeated word for word.
+# With a single pair, the default weight would be too large: its target would be repeated word for word.
 translator = base.with_datastore(memory, settings={"lambda": 0.4})
 
 first, second = "Der Stutzer klemmt.", "Prüfen Sie, ob der Stutzer klemmt."

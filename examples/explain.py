@@ -1,4 +1,4 @@
-"""Which stored pairs spoke for the words of a translation."""
+"""Show which stored pairs contributed to each token of a translation."""
 
 from nearmt import Datastore, Translator, read_pairs
 from nearmt.demo import MEMORY
@@ -9,5 +9,5 @@ translation = base.with_datastore(memory).translate("Reinigen Sie das Falzschwer
 
 print(translation.text)
 for token in translation.provenance:
-    speakers = ", ".join(f"{witness.pair_id} ({witness.share:.0%})" for witness in token.witnesses[:2])
-    print(f"{token.token!r:15} {token.model_probability:6.1%} -> {token.probability:6.1%}  {token.origin:7} {speakers}")
+    pairs = ", ".join(f"{witness.pair_id} ({witness.share:.0%})" for witness in token.witnesses[:2])
+    print(f"{token.token!r:15} {token.model_probability:6.1%} -> {token.probability:6.1%}  {token.origin:7} {pairs}")

@@ -1,4 +1,4 @@
-"""Fill in a PO catalogue: what is translated stays, the rest is filled in and marked fuzzy."""
+"""Fill in a PO catalogue: existing translations are kept, new ones are marked fuzzy."""
 
 from pathlib import Path
 

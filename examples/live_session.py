@@ -1,4 +1,4 @@
-"""A translator at work: each confirmed sentence teaches the next, and a mistake can be taken back."""
+"""Translate, confirm and learn sentence by sentence, and undo a mistake."""
 
 from nearmt import Datastore, Session, Translator
 
@@ -15,5 +15,5 @@ with Session(translator) as session:
         print("machine:", session.translate(source).text)
         session.confirm(source, correction)
     undone = session.undo()
-    print("taken back:", undone.target)
+    print("undone:", undone.target)
     print(session.statistics)

@@ -1,7 +1,7 @@
-"""Runs what the documentation shows: the commands, the Python and the settings of a page, in their order.
+"""Run the commands, the Python code and the configuration files of a documentation page, in order.
 
-A command is a line that begins with `nearmt` or with `echo ... | nearmt`, as a shell would read it; it may end
-in `> file`. It runs in this process, so that one loaded model serves all pages.
+A command is a shell line that begins with `nearmt` or `echo ... | nearmt`, and may end in `> file`. It runs in this
+process, so that all pages share one loaded model.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Block:
 
     @property
     def file_name(self) -> str:
-        """What a block of settings is saved as: its first line is a comment that says so."""
+        """The file name of a block of settings, given by the comment in its first line."""
         return self.text.split("\n")[0].removeprefix("# ")
 
 

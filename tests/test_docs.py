@@ -36,7 +36,7 @@ from tools.command_pages import pages
 
 HAND_WRITTEN = [path for path in sorted(DOCS.rglob("*.md")) if path.parent.name != "commands" and path.name != "log.md"]
 COMMAND_PAGES = sorted((DOCS / "commands").glob("*.md"))
-#: Not the overview: its lines end in comments, and the other pages have the same commands.
+#: Without the overview, whose lines end in comments; the other pages have the same commands.
 WITH_EXAMPLES = [path for path in COMMAND_PAGES if path.name != "index.md"]
 CONFIGS: list[type[Config]] = [
     *(ChunkConfig, EfficientConfig, BeamConfig, ModelConfig, StoreConfig),
@@ -54,14 +54,14 @@ ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and i
 #: Lines that are not run, and why.
 SKIPPED = {
     "nearmt demo": "takes a minute; tests/cli/test_commands.py runs it",
-    "nearmt reindex memory --index IVF1024,SQ8": "wants a store of many thousand entries; the cookbook has a small one",
+    "nearmt reindex memory --index IVF1024,SQ8": "needs many thousand entries; the cookbook has a small one",
     "nearmt reindex memory --model Helsinki-NLP/opus-mt-de-en": "a model of the hub",
     "nearmt evaluate --test test.tsv --datastore corpus --comet comet/bin/comet-score": "COMET is not part of nearmt",
     "nearmt finetune train.tsv --dev dev.tsv --out tuned --grid paper --shard 1/4": "hours without a GPU",
     "nearmt finetune train.tsv --dev dev.tsv --out tuned --grid paper": "hours without a GPU",
-    "nearmt train-adaptive memory --dev dev.tsv --general news.tsv --out memory.adaptive": "wants thousands of pairs",
+    "nearmt train-adaptive memory --dev dev.tsv --general news.tsv --out memory.adaptive": "needs thousands of pairs",
     "nearmt experiment main --data data --out results": "hours without a GPU; the page on experiments has a small one",
-    "nearmt experiment strategies --data data --out results --domains koran --tune none": "data that is not ours",
+    "nearmt experiment strategies --data data --out results --domains koran --tune none": "needs other data",
     "nearmt bench --data test.tsv --datastore memory --threads 2 --out speed.json": "the page on speed has a small one",
     "nearmt completion bash >> ~/.bashrc": "writes to the home folder",
     "nearmt completion zsh >> ~/.zshrc": "writes to the home folder",
@@ -80,7 +80,7 @@ def commands_of(page: Path) -> list[str]:
     return [command for block in blocks(page) for command in block.commands]
 
 
-# What needs no model.
+# Checks without a model.
 
 
 def test_command_pages_are_current() -> None:
@@ -154,7 +154,7 @@ def test_every_error_is_explained(kind: type[errors.NearmtError]) -> None:
 
 
 def test_quoted_messages_are_real() -> None:
-    """Every message on the page is one that the source can give: its constant parts are there, up to its end."""
+    """Every message on the page matches a string literal of the source, up to its end."""
     patterns = [re.compile(pattern) for path in (ROOT / "src").rglob("*.py") for pattern in _texts(path)]
     quoted = [line for block in blocks(DOCS / "troubleshooting.md") for line in block.text.splitlines()]
     messages = [line for line in quoted if line.startswith("nearmt: ")]
@@ -163,7 +163,7 @@ def test_quoted_messages_are_real() -> None:
 
 
 def _texts(path: Path) -> Iterator[str]:
-    """The longer texts in a module as patterns, with anything where values are put in."""
+    """The longer string literals of a module as patterns; formatted values match anything."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         parts = node.values if isinstance(node, ast.JoinedStr) else [node]
         constants = [part.value if isinstance(part, ast.Constant) else None for part in parts]
@@ -206,7 +206,7 @@ def test_settings_are_used_on_their_page() -> None:
         assert any(f"config {block.file_name} " in f"{line} " for line in commands_of(page)), block.file_name
 
 
-# What runs.
+# Executed pages.
 
 
 @pytest.fixture(scope="module")
@@ -225,9 +225,9 @@ def one_model() -> Iterator[None]:
 
 
 @pytest.fixture
-def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with the samples in it."""
-    folder = tmp_path / "workshop"
+def sample_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a copy of the samples."""
+    folder = tmp_path / "samples"
     shutil.copytree(SAMPLES, folder)
     monkeypatch.chdir(folder)
     return folder
@@ -235,7 +235,7 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def memory(one_model: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The datastore that the examples of the commands speak of."""
+    """The datastore that the examples of commands use."""
     folder = tmp_path_factory.mktemp("docs") / "memory"
     assert run_line(f"nearmt build {SAMPLES / 'memory.tmx'} --out {folder}").code == 0
     return folder
@@ -244,8 +244,8 @@ def memory(one_model: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.embedded
 @pytest.mark.usefixtures("one_model")
 @pytest.mark.parametrize("page", HAND_WRITTEN, ids=name_of)
-def test_page_runs(page: Path, workshop: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """From top to bottom, beginning with nothing but the samples."""
+def test_page_runs(page: Path, sample_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From top to bottom, starting with the samples only."""
     run: dict[str, Callable[[Block], None]] = {"bash": _run_commands, "python": _run_python, "toml": _save}
     for block in blocks(page):
         if block.language in run:
@@ -276,13 +276,13 @@ def _check(line: str) -> None:
 
 @pytest.mark.embedded
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=name_of)
-def test_examples_of_a_command_run(page: Path, workshop: Path, memory: Path) -> None:
-    """Each by itself, with the datastore in place unless it is what the example makes."""
-    (workshop / "memories").mkdir()
-    shutil.copy(SAMPLES / "memory.tmx", workshop / "memories")
+def test_examples_of_a_command_run(page: Path, sample_folder: Path, memory: Path) -> None:
+    """Each example runs alone, with the datastore present unless the example builds it."""
+    (sample_folder / "memories").mkdir()
+    shutil.copy(SAMPLES / "memory.tmx", sample_folder / "memories")
     for line in commands_of(page):
         if line not in SKIPPED:
-            shutil.rmtree(workshop / "memory", ignore_errors=True)
+            shutil.rmtree(sample_folder / "memory", ignore_errors=True)
             if not line.startswith("nearmt build"):
-                shutil.copytree(memory, workshop / "memory")
+                shutil.copytree(memory, sample_folder / "memory")
             _check(line)

@@ -19,7 +19,7 @@ EXPECTED = {
     "correct.py": "trimmer",
     "explain.py": "search",
     "fill_po.py": "#, fuzzy",
-    "live_session.py": "taken back: Clean the trimmer.",
+    "live_session.py": "undone: Clean the trimmer.",
 }
 
 

@@ -22,8 +22,8 @@ def blocks(language: str) -> list[str]:
 
 
 @pytest.fixture
-def workshop(tmp_path: Path) -> Path:
-    """The files that the README speaks of."""
+def sample_folder(tmp_path: Path) -> Path:
+    """A folder with the files that the README names."""
     memory = MEMORY.read_text(encoding="utf-8").splitlines(keepends=True)[:60]
     (tmp_path / "memory.tsv").write_text("".join(memory), encoding="utf-8")
     for name, lines in (("corrections.tsv", memory[:2]), ("customer.tsv", memory[2:4])):
@@ -38,14 +38,14 @@ def workshop(tmp_path: Path) -> Path:
 
 
 @pytest.mark.embedded
-def test_commands(workshop: Path) -> None:
+def test_commands(sample_folder: Path) -> None:
     commands = [line for block in blocks("bash") for line in block.splitlines() if line.startswith("nearmt ")]
     assert len(commands) >= 5
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     for command in commands:
         line = command.replace("nearmt ", f"{sys.executable} -m nearmt ", 1)
         done = subprocess.run(
-            ["bash", "-c", line], cwd=workshop, env=environment, capture_output=True, text=True, check=False
+            ["bash", "-c", line], cwd=sample_folder, env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, (command, done.stderr)
         assert ": write --" not in done.stderr, done.stderr  # old spellings
@@ -53,8 +53,8 @@ def test_commands(workshop: Path) -> None:
 
 
 @pytest.mark.embedded
-def test_python(workshop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(workshop)
+def test_python(sample_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(sample_folder)
     (code,) = blocks("python")
     exec(compile(code, "README.md", "exec"), {})
     assert capsys.readouterr().out.strip()
@@ -76,7 +76,7 @@ def test_tables_are_those_of_the_result_files(page: Path) -> None:
 
 
 def test_plots_are_those_of_the_result_files(tmp_path: Path) -> None:
-    """Their text, that is: other versions of matplotlib place it elsewhere."""
+    """Compare text only: positions depend on the version of matplotlib."""
 
     def words(path: Path) -> list[str]:
         return re.findall(r">([^<>\n]+)</text>", path.read_text(encoding="utf-8"))
