@@ -46,10 +46,11 @@ def one_thread() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what takes minutes, unless it is asked for."""
-    if "slow" not in config.getoption("markexpr"):
-        config.hook.pytest_deselected(items=[item for item in items if "slow" in item.keywords])
-        items[:] = [item for item in items if "slow" not in item.keywords]
+    """Deselect tests that take minutes or need other programs, unless they are asked for."""
+    for mark in ("slow", "services"):
+        if mark not in config.getoption("markexpr"):
+            config.hook.pytest_deselected(items=[item for item in items if mark in item.keywords])
+            items[:] = [item for item in items if mark not in item.keywords]
 
 
 def pytest_report_header() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import os
 import re
 import shutil
 import subprocess
@@ -211,3 +212,11 @@ def test_kernels_are_called_with_as_many_arguments_as_they_have() -> None:
             assert not any(isinstance(each, ast.Starred) for each in call.args) and not call.keywords, place
             assert len(call.args) == len(functions[name][1]), place
     assert called == {*functions} - {"mark_chunks"}  # which keep_chunks calls
+
+
+def test_a_processor_that_can_run_the_kernels_has_them() -> None:
+    """A broken build would otherwise skip all their tests in silence."""
+    described = Path("/proc/cpuinfo")
+    flags = set(described.read_text().split()) if described.is_file() else set[str]()
+    if {"avx512f", "avx512bw", "avx512vl", "avx512_vnni"} <= flags and os.environ.get("NEARMT_NO_KERNELS", "0") == "0":
+        assert kernels() is not None

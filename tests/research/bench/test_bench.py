@@ -115,9 +115,9 @@ def test_peers_translate_in_input_order(loader: SystemLoader, tiny_pairs: list[P
     assert [len(batch) for batch in batch_lengths] == [4, 4, 1] and lengths == sorted(lengths, reverse=True)
 
 
+@pytest.mark.services
 def test_ctranslate2_equals_plain(loader: SystemLoader, tiny_pairs: list[Pair]) -> None:
     """The start embedding of the tiny model is not zero, which CTranslate2's converter would assume."""
-    pytest.importorskip("ctranslate2")
     model = loader.model("fp32")
     texts = [pair.source for pair in tiny_pairs[:9]]
     peer, own = (loader.runner(Variant(name, "fp32", 4, 1)).translate(texts) for name in ("ctranslate2", "plain"))
@@ -133,9 +133,9 @@ def test_ctranslate2_equals_plain(loader: SystemLoader, tiny_pairs: list[Pair]) 
     assert len(loader.runner(Variant("ctranslate2", "int8", 4, 3)).translate(texts)) == 9
 
 
+@pytest.mark.services
 def test_ctranslate2_does_not_change_torch_threads(loader: SystemLoader, tiny_pairs: list[Pair]) -> None:
     """It would in the same process."""
-    pytest.importorskip("ctranslate2")
     with threads_set(3):
         loader.runner(Variant("ctranslate2", "fp32", 4, 1)).translate([pair.source for pair in tiny_pairs[:3]])
         assert torch.get_num_threads() == 3
