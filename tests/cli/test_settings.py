@@ -14,7 +14,6 @@ import pytest
 from nearmt.cli.given import SETTINGS
 from nearmt.cli.main import cli
 from nearmt.config.old_names import OPTIONS, REMOVED_OPTIONS
-from nearmt.datastore import Datastore
 from tests.cli.conftest import Nearmt
 from tests.cli.test_errors import assert_one_line
 
@@ -240,13 +239,3 @@ def test_the_changelog_lists_old_spellings() -> None:
     section = changelog.partition("## 0.5.0")[2].partition("\n## ")[0]
     for name in [*OPTIONS, *(option for _, option in REMOVED_OPTIONS)]:
         assert f"`--{name}`" in section, name
-
-
-def test_adding_a_file_twice_changes_nothing(nearmt: Nearmt, memory: Path, text: Path, store: Path) -> None:
-    before = list(Datastore.open(store).pairs())
-    assert nearmt("add", store, memory, "--device", "cpu").code == 0
-    once = list(Datastore.open(store).pairs())
-    assert len(once) >= len(before)
-    again = nearmt("add", store, memory, "--device", "cpu", "--json")
-    assert json.loads(again.out)["pairs"] == len(once)
-    assert {pair.id: pair for pair in Datastore.open(store).pairs()} == {pair.id: pair for pair in once}
