@@ -82,12 +82,12 @@ def open_network(
     from nearmt.engines.cuda.decoder import GraphDecoder
     from nearmt.engines.reference.decoder import TorchDecoder
 
-    layers: DecoderLayers = TorchDecoder(decoder, joined, key_layer, whole)
-    if device.type == "cuda":
-        # cuDNN plans its attention anew for every shape, and every step has another one.
-        torch.backends.cuda.enable_cudnn_sdp(False)
-        layers = GraphDecoder(TorchDecoder(decoder, joined, key_layer, whole))
-    return Network(WholePassEncoder(whole), layers)
+    layers = TorchDecoder(decoder, joined, key_layer, whole)
+    if device.type != "cuda":
+        return Network(WholePassEncoder(whole), layers)
+    # cuDNN plans its attention anew for every shape, and every step has another one.
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    return Network(WholePassEncoder(whole), GraphDecoder(layers))
 
 
 def kernels_serve(precision: str, device: str) -> bool:

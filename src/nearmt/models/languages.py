@@ -8,25 +8,17 @@ from collections.abc import Iterable
 from nearmt.errors import ModelError, did_you_mean
 from nearmt.languages import ENGLISH_NAME, NLLB_CODE, base_language
 
-#: Patterns of language tags in the vocabularies of multilingual models; the group is the language.
-_TAG_SHAPES = [
-    re.compile(r"^([a-z]{2,3}_[A-Z]{2})$"),  # mBART: de_DE
-    re.compile(r"^([a-z]{3}_[A-Z][a-z]{3})$"),  # NLLB: deu_Latn
-    re.compile(r"^__([a-z]{2,3})__$"),  # M2M100: __de__
-    re.compile(r"^>>([A-Za-z_]+)<<$"),  # Marian: >>deu<<
-]
+#: Language tags in the vocabularies of multilingual models: de_DE (mBART), deu_Latn (NLLB), __de__ (M2M100), >>deu<<
+#: (Marian). One group is the language.
+_TAG = re.compile(r"^(?:([a-z]{2,3}_[A-Z]{2})|([a-z]{3}_[A-Z][a-z]{3})|__([a-z]{2,3})__|>>([A-Za-z_]+)<<)$")
 
 UNDETERMINED = "und"
 
 
 def language_tags(tokens: Iterable[str]) -> dict[str, str]:
     """Vocabulary token by language code, for every token that matches the pattern of a tag."""
-    tags = {}
-    for token in tokens:
-        for shape in _TAG_SHAPES:
-            if match := shape.match(token):
-                tags[match.group(1)] = token
-    return tags
+    found = ((_TAG.match(token), token) for token in tokens)
+    return {match[match.lastindex]: token for match, token in found if match and match.lastindex}
 
 
 def check_direction(model: str, asked: tuple[str | None, str | None], known: tuple[str | None, str | None]) -> None:
