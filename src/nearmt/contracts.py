@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from nearmt.errors import warn_renamed
+
 if TYPE_CHECKING:  # opening a manifest needs no tensors
     from torch import Tensor
 
@@ -146,6 +148,12 @@ class Translation:
     steps: int = 0
     #: The length bound was reached before the end of the sentence.
     truncated: bool = False
-    #: How many pieces the source was split into to fit the model.
-    pieces: int = 1
+    #: How many parts the source was split into to fit the model.
+    source_parts: int = 1
     provenance: tuple[TokenProvenance, ...] | None = None
+
+    @property
+    def pieces(self) -> int:
+        """The old name of `source_parts`."""
+        warn_renamed("Translation.pieces", "source_parts")
+        return self.source_parts

@@ -23,7 +23,7 @@ from tests.conftest import make_pairs
 from tests.datastore.helpers import reduction_of, states_by_hand
 from tests.datastore.test_similar import bm25
 
-SEARCH = BeamConfig(beams=2, max_new_tokens=12)
+BEAM = BeamConfig(beams=2, max_new_tokens=12)
 #: What would otherwise be taken from the calibration.
 #: Nothing that is derived from what was measured when a store was built.
 KNN = {"k": 4, "lambda": 0.7, "temperature": 2.0, "guard": False, "ends": "all"}
@@ -54,7 +54,7 @@ def translations(
     model: TranslationModel, store: Datastore, method: str = "knn", **changed: object
 ) -> list[tuple[str, float]]:
     settings = {**(KNN if method == "knn" else CHUNK), **changed}
-    translator = Translator(model, store, method, settings, SEARCH)
+    translator = Translator(model, store, method, settings, BEAM)
     return [(found.text, found.score) for found in translator.translate(TEXTS)]
 
 

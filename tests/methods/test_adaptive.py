@@ -38,7 +38,7 @@ from tests.toy_store import ToyStore
 
 VOCABULARY = 12
 ORIGIN = NetworkOrigin("made", "identity", "model")
-SEARCH = BeamConfig(beams=3, max_new_tokens=12)
+BEAM = BeamConfig(beams=3, max_new_tokens=12)
 TEXTS = [pair.source for pair in make_pairs(6, seed=5)]
 
 
@@ -243,7 +243,7 @@ def saved(path: Path, heads: dict[str, Head], model: TranslationModel) -> str:
 
 
 def outputs(model: TranslationModel, store: Datastore | None, method: str, settings: dict[str, Any]) -> list[Any]:
-    found = Translator(model, store, method, settings, SEARCH).translate(TEXTS)
+    found = Translator(model, store, method, settings, BEAM).translate(TEXTS)
     return [(t.text, t.tokens, pytest.approx(t.score, abs=1e-5)) for t in found]
 
 
@@ -252,8 +252,8 @@ def test_a_network_that_never_believes_is_the_model_alone(
     tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path, method: str
 ) -> None:
     path = saved(tmp_path / "net", {"search": decided(4, 0, 1.0), "cache": decided(4, 0, 1.0)}, tiny)
-    alone = Translator(tiny, search=SEARCH).translate(TEXTS)
-    found = Translator(tiny, tiny_store, method, {**neighbours(method, 4), "adaptive": path}, SEARCH).translate(TEXTS)
+    alone = Translator(tiny, beam=BEAM).translate(TEXTS)
+    found = Translator(tiny, tiny_store, method, {**neighbours(method, 4), "adaptive": path}, BEAM).translate(TEXTS)
     assert [t.text for t in found] == [t.text for t in alone]
     # With one of them sentences do not follow others, and products of fewer rows may be rounded otherwise.
     near = 1e-6 if method == "efficient" else 0.0

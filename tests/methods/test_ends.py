@@ -28,7 +28,7 @@ from tests.methods.test_guard import METHODS, search
 from tests.requests import chunk_method
 from tests.tiny import random_sources, tiny_model
 
-SEARCH = BeamConfig(beams=4, max_new_tokens=15)
+BEAM = BeamConfig(beams=4, max_new_tokens=15)
 TEXTS = [pair.source for pair in make_pairs(8, seed=5)]
 
 
@@ -43,7 +43,7 @@ def translate(
     model: TranslationModel, store: Datastore, name: str, explain: bool = False, **settings: Any
 ) -> list[Translation]:
     method, usual = METHODS[name]
-    return Translator(model, store, method, {**usual, **settings}, SEARCH).translate(TEXTS, explain=explain)
+    return Translator(model, store, method, {**usual, **settings}, BEAM).translate(TEXTS, explain=explain)
 
 
 @pytest.mark.parametrize("family", ["nllb", "mbart50"])

@@ -33,10 +33,10 @@ SAME = 0.99
 class Part:
     """A segment as it is searched: keys where searches run, an index, postings once they are needed."""
 
-    def __init__(self, segment: AnySegment, device: torch.device, search: str) -> None:
+    def __init__(self, segment: AnySegment, device: torch.device, nominate: str) -> None:
         self.segment = segment
         self.key_ND = torch.from_numpy(segment.key_ND).to(device)
-        self.index: Index = open_index(segment, self.key_ND, search)
+        self.index: Index = open_index(segment, self.key_ND, nominate)
 
     def with_segment(self, segment: AnySegment) -> Part:
         """The same part when nothing of the segment changed but what is deleted."""
