@@ -77,7 +77,7 @@ class StepBuffers(NamedTuple):
         put_searched[(len(row_R),)](
             row_R, searched.entry_BK, searched.distance_BK, searched.entry_BK.shape[1],
             found.asked_B, found.entry_BK, found.distance_BK, most,
-            ORIGIN=int(Origin.SEARCH), PLACES=power_of_two(most),
+            ORIGIN=int(Origin.SEARCH), POSITIONS=power_of_two(most),
         )  # fmt: skip
 
 
@@ -155,7 +155,7 @@ class CacheBuffers:
         caches, width = entry_GX.shape
         append_new[(caches,)](
             self._entry_UM, self._entry_UM.shape[1], self._count_U, self._known_UW, self._known_UW.shape[1], cache_G,
-            entry_GX.sort(dim=1).values, width, PLACES=_APPENDED,
+            entry_GX.sort(dim=1).values, width, POSITIONS=_APPENDED,
         )  # fmt: skip
 
     def count(self) -> None:
@@ -181,14 +181,14 @@ class CacheBuffers:
         compare[(slots, -(-width // _COMPARED))](
             query_BE, *keys.arguments(), self._entry_UM, self._entry_UM.shape[1], self._count_U, cache_S,
             near_BM, width, each, stride, columns=columns,
-            ROWS=max(_FEWEST_ROWS, power_of_two(each)), PLACES=_COMPARED, COLUMNS=COLUMNS, MORE=keys.more,
+            ROWS=max(_FEWEST_ROWS, power_of_two(each)), POSITIONS=_COMPARED, COLUMNS=COLUMNS, MORE=keys.more,
         )  # fmt: skip
-        place_BX = smallest(near_BM, min(nominees(k), width))[1]
-        nominated, most = place_BX.shape[1], found.entry_BK.shape[1]
+        position_BX = smallest(near_BM, min(nominees(k), width))[1]
+        nominated, most = position_BX.shape[1], found.entry_BK.shape[1]
         measure[(rows,)](
             query_BE, *keys.arguments(), self._entry_UM, self._entry_UM.shape[1], cache_S, each,
-            place_BX.contiguous(), nominated, found.asked_B, found.entry_BK, found.distance_BK, k, most, stride,
-            columns=columns, ORIGIN=int(Origin.CACHE), PLACES=power_of_two(max(nominated, most)), COLUMNS=COLUMNS,
+            position_BX.contiguous(), nominated, found.asked_B, found.entry_BK, found.distance_BK, k, most, stride,
+            columns=columns, ORIGIN=int(Origin.CACHE), POSITIONS=power_of_two(max(nominated, most)), COLUMNS=COLUMNS,
             MORE=keys.more,
         )  # fmt: skip
 
