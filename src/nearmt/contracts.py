@@ -69,7 +69,7 @@ class StoreProfile:
     columns: int
     #: Typical squared distance of a query to its neighbours: the unit of T.
     search_scale: float
-    #: Typical distance, not squared, on so many leading columns: the unit of T'.
+    #: Typical distance, not squared, on the first columns: the unit of T'.
     scale: Callable[[int], float]
     #: Lambda under which the store's own held-out tokens are most likely, if it was measured.
     likely_weight: float | None

@@ -121,7 +121,7 @@ class ListSearch:
     unit: float
     probes: int
     reach: float
-    #: Candidates that are nominated for so many wanted.
+    #: Candidates nominated for k neighbours.
     width: Callable[[int], int]
 
     def row_search(self, keys: KeyRows, k: int) -> RowSearch:

@@ -32,7 +32,7 @@ _CAPACITY, _CACHES = 1024, 16
 _COMPARED, _APPENDED = 64, 1024
 # The fewest rows of a product on tensor cores.
 _FEWEST_ROWS = 16
-# Counts are synced to the host every so many additions; an upper bound is tracked in between.
+# Counts are synced to the host every N additions; an upper bound is tracked in between.
 _COUNTED = 4
 _HOST = torch.device("cpu")
 
@@ -113,7 +113,7 @@ class CacheBuffers:
         self._stale = set[int]()
 
     def step(self, rows: int, k: int, searched: int) -> StepBuffers:
-        """Static buffers for so many queries, k neighbours of each and so many of a search; always the same."""
+        """Static buffers for queries, k neighbours of each, and results of a search; one set per combination."""
         if (rows, k, searched) not in self._steps:
             columns = self.keys.key_ND.shape[1]
             self._steps[rows, k, searched] = StepBuffers.blank(rows, columns, k, searched, self.device)
@@ -137,7 +137,7 @@ class CacheBuffers:
         return self._slots.sentences - {-1}
 
     def reserve(self, caches: Sequence[int], more: int) -> None:
-        """Make capacity for so many more entries of each of these caches."""
+        """Make capacity for `more` entries of each of these caches."""
         self._sync_counts()
         for cache in caches:
             self._most[cache] += more

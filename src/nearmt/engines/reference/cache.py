@@ -92,7 +92,7 @@ class ReferenceCache:
     def step(self, query_BD: Tensor, sentences: Sequence[int], due: Sequence[int], rows: int) -> Retrieved:
         each = len(query_BD) // len(sentences)
         found = Retrieved.nothing(len(query_BD), self._plan.width, query_BD.device)
-        # Hypotheses of a sentence recall together, also those that search besides.
+        # All hypotheses of a sentence recall together, including those that search.
         recalling = [slot for slot in range(len(sentences)) if rows < each or slot not in due]
         if recalling:
             row_R = rows_of(recalling, each, each, len(sentences), query_BD.device)
