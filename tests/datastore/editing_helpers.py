@@ -65,9 +65,9 @@ def seen_entries(store: Datastore) -> Tensor:
 
 
 def assert_same_entries(entry_BK: Tensor, expected_BK: Tensor, distance_BK: Tensor, all_found: bool) -> None:
-    """The same entries; of those that are exactly as far as the last one any may have been chosen.
+    """The same entries, except for ties with the last distance, of which any may be chosen.
 
-    The same source has the same key before the first token: of more such entries than there is room for, an index
+    The same source has the same key before the first token: if there are more than k such entries, an index
     takes some.
     """
     nearer_BK = torch.ones_like(entry_BK, dtype=torch.bool) if all_found else distance_BK < distance_BK[:, -1:]
@@ -113,7 +113,7 @@ def _keys_of(store: Datastore, entry_BK: Tensor) -> Tensor:
 
 
 class Expected:
-    """What a store should hold: a dictionary of pairs, those that wait for a model, and what can be found."""
+    """The expected content of a store: a dictionary of pairs, the pending ones, and the searchable ones."""
 
     def __init__(self, pairs: Sequence[Pair], reduction: Reduction, model: TranslationModel) -> None:
         self.pairs = {pair.id: pair for pair in pairs}

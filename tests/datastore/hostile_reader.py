@@ -53,8 +53,8 @@ def uses(path: Path, model: TranslationModel, random: Random) -> Iterator[Callab
     yield lambda: [*stored_pairs(path, Ledger(path).manifest)]
     yield lambda: describe(path, Manifest.load(path))
     if random.random() < 0.2:
-        beside = shutil.copytree(path, path.with_name("beside"))
-        yield lambda: repair(beside, verify(beside), lambda settings: model)
+        copy = shutil.copytree(path, path.with_name("copy"))
+        yield lambda: repair(copy, verify(copy), lambda settings: model)
     if random.random() < 0.3:
         # As if it were so large that checksums and keys are not looked at.
         for module in (manifest, checks):

@@ -1,4 +1,4 @@
-"""Building: what a store holds, and what an interruption leaves."""
+"""Building: the content of a store, and interruptions."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_no_pairs_can_be_refused(tiny: TranslationModel, tmp_path: Path) -> None
 
 
 def long_text(model: TranslationModel, tokens: int) -> str:
-    """A text of exactly so many tokens, end of sentence included."""
+    """A text of exactly `tokens` tokens, end of sentence included."""
     text = " ".join(["a"] * (tokens - 1))
     assert len(model.codec.target_ids(text)) == len(model.codec.source_ids(text)) == tokens
     return text
@@ -277,7 +277,7 @@ def test_progress_counts_pairs(tiny: TranslationModel, tmp_path: Path, monkeypat
     assert told == [(8, 0), (16, 0), (20, 0)]
 
 
-# A place that is taken, a disk that is full.
+# An existing folder, a full disk.
 
 
 @pytest.fixture
@@ -563,7 +563,7 @@ def test_a_damaged_file_is_named_when_a_store_is_opened(tiny_store: Datastore, t
 
 
 def test_a_mask_of_the_wrong_size_is_refused(tiny_store: Datastore) -> None:
-    with pytest.raises(ConfigError, match=f"the mask has 3 places, the datastore {len(tiny_store)} entries"):
+    with pytest.raises(ConfigError, match=f"the mask has 3 elements, the datastore {len(tiny_store)} entries"):
         tiny_store.snapshot().search(some_queries(tiny_store, 1), 4, torch.ones(3, dtype=torch.bool))
 
 

@@ -484,7 +484,7 @@ def _found(name: str) -> Any:
 def test_a_reader_between_log_and_block(
     tiny: TranslationModel, store: Datastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody adds on while the log was read and its blocks were not: nothing is lost on the way."""
+    """Another process adds pairs after the log was read and before its blocks were: no pair is lost."""
     store.add(PAIRS[12:13], tiny)
     reader = Datastore.open(store.path)
     store.add(PAIRS[13:14], tiny)

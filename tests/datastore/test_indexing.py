@@ -52,7 +52,7 @@ def kinds(records: Sequence[SegmentRecord]) -> list[str]:
 
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`auto` trains from 1,000 entries on and leaves 100 unindexed."""
+    """`auto` trains from 1,000 entries on and does not index segments below 100."""
     monkeypatch.setattr("nearmt.index.faiss.SMALL", 1000)
     monkeypatch.setattr(indexing, "FLAT", 100)
 

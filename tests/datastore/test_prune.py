@@ -94,7 +94,7 @@ def made_entries(
 
 
 def neighbours_by_hand(key_ND: np.ndarray, count: int) -> list[list[int]]:
-    """The nearest others; of equally far ones those that follow in the corpus, then from its beginning."""
+    """The nearest other entries; ties in corpus order from the entry on, then from the beginning."""
     key, total = key_ND.astype(np.float64), len(key_ND)
     found = []
     for entry in range(total):

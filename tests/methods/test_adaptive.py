@@ -210,7 +210,7 @@ def test_boost_shifts_the_log_odds(boost: float, seed: int) -> None:
     assert torch.equal(boosted.weight_BK, plain.weight_BK)
 
 
-def test_whoever_gets_the_evidence_may_change_it() -> None:
+def test_evidence_may_be_changed_in_place() -> None:
     """Others lower shares in place, also outside of the search."""
     log_prob_BV = random_log_probs(1, 0)
     mixer = AdaptiveMixer({"search": made_head(2)}, ORIGIN)

@@ -56,7 +56,7 @@ def test_who_is_near_decides(name: str, family: str, monkeypatch: pytest.MonkeyP
     near = search(model, made(name, store, ends="near"), sources)
     assert_differ(near, everybody)
     assert_same(search(model, made(name, store), sources), near)
-    # Where everybody is near all may speak, to the bit; where nobody is, the model alone ends sentences.
+    # If all neighbours are near, all keep their weights, bit for bit; if none is, only the model ends sentences.
     for module in (knn, chunk):
         monkeypatch.setattr(module, "END_RADIUS", 1e9)
     assert_same(search(model, made(name, store, ends="near"), sources), everybody)
@@ -107,7 +107,7 @@ def test_who_may_not_speak_is_no_witness(
         found = translate(tiny, tiny_store, name, explain=True, ends=ends)
         tokens = [token for translation in found for token in translation.provenance or ()]
         assert any(token.witnesses for token in tokens if token.token != end)
-        # Ends that the model thinks likely are anybody's.
+        # Any neighbour may predict an end that the model finds likely.
         is_unlikely = [token.token == end and token.model_probability < LIKELY_END for token in tokens]
         unlikely[ends] = {token.origin for token, counts in zip(tokens, is_unlikely, strict=True) if counts}
         assert all(bool(token.witnesses) == (token.origin != "model") for token in tokens)

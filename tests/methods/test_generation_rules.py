@@ -1,4 +1,4 @@
-"""With weight 0 a memory leaves what the model's generation config makes of its probabilities."""
+"""With weight 0 a memory does not change how the model's generation config processes probabilities."""
 
 from __future__ import annotations
 
