@@ -1,4 +1,4 @@
-"""The values that cross rooms.
+"""Values that packages exchange.
 
 Shapes: B rows (hypotheses), T target steps, S source length, H decoder state, D key, E cache-key
 columns, V vocabulary, K neighbours, C chunk, N entries, M cache entries.

@@ -24,7 +24,7 @@ def beam_after(*ended: float, size: int = 3, tolerance: float = math.inf, penalt
 
 
 def goes_on(beam: SentenceBeam, score: float, length: int = 20) -> bool:
-    """Whether it does when the best running hypothesis of so many tokens has this sum of log-probabilities."""
+    """Whether the beam continues if its best running hypothesis of `length` tokens has this log-probability."""
     running = [Candidate(score - rank, rank, WORD) for rank in range(2 * beam.size)]
     return bool(beam.advance(running, length, length, finish))
 

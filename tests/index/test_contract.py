@@ -281,7 +281,7 @@ def test_an_index_that_cannot_be_searched_with_a_mask_is_refused_or_works(factor
 
 
 def test_nothing_is_trained_that_no_search_uses() -> None:
-    """FAISS anneals every sub-quantiser of a PQ for polysemous search (2.5 s each at 8 bits), which nearmt does not use."""
+    """FAISS anneals every sub-quantiser of a PQ for polysemous search (2.5 s each), which nearmt does not use."""
     index = FaissIndex.build(made_keys(), "IVF16,PQ2x4")
     assert not _inner(index._index).do_polysemous_training
 

@@ -43,7 +43,7 @@ TEXTS = [pair.source for pair in make_pairs(6, seed=5)]
 
 
 class Weighted(ToyStore):
-    """A pruned store: entry n stands for so many entries."""
+    """A pruned store: `weight_N` says how many entries each entry stands for."""
 
     weight_N: Tensor | None = None
 

@@ -225,7 +225,7 @@ def all_caches(keys: list[Tensor], entries: list[Tensor], units: list[float]) ->
 
 
 def made_caches(counts: list[int], rounded_columns: int, columns: int, seed: int) -> tuple[KeyRows, CachedRows]:
-    """Keys of 120 entries in three segments, and caches with so many of them; the last one has large keys."""
+    """Keys of 120 entries in three segments, and caches with `counts` of them; the last one has large keys."""
     key_ND = torch.randn(120, columns + 3, generator=seeded(seed)).half()
     key_ND[60:] *= 4
     entries = [torch.randperm(60, generator=seeded(seed + u))[:count] for u, count in enumerate(counts)]
