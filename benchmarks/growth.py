@@ -160,7 +160,7 @@ def measure(path: Path, source: Source, entries: int, model: TranslationModel, p
         "keys": "real" if len(store) <= real else f"{real / len(store):.0%} real",
         "index": index.get("factory", "exact"),
         "effort": index.get("effort", 0),
-        "recall": recall(store, Datastore.open(path, search="torch", verify=False), hidden_QH[:512]),
+        "recall": recall(store, Datastore.open(path, nominate="torch", verify=False), hidden_QH[:512]),
         "search_milliseconds": search_milliseconds(store, store.snapshot().query(hidden_QH)),
         "step_milliseconds": step_milliseconds(store, model, [pair.source for pair in pairs], repeats),
         "written_and_indexed_seconds": round(made, 1),

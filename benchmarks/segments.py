@@ -139,7 +139,7 @@ def run(folder: Path, entries: int, sealed: int, live: int, factory: str) -> dic
     each, several = (entries - live) // sealed, []
     for number in range(sealed):
         record = write_segment(folder, number + 2, keys, number * each, each)
-        several.append(index_segment(folder, record, COLUMNS, "auto", beside=one))
+        several.append(index_segment(folder, record, COLUMNS, "auto", existing=one))
     several.append(write_segment(folder, sealed + 2, keys, entries - live, live))
     searchers = {"one": opened(folder, one), "several": opened(folder, several)}
     searchers["several with deleted"] = searchers["several"]

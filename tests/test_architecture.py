@@ -22,14 +22,14 @@ def test_the_core_is_sixty_modules_that_exist() -> None:
     assert [name for name in modules if not (SOURCES / name).is_file()] == []
 
 
-def test_every_room_is_on_the_map() -> None:
-    named = set(re.findall(r"`(\w+)`", section("Rooms")))
-    rooms = {path.stem for path in SOURCES.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
-    assert rooms - named == {"__init__", "__main__", "demo"}
+def test_every_package_is_in_the_table() -> None:
+    named = set(re.findall(r"`(\w+)`", section("Packages")))
+    packages = {path.stem for path in SOURCES.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    assert packages - named == {"__init__", "__main__", "demo"}
 
 
 def test_files_named_in_tables_exist() -> None:
-    files = re.findall(r"`(\w+/[\w/]+\.py)`", section("Rooms"))
+    files = re.findall(r"`(\w+/[\w/]+\.py)`", section("Packages"))
     assert files and [name for name in files if not (SOURCES / name).is_file()] == []
 
 

@@ -81,10 +81,10 @@ def check(
     tokens: int, ways: Sequence[tuple[int, int, bool]] = WAYS,
 ) -> None:  # fmt: skip
     """Texts, scores, steps and searches: all of a translation is equal, scores to the last bit."""
-    search = BeamConfig(beams=3, max_new_tokens=tokens)
+    beam = BeamConfig(beams=3, max_new_tokens=tokens)
 
     def in_batches_of(size: int) -> Translator:
-        return Translator(model, datastore if method[0] != "plain" else None, *method, search, size)
+        return Translator(model, datastore if method[0] != "plain" else None, *method, beam, size)
 
     expected = translated(in_batches_of(8), texts, 1, shuffled=False)
     for size, threads, shuffled in ways:

@@ -69,7 +69,7 @@ def test_an_error_ends_the_work_and_leaves_the_threads_as_they_were() -> None:
 
 
 @pytest.mark.usefixtures("two_threads")
-def test_tasks_that_nobody_waits_for_end_at_their_next_step() -> None:
+def test_abandoned_tasks_end_at_their_next_step() -> None:
     """A caller that stops early does not wait for the rest of a task."""
     steps, begun = [0], threading.Event()
 

@@ -1,4 +1,4 @@
-"""Named timers count only while somebody listens."""
+"""Named timers count only while a `Timings` is active."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nearmt.timing import Timings, timed
 from nearmt.translator import Translator
 
 
-def test_nobody_listens() -> None:
+def test_timers_without_active_timings() -> None:
     timings = Timings()
     with timed("a"):
         pass

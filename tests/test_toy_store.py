@@ -14,7 +14,7 @@ from nearmt.retrieval.source import EntrySource, LiveSource
 from tests import toy_store
 from tests.toy_store import ToyStore, random_store
 
-#: A dozen members, and a client and a server in so many lines.
+#: The largest interface of a store, and the largest size of a client and a server.
 MOST_MEMBERS, MOST_LINES = 12, 200
 #: Words that only engines use: devices' kernels and their layouts.
 ENGINES = ("cpu", "cuda", "triton", "kernel", "reference", "graph", "gathered", "rows", "steady")

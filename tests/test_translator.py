@@ -11,13 +11,13 @@ from nearmt.decoding import BeamConfig
 from nearmt.errors import ConfigError
 from nearmt.methods import ChunkMethod, KnnMethod
 from nearmt.models import TranslationModel
-from nearmt.translator import Piece, Translator
+from nearmt.translator import SourcePart, Translator
 
-SEARCH = BeamConfig(beams=3, max_new_tokens=12)
+BEAM = BeamConfig(beams=3, max_new_tokens=12)
 
 
 def test_order_and_empty_units(tiny: TranslationModel) -> None:
-    translator = Translator(tiny, search=SEARCH, batch_size=2)
+    translator = Translator(tiny, beam=BEAM, batch_size=2)
     texts = ["ventil", "", "die pumpe vor der welle immer reinigen", " \t", "motor"]
     together = translator.translate(texts)
     assert [t.text == "" for t in together] == [False, True, False, True, False]
@@ -37,7 +37,7 @@ def test_a_translation_does_not_depend_on_what_runs_beside_it(
     torch.set_num_threads(threads)
     try:
         found = [
-            Translator(tiny, tiny_store, method, settings, SEARCH, batch_size).translate(texts)
+            Translator(tiny, tiny_store, method, settings, BEAM, batch_size).translate(texts)
             for batch_size in (1, 3, len(texts))
         ]
     finally:
@@ -58,40 +58,43 @@ def test_runs_are_alike_and_begin_with_the_longest(
 ) -> None:
     monkeypatch.setattr("nearmt.translator.workers", lambda: threads)
     translator = Translator(tiny, batch_size=batch_size)
-    pieces = [piece for number, pair in enumerate(tiny_pairs) for piece in translator._pieces(number, pair.source)]
-    runs = translator._runs(pieces, explain=False)
-    assert len(runs) == count
-    assert sorted(place for run in runs for place in run) == list(range(len(pieces)))
+    sources = [part for number, pair in enumerate(tiny_pairs) for part in translator._source_parts(number, pair.source)]
+    requests = translator._requests(sources, explain=False)
+    assert len(requests) == count
+    assert sorted(position for request in requests for position in request) == list(range(len(sources)))
     work = []
-    for run in runs:
-        lengths = [pieces[place].length for place in run]
+    for request in requests:
+        lengths = [sources[position].length for position in request]
         assert lengths == sorted(lengths, reverse=True)
         work.append(sum(lengths))
-    # Nobody has a batch more to do than another.
-    assert max(work) - min(work) <= batch_size * max(piece.length for piece in pieces)
-    assert {len(run) for run in translator._runs(pieces, explain=True)} <= {batch_size, len(pieces) % batch_size}
+    # The work of two requests differs by one batch at most.
+    assert max(work) - min(work) <= batch_size * max(source.length for source in sources)
+    assert {len(request) for request in translator._requests(sources, explain=True)} <= {
+        batch_size,
+        len(sources) % batch_size,
+    }
 
 
-def test_whoever_has_the_least_to_do_takes_the_next_batch(
+def test_the_next_batch_goes_to_the_request_with_the_least_work(
     tiny: TranslationModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nearmt.translator.workers", lambda: 2)
-    pieces = [Piece(number, [1] * length, length) for number, length in enumerate([9, 9, 5, 5, 3, 3])]
-    assert Translator(tiny, batch_size=2)._runs(pieces, explain=False) == [[0, 1], [2, 3, 4, 5]]
+    sources = [SourcePart(number, [1] * length, length) for number, length in enumerate([9, 9, 5, 5, 3, 3])]
+    assert Translator(tiny, batch_size=2)._requests(sources, explain=False) == [[0, 1], [2, 3, 4, 5]]
 
 
 def test_methods_that_share_a_batch_keep_it(tiny: TranslationModel, tiny_store: Datastore) -> None:
-    translator = Translator(tiny, tiny_store, "chunk", {"scope": "batch"}, SEARCH, 2)
-    pieces = [piece for number in range(5) for piece in translator._pieces(number, "motor " * (number + 1))]
-    assert translator._runs(pieces, explain=False) == [[0, 1], [2, 3], [4]]
+    translator = Translator(tiny, tiny_store, "chunk", {"scope": "batch"}, BEAM, 2)
+    sources = [part for number in range(5) for part in translator._source_parts(number, "motor " * (number + 1))]
+    assert translator._requests(sources, explain=False) == [[0, 1], [2, 3], [4]]
 
 
 def test_one_unit_is_one_translation(tiny: TranslationModel) -> None:
-    assert Translator(tiny, search=SEARCH).translate("motor").tokens > 0
+    assert Translator(tiny, beam=BEAM).translate("motor").tokens > 0
 
 
 def test_control_characters_do_not_matter(tiny: TranslationModel) -> None:
-    translator = Translator(tiny, search=SEARCH)
+    translator = Translator(tiny, beam=BEAM)
     assert translator.translate("die\u0000 \u200b".replace("\u200b", "") + "\tpumpe").text == (
         translator.translate("die pumpe").text
     )
@@ -124,17 +127,17 @@ def test_bad_use(tiny: TranslationModel, tiny_store: Datastore) -> None:
 
 
 def test_a_long_source_is_split_and_joined(tiny: TranslationModel) -> None:
-    translator = Translator(tiny, search=BeamConfig(beams=1, max_new_tokens=20))
+    translator = Translator(tiny, beam=BeamConfig(beams=1, max_new_tokens=20))
     sentence = "die pumpe prüfen und den motor reinigen."
     long = translator.translate(" ".join([sentence] * 40))
-    assert long.pieces > 1
-    assert long.text.count(" ") >= long.pieces - 1
+    assert long.source_parts > 1
+    assert long.text.count(" ") >= long.source_parts - 1
     assert long.tokens > 20
-    assert translator.translate("pumpe" * 600).pieces > 1
+    assert translator.translate("pumpe" * 600).source_parts > 1
 
 
 def test_provenance_adds_up(tiny: TranslationModel, tiny_store: Datastore) -> None:
-    translator = Translator(tiny, tiny_store, "chunk", {"ends": "all"}, SEARCH)
+    translator = Translator(tiny, tiny_store, "chunk", {"ends": "all"}, BEAM)
     plain, explained = translator.translate("die pumpe prüfen"), translator.translate("die pumpe prüfen", explain=True)
     assert plain.provenance is None and explained.provenance is not None
     assert (plain.text, plain.searches) == (explained.text, explained.searches)
@@ -157,7 +160,7 @@ def test_provenance_adds_up(tiny: TranslationModel, tiny_store: Datastore) -> No
 
 @pytest.mark.parametrize("method", ["plain", "knn"])
 def test_provenance_of_other_methods(tiny: TranslationModel, tiny_store: Datastore, method: str) -> None:
-    translator = Translator(tiny, tiny_store if method == "knn" else None, method, search=SEARCH)
+    translator = Translator(tiny, tiny_store if method == "knn" else None, method, beam=BEAM)
     found = translator.translate("der motor", explain=True)
     assert found.provenance is not None
     assert all(token.searched == (method == "knn") for token in found.provenance)
@@ -192,5 +195,17 @@ def test_the_embedded_model_is_bilingual(embedded: TranslationModel) -> None:
     assert embedded.language_pair == ("de", "en")
     assert embedded.seq2seq.positions == 512
     units = ["Das ist ein Satz. " * 400, "Wort " * 10_000]
-    translator = Translator(embedded, search=BeamConfig(beams=1, max_new_tokens=8))
-    assert [found.pieces > 3 for found in translator.translate(units)] == [True, True]
+    translator = Translator(embedded, beam=BeamConfig(beams=1, max_new_tokens=8))
+    assert [found.source_parts > 3 for found in translator.translate(units)] == [True, True]
+
+
+def test_old_names_work_with_a_warning(tiny: TranslationModel, tiny_store: Datastore) -> None:
+    with pytest.warns(DeprecationWarning, match=r"Translator\(search=...\) is now beam"):
+        translator = Translator(tiny, search=BEAM)
+    with pytest.warns(DeprecationWarning, match="Translator.search is now beam"):
+        assert translator.search is translator.beam is BEAM
+    found = translator.translate("motor")
+    with pytest.warns(DeprecationWarning, match="Translation.pieces is now source_parts"):
+        assert found.pieces == found.source_parts == 1
+    with pytest.warns(DeprecationWarning, match=r"Datastore.open\(search=...\) is now nominate"):
+        assert len(Datastore.open(tiny_store.path, search="exact")) == len(tiny_store)

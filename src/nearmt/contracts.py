@@ -1,4 +1,4 @@
-"""The values that cross rooms.
+"""Values that packages exchange.
 
 Shapes: B rows (hypotheses), T target steps, S source length, H decoder state, D key, E cache-key
 columns, V vocabulary, K neighbours, C chunk, N entries, M cache entries.
@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
+
+from nearmt.errors import warn_renamed
 
 if TYPE_CHECKING:  # opening a manifest needs no tensors
     from torch import Tensor
@@ -67,7 +69,7 @@ class StoreProfile:
     columns: int
     #: Typical squared distance of a query to its neighbours: the unit of T.
     search_scale: float
-    #: Typical distance, not squared, on so many leading columns: the unit of T'.
+    #: Typical distance, not squared, on the first columns: the unit of T'.
     scale: Callable[[int], float]
     #: Lambda under which the store's own held-out tokens are most likely, if it was measured.
     likely_weight: float | None
@@ -146,6 +148,12 @@ class Translation:
     steps: int = 0
     #: The length bound was reached before the end of the sentence.
     truncated: bool = False
-    #: How many pieces the source was split into to fit the model.
-    pieces: int = 1
+    #: How many parts the source was split into to fit the model.
+    source_parts: int = 1
     provenance: tuple[TokenProvenance, ...] | None = None
+
+    @property
+    def pieces(self) -> int:
+        """The old name of `source_parts`."""
+        warn_renamed("Translation.pieces", "source_parts")
+        return self.source_parts

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,6 +61,11 @@ class MissingPackageError(NearmtError):
 
 class NearmtWarning(UserWarning):
     """Something the user may want to know; the operation went on."""
+
+
+def warn_renamed(old: str, new: str) -> None:
+    """Warn the caller's caller that a public name has changed; the old one works for one minor version."""
+    warnings.warn(f"{old} is now {new}; the next minor version removes the old name", DeprecationWarning, stacklevel=3)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -22,9 +22,9 @@ def explain_hypothesis(
     chunk: int,
 ) -> tuple[TokenProvenance, ...]:
     """The provenance of every token of a traced hypothesis (end of sentence included)."""
-    pieces = codec.subwords(hypothesis.tokens)
+    subwords = codec.subwords(hypothesis.tokens)
     explained = []
-    for number, (token, piece, step) in enumerate(zip(hypothesis.tokens, pieces, hypothesis.trace, strict=True)):
+    for number, (token, subword, step) in enumerate(zip(hypothesis.tokens, subwords, hypothesis.trace, strict=True)):
         origin, witnesses, chunks = Origin.MODEL, tuple[Witness, ...](), tuple[str, ...]()
         searched = False
         if evidence is not None and store is not None:
@@ -35,7 +35,7 @@ def explain_hypothesis(
             chunks = _chunk_texts(found.entry_BK[step.row], store, codec, chunk) if searched else ()
         explained.append(
             TokenProvenance(
-                token=piece,
+                token=subword,
                 origin=_NAMES[origin] if witnesses else "model",
                 searched=searched,
                 model_probability=math.exp(step.model_log_prob),

@@ -5,7 +5,7 @@
         ...                      # anywhere below: `with timed("index/search"): ...`
     print(timings.rows())
 
-Timers cost a dictionary look-up when nobody listens. Work on a GPU is asynchronous: its time shows
+Timers cost a dictionary look-up when no `Timings` is active. Work on a GPU is asynchronous: its time shows
 up in the timer during which the program waits for the result, unless the listener synchronises
 (`Timings(synchronise=torch.cuda.synchronize)`), which tells what each part costs and slows the whole down.
 """
@@ -20,8 +20,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 _listener: ContextVar[Timings | None] = ContextVar("nearmt_timings", default=None)
-# For blocks to which nobody listens.
-_NOBODY = nullcontext()
+# For blocks while no `Timings` is active.
+_INACTIVE = nullcontext()
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Timings:
 
     seconds: dict[str, float] = field(default_factory=dict)
     calls: dict[str, int] = field(default_factory=dict)
-    #: Seconds during which somebody listened.
+    #: Seconds during which it was active.
     elapsed: float = 0.0
     #: Called before a timer is started and before it is stopped: waits for what runs elsewhere.
     synchronise: Callable[[], None] | None = None
@@ -85,7 +85,7 @@ class Timings:
 def timed(name: str) -> AbstractContextManager[None]:
     """Add the time of the block to the listening `Timings`, if there is one."""
     listener = _listener.get()
-    return _NOBODY if listener is None else _timed(name, listener)
+    return _INACTIVE if listener is None else _timed(name, listener)
 
 
 @contextmanager
@@ -105,7 +105,7 @@ def _timed(name: str, listener: Timings) -> Iterator[None]:
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Nobody listens to the block: it is not done but recorded, so there is nothing to wait for."""
+    """Turn timers off in the block: during the capture of a CUDA graph nothing runs, so there is no time to measure."""
     token = _listener.set(None)
     try:
         yield

@@ -14,7 +14,7 @@ from nearmt.corpus import clean
 from nearmt.datastore import Datastore, LiveStore
 from nearmt.decoding import BeamConfig, Hypothesis, beam_search
 from nearmt.engines.devices import device_of, spread
-from nearmt.errors import ConfigError, NearmtError, NearmtWarning
+from nearmt.errors import ConfigError, NearmtError, NearmtWarning, warn_renamed
 from nearmt.methods import make_method
 from nearmt.models import ModelConfig, TranslationModel, load_model, split_to_fit
 from nearmt.provenance import explain_hypothesis
@@ -23,7 +23,7 @@ from nearmt.threads import workers
 
 
 @dataclass(frozen=True)
-class Piece:
+class SourcePart:
     """A unit, or a part of one that is longer than the model's positions."""
 
     unit: int
@@ -35,7 +35,7 @@ class Translator:
     """A frozen model, optionally a datastore (or several: `JoinedStore`), a method and a beam search.
 
     `method` is `plain`, `knn` or `chunk` (the default with a datastore) with `settings` by their
-    public names, or a method object.
+    public names, or a method object. `search` is the old name of `beam`.
     """
 
     def __init__(
@@ -44,9 +44,14 @@ class Translator:
         datastore: LiveStore | str | None = None,
         method: str | Method | None = None,
         settings: Mapping[str, Any] | None = None,
-        search: BeamConfig | None = None,
+        beam: BeamConfig | None = None,
         batch_size: int = 8,
+        *,
+        search: BeamConfig | None = None,
     ) -> None:
+        if search is not None:
+            warn_renamed("Translator(search=...)", "beam")
+            beam = search
         if batch_size < 1:
             raise ConfigError(f"batch-size = {batch_size}: must be at least 1")
         if isinstance(model, str):
@@ -62,8 +67,14 @@ class Translator:
             method = "plain" if datastore is None else "chunk"
         self._asked_for = method, dict(settings or {})
         self.method = self._make_method()
-        self.search = search or BeamConfig()
+        self.beam = beam or BeamConfig()
         self.batch_size = batch_size
+
+    @property
+    def search(self) -> BeamConfig:
+        """The old name of `beam`."""
+        warn_renamed("Translator.search", "beam")
+        return self.beam
 
     def _make_method(self) -> Method:
         """The method, with what was not asked for taken from the datastore."""
@@ -82,7 +93,7 @@ class Translator:
         self, datastore: LiveStore, method: str = "chunk", settings: Mapping[str, Any] | None = None
     ) -> Translator:
         """The same model with a memory."""
-        return Translator(self.model, datastore, method, settings, self.search, self.batch_size)
+        return Translator(self.model, datastore, method, settings, self.beam, self.batch_size)
 
     def signature(self) -> str:
         """Everything that can change a translation."""
@@ -94,7 +105,7 @@ class Translator:
             f"device:{model.seq2seq.device.type}",
             self.method.signature(),
             *([f"cleaning:[{self.datastore.cleaning}]"] if self.datastore is not None else []),
-            self.search.signature(),
+            self.beam.signature(),
             f"batch:{self.batch_size}",
         ]
         return "|".join(parts)
@@ -118,30 +129,30 @@ class Translator:
         self._follow_datastore()
         units = [clean(unit) for unit in text]
         parts: list[list[Translation]] = [[] for _ in units]
-        pieces = [piece for number, unit in enumerate(units) if unit for piece in self._pieces(number, unit)]
+        sources = [source for number, unit in enumerate(units) if unit for source in self._source_parts(number, unit)]
         done: dict[int, Translation] = {}
-        for batch, translations in self._decode_all(pieces, explain):
+        for batch, translations in self._decode_all(sources, explain):
             done.update(zip(batch, translations, strict=True))
             if progress:
-                progress(len(done), len(pieces))
-        for place, piece in enumerate(pieces):
-            parts[piece.unit].append(done[place])
+                progress(len(done), len(sources))
+        for position, source in enumerate(sources):
+            parts[source.unit].append(done[position])
         return [joined(unit, found) for unit, found in zip(units, parts, strict=True)]
 
-    def _pieces(self, number: int, unit: str) -> Iterator[Piece]:
+    def _source_parts(self, number: int, unit: str) -> Iterator[SourcePart]:
         codec = self.model.codec
         ids_of = cache(codec.source_ids)
         for text in split_to_fit(unit, lambda text: len(ids_of(text)), self.model.seq2seq.positions):
-            yield Piece(number, ids_of(text), codec.source_length(ids_of(text)))
+            yield SourcePart(number, ids_of(text), codec.source_length(ids_of(text)))
 
-    def _runs(self, pieces: list[Piece], explain: bool) -> list[list[int]]:
-        """The pieces of each request, in order: batches of similar length, unless results depend on the batch.
+    def _requests(self, sources: list[SourcePart], explain: bool) -> list[list[int]]:
+        """The positions of each request's sources: batches of similar length, unless results depend on the batch.
 
-        Where finished sentences can be replaced, a request is several batches, and requests are much alike.
+        Where finished sentences can be replaced, a request is several batches, and requests take about equally long.
         """
-        order, size = list(range(len(pieces))), self.batch_size
+        order, size = list(range(len(sources))), self.batch_size
         if not self.method.shares_batch:
-            order.sort(key=lambda place: pieces[place].length, reverse=True)
+            order.sort(key=lambda position: sources[position].length, reverse=True)
         batches = [order[start : start + size] for start in range(0, len(order), size)]
         if explain or not self.method.per_sentence:
             return batches
@@ -149,24 +160,24 @@ class Translator:
         at_a_time = workers() if device.concurrent else 1
         rounds = -(-len(batches) // (device.batches * at_a_time))
         count = min(rounds * at_a_time, len(batches))
-        runs: list[list[int]] = [[] for _ in range(count)]
+        requests: list[list[int]] = [[] for _ in range(count)]
         work = [0] * count
-        for batch in batches:  # the longest first: whoever has the least to do takes the next
+        for batch in batches:  # the longest first, each to the request with the least work
             least = work.index(min(work))
-            runs[least] += batch
-            work[least] += 1 + sum(pieces[place].length for place in batch)
-        return runs
+            requests[least] += batch
+            work[least] += 1 + sum(sources[position].length for position in batch)
+        return requests
 
-    def _decode_all(self, pieces: list[Piece], explain: bool) -> Iterator[tuple[list[int], list[Translation]]]:
-        """Runs of places and their translations as they are ready; on a CPU several at a time."""
-        runs = self._runs(pieces, explain)
-        tasks = [partial(self._decode, [pieces[place] for place in run], explain) for run in runs]
-        yield from ((runs[number], found) for number, found in spread(tasks, self.model.seq2seq.device))
+    def _decode_all(self, sources: list[SourcePart], explain: bool) -> Iterator[tuple[list[int], list[Translation]]]:
+        """Positions and translations of each request when it is finished; on a CPU several run at a time."""
+        requests = self._requests(sources, explain)
+        tasks = [partial(self._decode, [sources[position] for position in request], explain) for request in requests]
+        yield from ((requests[number], found) for number, found in spread(tasks, self.model.seq2seq.device))
 
-    def _decode(self, pieces: list[Piece], explain: bool) -> list[Translation]:
-        sources, lengths = [piece.ids for piece in pieces], [piece.length for piece in pieces]
+    def _decode(self, parts: list[SourcePart], explain: bool) -> list[Translation]:
+        sources, lengths = [part.ids for part in parts], [part.length for part in parts]
         best, state = beam_search(
-            self.model.seq2seq, self.method, sources, lengths, self.search, trace=explain, slots=self.batch_size
+            self.model.seq2seq, self.method, sources, lengths, self.beam, trace=explain, slots=self.batch_size
         )
         return [self._translation(hypothesis, state, explain) for hypothesis in best]
 
@@ -199,7 +210,7 @@ def _learn_pending(datastore: LiveStore, model: TranslationModel) -> None:
 
 
 def joined(source: str, parts: Sequence[Translation]) -> Translation:
-    """The translation of a unit from those of its pieces."""
+    """The translation of a unit from those of its parts."""
     if not parts:
         return Translation(source=source, text="", score=0.0)
     provenance = None
@@ -213,6 +224,6 @@ def joined(source: str, parts: Sequence[Translation]) -> Translation:
         searches=sum(part.searches for part in parts),
         steps=sum(part.steps for part in parts),
         truncated=any(part.truncated for part in parts),
-        pieces=sum(part.pieces for part in parts),
+        source_parts=sum(part.source_parts for part in parts),
         provenance=provenance,
     )

@@ -1,4 +1,4 @@
-"""A workshop for the command line: a memory, texts and a built store, all with the tiny model."""
+"""Fixtures for the command line: a memory, texts and a built store, all with the tiny model."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_an_output_that_cannot_be_written(
     run = {**commands(store, memory, text, tmp_path), "export": ("export", store)}[name]
     option = "--out" if "--out" in run else "--output"
     run = run[: run.index(option)] if option in run else run
-    # Nobody can make files there, not even root.
+    # Not even root can create files there.
     for path, told in (
         (tmp_path / "no" / "f", "there is no folder"),
         (tmp_path, "is a folder"),

@@ -34,7 +34,7 @@ def memory_folder(tmp_path: Path, tiny: TranslationModel) -> Path:
 
 @pytest.fixture
 def stream(nearmt: Nearmt, memory_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Stream:
-    """Run the command on the new memory, with somebody who types lines."""
+    """Run the command on the new memory, with lines typed on standard input."""
 
     def call(*arguments: object, typed: str | bytes = "") -> Result:
         raw = typed.encode() if isinstance(typed, str) else typed

@@ -45,7 +45,7 @@ def own_store(tiny: TranslationModel, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What code of a model would write; whoever asks on standard input is told yes."""
+    """The file that a model's code would write; every question on standard input is answered with yes."""
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 10))
     return tmp_path / "code-has-run"
 

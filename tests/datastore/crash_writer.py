@@ -59,7 +59,7 @@ class Fuse:
 
 
 def changes(random: Random, known: list[str], name: str) -> Iterator[dict[str, Any]]:
-    """Operations on pairs of any size, some of them on what is there; `known` is kept up to date."""
+    """Operations on pairs of any size, some of them on existing pairs; `known` is kept up to date."""
     for number in range(10_000):
         kind = random.choice(["add", "add", "add", "update", "delete"])
         if kind == "add" or len(known) < 3:
@@ -105,7 +105,7 @@ def apply_to(pairs: dict[str, dict[str, Any]], operation: dict[str, Any]) -> Non
 
 
 def log_changes(folder: Path, seed: int, say: Say) -> None:
-    """Change a store until somebody or something ends this."""
+    """Change a store until the process is killed."""
     random = Random(seed)
     if random.random() < 0.7:
         Fuse(folder, random.randint(1, 120), random).light()
@@ -123,7 +123,7 @@ def log_changes(folder: Path, seed: int, say: Say) -> None:
 
 
 def held_by(ledger: Ledger) -> list[dict[str, Any]]:
-    """All pairs, those that wait for a model too, in order."""
+    """All pairs, including those that are not encoded yet, in order."""
     return [pair_to_json(pair) for pair in ledger.content.pairs()]
 
 

@@ -25,8 +25,8 @@ def edited_store(path: Path, tiny: TranslationModel) -> Path:
     return path
 
 
-def altered(path: Path, place: int) -> None:
+def altered(path: Path, offset: int) -> None:
     """One bit of one byte is another."""
     data = bytearray(path.read_bytes())
-    data[place] ^= 1
+    data[offset] ^= 1
     path.write_bytes(data)

@@ -23,7 +23,7 @@ from tests.conftest import make_pairs
 from tests.datastore.helpers import reduction_of, states_by_hand
 from tests.datastore.test_similar import bm25
 
-SEARCH = BeamConfig(beams=2, max_new_tokens=12)
+BEAM = BeamConfig(beams=2, max_new_tokens=12)
 #: What would otherwise be taken from the calibration.
 #: Nothing that is derived from what was measured when a store was built.
 KNN = {"k": 4, "lambda": 0.7, "temperature": 2.0, "guard": False, "ends": "all"}
@@ -54,7 +54,7 @@ def translations(
     model: TranslationModel, store: Datastore, method: str = "knn", **changed: object
 ) -> list[tuple[str, float]]:
     settings = {**(KNN if method == "knn" else CHUNK), **changed}
-    translator = Translator(model, store, method, settings, SEARCH)
+    translator = Translator(model, store, method, settings, BEAM)
     return [(found.text, found.score) for found in translator.translate(TEXTS)]
 
 
@@ -65,9 +65,9 @@ def seen_entries(store: Datastore) -> Tensor:
 
 
 def assert_same_entries(entry_BK: Tensor, expected_BK: Tensor, distance_BK: Tensor, all_found: bool) -> None:
-    """The same entries; of those that are exactly as far as the last one any may have been chosen.
+    """The same entries, except for ties with the last distance, of which any may be chosen.
 
-    The same source has the same key before the first token: of more such entries than there is room for, an index
+    The same source has the same key before the first token: if there are more than k such entries, an index
     takes some.
     """
     nearer_BK = torch.ones_like(entry_BK, dtype=torch.bool) if all_found else distance_BK < distance_BK[:, -1:]
@@ -113,7 +113,7 @@ def _keys_of(store: Datastore, entry_BK: Tensor) -> Tensor:
 
 
 class Expected:
-    """What a store should hold: a dictionary of pairs, those that wait for a model, and what can be found."""
+    """The expected content of a store: a dictionary of pairs, the pending ones, and the searchable ones."""
 
     def __init__(self, pairs: Sequence[Pair], reduction: Reduction, model: TranslationModel) -> None:
         self.pairs = {pair.id: pair for pair in pairs}

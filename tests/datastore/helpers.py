@@ -78,7 +78,7 @@ def arrays(path: Path) -> dict[str, bytes]:
 
 
 def assert_no_strays(path: Path) -> None:
-    """Only what the manifest names lies in a store, and nothing lies beside it."""
+    """A store contains only files that its manifest names, and its parent folder has no leftovers."""
     manifest = Manifest.load(path)
     known = {FILE_NAME, manifest.reduction_name}
     if (path / LOCK).exists():  # empty, and there from the first change on
@@ -90,8 +90,8 @@ def assert_no_strays(path: Path) -> None:
     assert set(contents(path)) == known
     folders = {file.name for file in path.iterdir() if file.is_dir()}
     assert folders == {record.name for record in manifest.segments}
-    beside = {file.name for file in path.parent.iterdir() if file.name.startswith(path.name)}
-    assert beside == {path.name}
+    siblings = {file.name for file in path.parent.iterdir() if file.name.startswith(path.name)}
+    assert siblings == {path.name}
 
 
 def count_encoded(monkeypatch: pytest.MonkeyPatch, fail_at: int | None = None) -> list[int]:
@@ -110,7 +110,7 @@ def count_encoded(monkeypatch: pytest.MonkeyPatch, fail_at: int | None = None) -
 
 
 def stop_after(blocks: int) -> Callable[[int, int], None]:
-    """A progress callback that interrupts when the block behind so many written ones is encoded."""
+    """A progress callback that interrupts when this many blocks are written and the next one is encoded."""
     calls: list[int] = []
 
     def progress(done: int, total: int) -> None:

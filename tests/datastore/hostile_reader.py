@@ -43,7 +43,7 @@ _BYTES, _SECONDS = 2 << 30, 60
 #: Waiting for a disk would take most of the time.
 _MEMORY = Path("/dev/shm")
 _TEXTS = ["pumpe welle motor", "ventil"]
-_SEARCH = BeamConfig(beams=2, max_new_tokens=5)
+_BEAM = BeamConfig(beams=2, max_new_tokens=5)
 
 
 def uses(path: Path, model: TranslationModel, random: Random) -> Iterator[Callable[[], Any]]:
@@ -53,20 +53,20 @@ def uses(path: Path, model: TranslationModel, random: Random) -> Iterator[Callab
     yield lambda: [*stored_pairs(path, Ledger(path).manifest)]
     yield lambda: describe(path, Manifest.load(path))
     if random.random() < 0.2:
-        beside = shutil.copytree(path, path.with_name("beside"))
-        yield lambda: repair(beside, verify(beside), lambda settings: model)
+        copy = shutil.copytree(path, path.with_name("copy"))
+        yield lambda: repair(copy, verify(copy), lambda settings: model)
     if random.random() < 0.3:
         # As if it were so large that checksums and keys are not looked at.
         for module in (manifest, checks):
             vars(module)["VERIFIED_AT_OPENING"] = 0
-    search = random.choice(["auto", "auto", "faiss", "torch", "exact"])
-    yield lambda: _read(Datastore.open(path, search=search), model)
+    nominate = random.choice(["auto", "auto", "faiss", "torch", "exact"])
+    yield lambda: _read(Datastore.open(path, nominate=nominate), model)
     yield lambda: _change(path, model)
 
 
 def _read(store: Datastore, model: TranslationModel) -> None:
     for method, settings in (("chunk", {"seeds": 4}), ("knn", {})):
-        Translator(model, store, method, settings, _SEARCH).translate(_TEXTS)
+        Translator(model, store, method, settings, _BEAM).translate(_TEXTS)
     query_BD = store.snapshot().keys(torch.arange(0, len(store), 7), store.snapshot().columns) + 0.05
     store.snapshot().search(query_BD, 5)
     store.snapshot().search(query_BD, 5, torch.arange(len(store)) % 3 > 0)

@@ -86,7 +86,7 @@ def _sha256(path: Path) -> str:
 
 
 def _in_bytes(path: Path, random: Random) -> str:
-    """A number at a place of its kind, a byte, or another length."""
+    """A number at an aligned or any offset, a byte, or another length."""
     data = bytearray(path.read_bytes())
     kind = {".i32": "i", ".i64": "q", ".u64": "Q", ".f16": "e"}.get(path.suffix) or random.choice("iqf")
     aligned = path.suffix != ".faiss" or random.random() < 0.3
@@ -97,19 +97,19 @@ def _in_bytes(path: Path, random: Random) -> str:
         path.write_bytes(bytes(data[:length]).ljust(length, b"\0"))
         return f"has {length} bytes instead of {len(data)}"
     if what < 0.25:
-        place = random.randrange(len(data))
-        data[place] ^= 1 << random.randrange(8)
+        offset = random.randrange(len(data))
+        data[offset] ^= 1 << random.randrange(8)
         path.write_bytes(bytes(data))
-        return f"a bit of byte {place}"
+        return f"a bit of byte {offset}"
     # Sizes and kinds stand at the beginning of what has such.
     end = len(data) - size + 1
-    place = random.randrange(min(end, 400) if path.suffix in (".faiss", ".safetensors") and what < 0.7 else end)
-    place -= place % size if aligned else 0
-    (before,) = struct.unpack_from("<" + kind, data, place)
+    offset = random.randrange(min(end, 400) if path.suffix in (".faiss", ".safetensors") and what < 0.7 else end)
+    offset -= offset % size if aligned else 0
+    (before,) = struct.unpack_from("<" + kind, data, offset)
     value = _number(before, kind, random)
-    struct.pack_into("<" + kind, data, place, value)
+    struct.pack_into("<" + kind, data, offset, value)
     path.write_bytes(bytes(data))
-    return f"{value} instead of {before} at byte {place} ({kind})"
+    return f"{value} instead of {before} at byte {offset} ({kind})"
 
 
 def _number(before: Any, kind: str, random: Random) -> Any:
@@ -130,17 +130,17 @@ def _in_json(path: Path, random: Random) -> str:
 
 def alter(raw: Any, random: Random) -> str:
     """One leaf or branch of a JSON value is another, or gone."""
-    places: list[tuple[Any, Any, str]] = []
+    fields: list[tuple[Any, Any, str]] = []
 
     def walk(node: Any, name: str) -> None:
         items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
         for key, value in items:
             if key not in ("sha256", "checksum"):
-                places.append((node, key, f"{name}/{key}"))
+                fields.append((node, key, f"{name}/{key}"))
                 walk(value, f"{name}/{key}")
 
     walk(raw, "")
-    node, key, name = random.choice(places)
+    node, key, name = random.choice(fields)
     before = node[key]
     if random.random() < 0.1:
         del node[key]
@@ -152,13 +152,13 @@ def alter(raw: Any, random: Random) -> str:
 
 def _in_line(path: Path, random: Random) -> str:
     lines = path.read_text().splitlines()
-    place = random.randrange(len(lines))
-    raw = json.loads(lines[place])
+    number = random.randrange(len(lines))
+    raw = json.loads(lines[number])
     said = alter(raw, random)
-    # As long as it was where that is possible: places of other lines stay right.
-    lines[place] = json.dumps(raw, ensure_ascii=False).ljust(len(lines[place]))
+    # Padded to its old length where possible, so that the offsets of other lines stay valid.
+    lines[number] = json.dumps(raw, ensure_ascii=False).ljust(len(lines[number]))
     path.write_text("".join(f"{line}\n" for line in lines))
-    return f"line {place}: {said}"
+    return f"line {number}: {said}"
 
 
 def _in_records(path: Path, random: Random) -> str:
@@ -166,20 +166,20 @@ def _in_records(path: Path, random: Random) -> str:
     payloads = read_records(path).payloads
     if not payloads:
         return "nothing"
-    place = random.randrange(len(payloads))
-    head, line, rest = payloads[place].partition(b"\n")
+    number = random.randrange(len(payloads))
+    head, line, rest = payloads[number].partition(b"\n")
     if random.random() < 0.6 or not rest:
         raw = json.loads(head)
         said = alter(raw, random)
-        payloads[place] = json.dumps(raw).encode() + line + rest
+        payloads[number] = json.dumps(raw).encode() + line + rest
     else:
         file = path.with_name("payload.tmp")
         file.write_bytes(rest)
         said = _in_bytes(file, random)
-        payloads[place] = head + line + file.read_bytes()
+        payloads[number] = head + line + file.read_bytes()
         file.unlink()
     data = record_format.header()
     for payload in payloads:
         data += record_format.frame(payload, len(data) if path.suffix == ".log" else 0)
     path.write_bytes(data)
-    return f"record {place}: {said}"
+    return f"record {number}: {said}"

@@ -1,4 +1,4 @@
-"""Building: what a store holds, and what an interruption leaves."""
+"""Building: the content of a store, and interruptions."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_no_pairs_can_be_refused(tiny: TranslationModel, tmp_path: Path) -> None
 
 
 def long_text(model: TranslationModel, tokens: int) -> str:
-    """A text of exactly so many tokens, end of sentence included."""
+    """A text of exactly `tokens` tokens, end of sentence included."""
     text = " ".join(["a"] * (tokens - 1))
     assert len(model.codec.target_ids(text)) == len(model.codec.source_ids(text)) == tokens
     return text
@@ -277,7 +277,7 @@ def test_progress_counts_pairs(tiny: TranslationModel, tmp_path: Path, monkeypat
     assert told == [(8, 0), (16, 0), (20, 0)]
 
 
-# A place that is taken, a disk that is full.
+# An existing folder, a full disk.
 
 
 @pytest.fixture
@@ -452,13 +452,13 @@ def test_without_faiss_a_store_is_exact_and_reindexed_later(
         query = some_queries(store)
         expected = store.snapshot().search(query, 8)
         with pytest.raises(MissingPackageError, match="faiss"):
-            Datastore.open(store.path, search="faiss")
+            Datastore.open(store.path, nominate="faiss")
         with pytest.raises(MissingPackageError, match="faiss"):
             reindex(store.path, "IVF16,SQ8")
     manifest = reindex(store.path)
     assert manifest.segments[0].index["kind"] == "faiss"
     assert manifest.identity == store.snapshot().identity
-    found = Datastore.open(store.path, search="faiss").snapshot().search(query, 8)
+    found = Datastore.open(store.path, nominate="faiss").snapshot().search(query, 8)
     torch.testing.assert_close(found.distance_BK, expected.distance_BK, rtol=0.05, atol=1e-3)
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "faiss", None)
@@ -466,17 +466,17 @@ def test_without_faiss_a_store_is_exact_and_reindexed_later(
     assert torch.equal(found.entry_BK, expected.entry_BK)
 
 
-@pytest.mark.parametrize("search", ["exact", "torch", "faiss", "auto"])
+@pytest.mark.parametrize("nominate", ["exact", "torch", "faiss", "auto"])
 @pytest.mark.parametrize("pairs", [0, 60])
 def test_every_search_of_an_exact_store_agrees(
-    search: str, pairs: int, tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path
+    nominate: str, pairs: int, tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path
 ) -> None:
     if not pairs:
-        store = Datastore.open(Datastore.build(tmp_path / "store", [], tiny).path, search=search)
+        store = Datastore.open(Datastore.build(tmp_path / "store", [], tiny).path, nominate=nominate)
         assert store.snapshot().search(torch.zeros(1, 16), 2).entry_BK.tolist() == [[-1, -1]]
         return
     query = some_queries(tiny_store)
-    found = Datastore.open(tiny_store.path, search=search).snapshot().search(query, 8)
+    found = Datastore.open(tiny_store.path, nominate=nominate).snapshot().search(query, 8)
     entries, distances = nearest_by_hand(tiny_store, query, 8)
     np.testing.assert_array_equal(found.entry_BK, entries)
     np.testing.assert_allclose(found.distance_BK, distances, rtol=1e-3, atol=1e-6)
@@ -484,7 +484,7 @@ def test_every_search_of_an_exact_store_agrees(
 
 def test_an_unknown_search_is_refused(tiny_store: Datastore) -> None:
     with pytest.raises(ConfigError, match="must be one of auto, faiss, torch, exact"):
-        Datastore.open(tiny_store.path, search="fiass")
+        Datastore.open(tiny_store.path, nominate="fiass")
 
 
 @pytest.mark.parametrize(("index", "message"), [("nonsense", "not a factory"), ("IVF5000,Flat", "too few to train")])
@@ -563,7 +563,7 @@ def test_a_damaged_file_is_named_when_a_store_is_opened(tiny_store: Datastore, t
 
 
 def test_a_mask_of_the_wrong_size_is_refused(tiny_store: Datastore) -> None:
-    with pytest.raises(ConfigError, match=f"the mask has 3 places, the datastore {len(tiny_store)} entries"):
+    with pytest.raises(ConfigError, match=f"the mask has 3 elements, the datastore {len(tiny_store)} entries"):
         tiny_store.snapshot().search(some_queries(tiny_store, 1), 4, torch.ones(3, dtype=torch.bool))
 
 

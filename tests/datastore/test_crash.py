@@ -165,7 +165,7 @@ def test_the_logger_loads_no_tensors() -> None:
 
 
 def learn_changes(folder: Path, seed: int, model: TranslationModel, say: crash_writer.Say) -> None:
-    """Changes of a store by somebody with a model, who also compacts it, until a moment of its file operations."""
+    """Changes of a store with a model, and compactions, up to one of their file operations."""
     random = Random(seed)
     crash_writer.Fuse(folder, random.randint(1, 800), random).light()
     store = Datastore.open(folder)
@@ -293,7 +293,7 @@ def test_a_disk_that_fails_loses_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whatever operation fails: one line, everything acknowledged is there, and it goes on when there is room."""
+    """Whatever operation fails: one line, all acknowledged changes are kept, and changes work again afterwards."""
     store.add(PAIRS[8:14], tiny)
     store.delete([PAIRS[1].id])
     before = list(store.pairs())
@@ -322,7 +322,7 @@ def test_a_disk_that_fails_loses_nothing(
         assert {pair.id for pair in before} <= held.keys()
         assert list(handle.pairs()) in (before, after[change]) or handle.pending
         assert again.total_pairs == len(held)
-        # There is room again: what was said once more is done once, by whoever says it.
+        # Space is free again: a change that is repeated is applied once, by any process.
         for other in (handle, again):
             CHANGES[change](other, tiny)
             other.catch_up(tiny)

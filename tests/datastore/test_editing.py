@@ -33,9 +33,9 @@ from nearmt.models import TranslationModel
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.datastore.editing_helpers import (
+    BEAM,
     CHUNK,
     KNN,
-    SEARCH,
     Expected,
     assert_same,
     built_alike,
@@ -108,7 +108,7 @@ def test_a_grown_store_is_one_built_at_once(
     assert store.manifest.calibration == fresh.manifest.calibration
     for method in ("knn", "chunk"):
         found, expected = (
-            [t.text for t in Translator(tiny, s, method, search=SEARCH).translate([p.source for p in PAIRS[:5]])]
+            [t.text for t in Translator(tiny, s, method, beam=BEAM).translate([p.source for p in PAIRS[:5]])]
             for s in (store, fresh)
         )
         assert found == expected
@@ -129,7 +129,7 @@ def test_an_empty_store_grows_and_shrinks(tiny: TranslationModel, tmp_path: Path
         assert list(handle.pairs()) == [] and handle.snapshot().pair_count == 0
         assert bool((handle.snapshot().search(torch.zeros(2, handle.snapshot().columns), 3).entry_BK == -1).all())
         assert handle.snapshot().similar_pairs([1, 2, 3], 4) == [] and handle.snapshot().exact(PAIRS[0].source) is None
-        assert Translator(tiny, handle, search=SEARCH).translate("die pumpe").text
+        assert Translator(tiny, handle, beam=BEAM).translate("die pumpe").text
     store.compact()
     assert len(store) == 0 and store.manifest.segments == ()
     store.add(PAIRS[:3], tiny)
@@ -349,11 +349,11 @@ def test_the_next_translation_uses_a_pair(tiny: TranslationModel, store: Datasto
     new = Pair("welle welle pumpe motor", "clean the screw always", "new")
     certain: dict[str, Any] = {"lambda": 1.0, "temperature": 0.01, "k": 2}
     translators = {
-        method: Translator(tiny, store, method, {**certain, **extra}, SEARCH)
+        method: Translator(tiny, store, method, {**certain, **extra}, BEAM)
         for method, extra in {"knn": {}, "chunk": {"cache-lambda": 1.0, "cache-temperature": 0.01}}.items()
     }
     reader = Datastore.open(store.path)
-    reading = Translator(tiny, reader, "knn", certain, SEARCH)
+    reading = Translator(tiny, reader, "knn", certain, BEAM)
 
     def says() -> set[str]:
         return {translator.translate(new.source).text for translator in translators.values()}
@@ -395,7 +395,7 @@ def test_a_translation_that_runs_keeps_what_it_began_with(
 
         with monkeypatch.context() as patch:
             patch.setattr(type(tiny.seq2seq), "step", step)
-            (best,), state = beam_search(tiny.seq2seq, made, [source], [len(source)], SEARCH, trace=True)
+            (best,), state = beam_search(tiny.seq2seq, made, [source], [len(source)], BEAM, trace=True)
         assert state.evidence is not None and state.store is not None
         entries = [entry for part in state.evidence for entry in part.entry_BK.flatten().tolist() if entry >= 0]
         pairs = [state.store.pair_of(entry).id for entry in entries]
@@ -484,7 +484,7 @@ def _found(name: str) -> Any:
 def test_a_reader_between_log_and_block(
     tiny: TranslationModel, store: Datastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody adds on while the log was read and its blocks were not: nothing is lost on the way."""
+    """Another process adds pairs after the log was read and before its blocks were: no pair is lost."""
     store.add(PAIRS[12:13], tiny)
     reader = Datastore.open(store.path)
     store.add(PAIRS[13:14], tiny)
@@ -714,7 +714,7 @@ def test_a_translator_takes_in_what_waits(tiny: TranslationModel, store: Datasto
     assert writer.pending == 4 and writer.snapshot().pair_count == 12
     again = Datastore.open(store.path)
     assert again.pending == 4
-    Translator(tiny, again, "knn", KNN, SEARCH)
+    Translator(tiny, again, "knn", KNN, BEAM)
     assert again.pending == 0
     fresh = built_alike(tmp_path / "fresh", PAIRS[:16], tiny, store)
     assert_same(again, fresh, tiny)

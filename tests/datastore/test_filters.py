@@ -27,7 +27,7 @@ from tests.requests import similar_entries, trust_in
 
 __all__ = ["nearmt"]  # a fixture
 
-SEARCH = BeamConfig(beams=2, max_new_tokens=10)
+BEAM = BeamConfig(beams=2, max_new_tokens=10)
 GIVEN = {"lambda": 0.6, "temperature": 20.0, "guard": False, "ends": "all"}
 CHUNK = {**GIVEN, "cache-lambda": 0.5, "cache-temperature": 3.0}
 TEXTS = ["die pumpe prüfen", "das ventil nicht öffnen", "motor und welle reinigen"]
@@ -64,7 +64,7 @@ def ids(memory: LiveStore) -> list[str]:
 
 
 def texts(model: TranslationModel, store: LiveStore, method: str, settings: dict[str, Any]) -> list[tuple[str, float]]:
-    found = Translator(model, store, method, settings, SEARCH).translate(TEXTS)
+    found = Translator(model, store, method, settings, BEAM).translate(TEXTS)
     return [(translation.text, translation.score) for translation in found]
 
 

@@ -1,4 +1,4 @@
-"""A store from somebody else, whose checksums fit and whose numbers do not: it works or is refused with one line."""
+"""An untrusted store with valid checksums and wrong numbers: it works or is refused with one line."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def edited(stores: Path, tmp_path: Path) -> Path:
 
 
 def outcomes(stores: Path, model: Path, first: int, count: int) -> list[dict[str, Any]]:
-    """What became of stores that were altered by so many seeds; a process that dies is seen, not shared."""
+    """The outcomes of stores altered with `count` seeds, read in other processes: a crash is reported."""
     program = [sys.executable, "-m", "tests.datastore.hostile_reader", str(stores), str(model)]
     seeds = "".join(f"{seed}\n" for seed in range(first, first + count))
     root = Path(__file__).parents[2]
@@ -73,10 +73,10 @@ def segment_file(store: Path, pattern: str) -> Path:
     return next((store / "segment-000001").glob(pattern))
 
 
-def put(dtype: str, place: int, value: float) -> Callable[[Path], None]:
+def put(dtype: str, index: int, value: float) -> Callable[[Path], None]:
     def change(path: Path) -> None:
         numbers = np.fromfile(path, dtype=dtype)
-        numbers[place] = value
+        numbers[index] = value
         path.write_bytes(numbers.tobytes())
 
     return change
@@ -108,7 +108,7 @@ def test_a_number_that_leads_nowhere_is_refused(
     told = rf"{path.name}: damaged \(.*{reason}.*\); `nearmt verify --repair` salvages what is left"
     with pytest.raises(DatastoreError, match=told):
         Datastore.open(edited)
-    # Whoever checks finds the same, though checksums fit.
+    # Verification reports the same, although the checksums are valid.
     assert [finding.file for finding in verify(edited) if finding.damaged] == [f"segment-000001/{path.name}"]
     if pattern != "key.f16":  # which a ledger does not read
         with pytest.raises(DatastoreError, match=told):

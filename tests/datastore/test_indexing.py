@@ -39,11 +39,11 @@ def write(folder: Path, sizes: Sequence[int]) -> list[SegmentRecord]:
     return records
 
 
-def opened(folder: Path, records: Sequence[SegmentRecord], search: str = "auto") -> Searcher:
+def opened(folder: Path, records: Sequence[SegmentRecord], nominate: str = "auto") -> Searcher:
     segments = [Segment(folder / record.name, record, COLUMNS) for record in records]
     entries = open_entries(segments, torch.device("cpu"))
     keys = entries.keys_by_segment
-    return Searcher(entries, [open_index(s, k, search) for s, k in zip(segments, keys, strict=True)], COLUMNS)
+    return Searcher(entries, [open_index(s, k, nominate) for s, k in zip(segments, keys, strict=True)], COLUMNS)
 
 
 def kinds(records: Sequence[SegmentRecord]) -> list[str]:
@@ -52,7 +52,7 @@ def kinds(records: Sequence[SegmentRecord]) -> list[str]:
 
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`auto` trains from 1,000 entries on and leaves 100 unindexed."""
+    """`auto` trains from 1,000 entries on and does not index segments below 100."""
     monkeypatch.setattr("nearmt.index.faiss.SMALL", 1000)
     monkeypatch.setattr(indexing, "FLAT", 100)
 
@@ -88,7 +88,7 @@ def test_a_later_segment_joins_the_cells(tmp_path: Path, small_limits: None) -> 
     """What was sealed later is found as if it had been there from the start, without training anything."""
     parts = write(tmp_path, [1200, 300, 99])
     first = index_segments(tmp_path, parts[:1], COLUMNS)
-    later = [index_segment(tmp_path, record, COLUMNS, "auto", beside=first) for record in parts[1:]]
+    later = [index_segment(tmp_path, record, COLUMNS, "auto", existing=first) for record in parts[1:]]
     assert kinds([*first, *later]) == ["faiss", "faiss", "exact"]
     assert later[0].index["quantiser"] == first[0].index["quantiser"]
     assert later[0].index["effort"] == first[0].index["effort"]
@@ -112,10 +112,10 @@ def test_alone_a_segment_is_indexed_as_ever(tmp_path: Path) -> None:
     assert set(indexed.index) == {"kind", "factory", "effort", "recall", "file"}
     assert quantiser_name([indexed]) is None and not list(tmp_path.glob("quantiser-*"))
     assert type(opened(tmp_path, [indexed]).indexes[0]) is FaissIndex
-    # An explicit wish is stronger than what lies beside.
+    # An explicit factory takes precedence over the existing clusters.
     shared = index_segments(tmp_path, [record], COLUMNS, "IVF16,SQ8")
-    assert "quantiser" not in index_segment(tmp_path, record, COLUMNS, "Flat", beside=shared).index
-    assert kinds([index_segment(tmp_path, record, COLUMNS, "exact", beside=shared)]) == ["exact"]
+    assert "quantiser" not in index_segment(tmp_path, record, COLUMNS, "Flat", existing=shared).index
+    assert kinds([index_segment(tmp_path, record, COLUMNS, "exact", existing=shared)]) == ["exact"]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_without_faiss_all_is_exact(tmp_path: Path, small_limits: None, monkeypa
     parts = write(tmp_path, [1200, 300])
     first = index_segments(tmp_path, parts[:1], COLUMNS)
     monkeypatch.setattr(indexing, "_has_faiss", lambda: False)
-    later = index_segment(tmp_path, parts[1], COLUMNS, "auto", beside=first)
+    later = index_segment(tmp_path, parts[1], COLUMNS, "auto", existing=first)
     assert kinds([later, *index_segments(tmp_path, parts, COLUMNS)]) == ["exact"] * 3
     assert all(isinstance(index, TorchIndex) for index in opened(tmp_path, [*first, later]).indexes)
 
@@ -225,7 +225,7 @@ def test_entries_of_another_kind_make_an_index_stale(tmp_path: Path, small_limit
     first = index_segments(tmp_path, [old], COLUMNS, "IVF64,SQ8")
     generator = np.random.default_rng(4)
     strange = (generator.normal(size=(6000, COLUMNS)) * 3).astype(np.float16)
-    later = index_segment(tmp_path, write_segment(tmp_path, "segment-000001", strange), COLUMNS, "auto", beside=first)
+    later = index_segment(tmp_path, write_segment(tmp_path, "segment-000001", strange), COLUMNS, "auto", existing=first)
     shallow = [replace(record, index={**record.index, "effort": 2}) for record in (*first, later)]
     recall = measure_recall(opened(tmp_path, shallow))
     assert recall < 0.9

@@ -25,7 +25,7 @@ from tests.datastore.helpers import all_keys, nearest_by_hand, some_queries
 from tests.requests import similar_entries, trust_in
 from tests.tiny import tiny_marian_folder
 
-SEARCH = BeamConfig(beams=2, max_new_tokens=10)
+BEAM = BeamConfig(beams=2, max_new_tokens=10)
 GIVEN = {"lambda": 0.6, "temperature": 20.0, "guard": False, "ends": "all"}
 METHODS: list[tuple[str, dict[str, Any]]] = [
     ("knn", GIVEN),
@@ -71,7 +71,7 @@ def assert_same(found: Neighbours, expected: Neighbours) -> None:
 
 
 def texts(model: TranslationModel, store: LiveStore, method: str, settings: dict[str, Any]) -> list[tuple[str, float]]:
-    found = Translator(model, store, method, settings, SEARCH).translate(TEXTS)
+    found = Translator(model, store, method, settings, BEAM).translate(TEXTS)
     return [(translation.text, translation.score) for translation in found]
 
 
@@ -198,7 +198,7 @@ def test_the_weight_multiplies_the_kernel(tiny: TranslationModel, domain: Datast
     assert weight_BK is not None and weight_BK.tolist() == [[1.0, 1.0, 0.25, 0.25, 1.0]]
     explained = 0
     for pair in customer.pairs():
-        token = Translator(tiny, joined, "knn", GIVEN, SEARCH).translate(pair.source, explain=True).provenance
+        token = Translator(tiny, joined, "knn", GIVEN, BEAM).translate(pair.source, explain=True).provenance
         assert token is not None
         shares = _shares_by_hand(tiny, joined, pair.source, token[0].token, len(domain))
         assert {witness.pair_id: pytest.approx(witness.share, abs=1e-5) for witness in token[0].witnesses} == shares
@@ -380,7 +380,7 @@ def test_what_waits_in_any_store_is_learnt(tiny: TranslationModel, domain: Datas
     customer.add([Pair("die welle ersetzen", "replace the shaft", id="waiting")])
     joined = JoinedStore([domain, customer])
     assert joined.pending == 1 and joined.snapshot().exact("die welle ersetzen") is None
-    translator = Translator(tiny, joined, "knn", GIVEN, SEARCH)
+    translator = Translator(tiny, joined, "knn", GIVEN, BEAM)
     assert joined.pending == 0 and translator.datastore is joined
     found = joined.snapshot().exact("die welle ersetzen")
     assert found is not None and found.id == "waiting"

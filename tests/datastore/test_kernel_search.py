@@ -68,7 +68,7 @@ def made_searcher(folder: Path, effort: int, cuts: list[int], kept: np.ndarray |
 
 
 def assert_same(found: Neighbours, expected: Neighbours) -> None:
-    """Of many some are equally far but for rounding, and may change places."""
+    """Among many, some distances differ only by rounding, and the order of these may differ."""
     assert torch.equal(found.entry_BK.sort(dim=1).values, expected.entry_BK.sort(dim=1).values)
     torch.testing.assert_close(found.distance_BK, expected.distance_BK, rtol=1e-5, atol=1e-6)
 
@@ -228,12 +228,12 @@ def test_rows_are_searched_for_where_they_stand(k: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["two segments", "a segment of three", "pruned"])
-def test_nobody_else_searches_for_rows(name: str, tmp_path: Path) -> None:
+def test_other_indexes_have_no_row_search(name: str, tmp_path: Path) -> None:
     cuts, kept, _ = OTHERS[name]
     assert made_searcher(tmp_path, 8, cuts, kept).row_search(8) is None
 
 
-def test_nobody_finds_rows_what_is_deleted(tiny: TranslationModel, tmp_path: Path) -> None:
+def test_stores_with_deleted_pairs_have_no_row_search(tiny: TranslationModel, tmp_path: Path) -> None:
     pairs = [replace(pair, id=str(number)) for number, pair in enumerate(make_pairs(300))]
     store = Datastore.build(tmp_path / "memory", pairs, tiny, BuildConfig(index=f"IVF8,{WHOLE}"))
     assert store.snapshot().row_search(4) is not None

@@ -1,4 +1,4 @@
-"""A store from somebody else makes nearmt touch no file outside of it: names are checked, links not followed."""
+"""An untrusted store cannot make nearmt touch files outside of it: names are checked, links are not followed."""
 
 from __future__ import annotations
 

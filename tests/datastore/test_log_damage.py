@@ -78,12 +78,12 @@ def test_one_flipped_bit_in_a_large_append(tiny: TranslationModel, store: Datast
     assert list(again.pairs()) == [*PAIRS[:6], *PAIRS[7:36]]
 
 
-@pytest.mark.parametrize("place", [0, 3, 5, -1])
-def test_a_flip_in_the_last_record_is_damage_too(place: int, tiny: TranslationModel, store: Datastore) -> None:
+@pytest.mark.parametrize("offset", [0, 3, 5, -1])
+def test_a_flip_in_the_last_record_is_damage_too(offset: int, tiny: TranslationModel, store: Datastore) -> None:
     store.add(PAIRS[6:8])
     log = log_of(store)
     before = read_records(log, durable=True).ends[0]
-    altered(log, before + place if place >= 0 else log.stat().st_size - 1)
+    altered(log, before + offset if offset >= 0 else log.stat().st_size - 1)
     assert_refused(store.path, tiny, log.name)
 
 

@@ -34,9 +34,9 @@ def test_lengths_of_pairs_add_up(tiny: TranslationModel, tiny_store: Datastore) 
 
 
 @pytest.mark.parametrize("k", [1, 8, 50, 10_000])
-@pytest.mark.parametrize("search", ["exact", "torch"])
-def test_search_equals_brute_force_without_the_hidden(tiny_store: Datastore, search: str, k: int) -> None:
-    store = Datastore.open(tiny_store.path, search=search)
+@pytest.mark.parametrize("nominate", ["exact", "torch"])
+def test_search_equals_brute_force_without_the_hidden(tiny_store: Datastore, nominate: str, k: int) -> None:
+    store = Datastore.open(tiny_store.path, nominate=nominate)
     hidden = [0, 7, 8, 59]
     masked = MaskedStore(store, hidden)
     banned = {entry for number in masked.hidden for entry in entries_of(store, number)}
@@ -104,10 +104,10 @@ def test_nothing_hidden_is_the_store_itself(tiny_store: Datastore) -> None:
 def test_everything_hidden_finds_nothing(tiny: TranslationModel, tiny_store: Datastore) -> None:
     masked = MaskedStore(tiny_store, range(60))
     assert (masked.snapshot().search(own_queries(tiny_store)[:4], 3).entry_BK == -1).all()
-    search = BeamConfig(beams=2, max_new_tokens=8)
+    beam = BeamConfig(beams=2, max_new_tokens=8)
     for method in ("knn", "chunk", "efficient"):
-        alone = Translator(tiny, search=search).translate("die pumpe").text
-        assert Translator(tiny, masked, method, search=search).translate("die pumpe").text == alone
+        alone = Translator(tiny, beam=beam).translate("die pumpe").text
+        assert Translator(tiny, masked, method, beam=beam).translate("die pumpe").text == alone
 
 
 def test_an_empty_store_can_be_masked(tiny: TranslationModel, tmp_path: Path) -> None:
@@ -135,10 +135,10 @@ def test_its_identity_tells_what_is_hidden(tiny_store: Datastore) -> None:
 def test_a_hidden_sentence_does_not_speak_for_itself(tiny: TranslationModel, tiny_store: Datastore) -> None:
     """Translated with the whole store, its own pair is among the witnesses; masked, it never is."""
     pair = next(tiny_store.pairs())
-    search, certain = BeamConfig(beams=2, max_new_tokens=12), {"lambda": 0.8}
+    beam, certain = BeamConfig(beams=2, max_new_tokens=12), {"lambda": 0.8}
 
     def witnesses(store: LiveStore) -> set[str]:
-        found = Translator(tiny, store, "chunk", certain, search).translate(pair.source, explain=True)
+        found = Translator(tiny, store, "chunk", certain, beam).translate(pair.source, explain=True)
         return {witness.pair_id for token in found.provenance or () for witness in token.witnesses}
 
     masked = MaskedStore(tiny_store, [0])

@@ -94,7 +94,7 @@ def made_entries(
 
 
 def neighbours_by_hand(key_ND: np.ndarray, count: int) -> list[list[int]]:
-    """The nearest others; of equally far ones those that follow in the corpus, then from its beginning."""
+    """The nearest other entries; ties in corpus order from the entry on, then from the beginning."""
     key, total = key_ND.astype(np.float64), len(key_ND)
     found = []
     for entry in range(total):
@@ -314,16 +314,16 @@ FACTORIES = [("exact", "auto"), ("exact", "exact"), ("exact", "torch"), ("exact"
 FACTORIES += [("Flat", "auto"), ("IVF8,SQ8", "faiss"), ("HNSW32", "faiss"), ("IVF8,SQ8", "torch")]
 
 
-@pytest.mark.parametrize(("factory", "search"), FACTORIES)
+@pytest.mark.parametrize(("factory", "nominate"), FACTORIES)
 @pytest.mark.parametrize("segments", [1, 2])
-def test_searches_find_kept_entries_only(factory: str, search: str, segments: int, tmp_path: Path) -> None:
+def test_searches_find_kept_entries_only(factory: str, nominate: str, segments: int, tmp_path: Path) -> None:
     key, token = made_entries(700, copies=0.3)
     store = made_store(tmp_path / "store", key, token, segments)
     manifest = prune(store.path, PruneConfig(neighbours=3, index=factory, device="cpu"))
     assert [record.index["kind"] for record in manifest.segments] == ["exact" if factory == "exact" else "faiss"] * (
         segments
     )
-    store = Datastore.open(store.path, search=search, verify=True)
+    store = Datastore.open(store.path, nominate=nominate, verify=True)
     kept = weights_of(store.path) > 0
     query = some_queries(store, 12)
     some = torch.from_numpy(np.random.default_rng(0).random(700) < 0.5)
@@ -339,7 +339,7 @@ def test_searches_find_kept_entries_only(factory: str, search: str, segments: in
             assert bool(live[found.entry_BK[:, :there]].all()) and bool((found.entry_BK[:, there:] == -1).all())
             assert bool(torch.isinf(found.distance_BK[:, there:]).all())
             assert all(len(set(row[:there])) == there for row in found.entry_BK.tolist())
-            if factory in ("exact", "Flat") or search == "torch":
+            if factory in ("exact", "Flat") or nominate == "torch":
                 nearest = np.sort(np.where(live, squared, np.inf), axis=1)[:, :there]
                 np.testing.assert_allclose(found.distance_BK[:, :there], nearest, rtol=1e-3, atol=1e-3)
 
@@ -349,14 +349,14 @@ def test_a_segment_that_lost_all_its_entries(tmp_path: Path) -> None:
     key, _ = made_entries(12, clusters=1)
     key[9:] = key[0]
     token = np.asarray([5, *range(6, 14), 5, 5, 5])
-    for search in ("auto", "exact", "torch", "faiss"):
+    for nominate in ("auto", "exact", "torch", "faiss"):
         for seed in range(40):
-            store = made_store(tmp_path / f"{search}-{seed}", key, token, segments=4)
+            store = made_store(tmp_path / f"{nominate}-{seed}", key, token, segments=4)
             manifest = prune(store.path, PruneConfig(neighbours=3, seed=seed, index="Flat", device="cpu"))
             if manifest.segments[-1].kept == 0:
                 break
         assert [record.kept for record in manifest.segments] == [3, 3, 3, 0]
-        found = Datastore.open(store.path, search=search).snapshot().search(some_queries(store, 3), 12)
+        found = Datastore.open(store.path, nominate=nominate).snapshot().search(some_queries(store, 3), 12)
         assert {int(entry) for entry in found.entry_BK.flatten()} == {-1, *range(9)}
         assert reindex(store.path, "Flat").kept == unprune(store.path).kept - 3 == 9
 

@@ -76,7 +76,7 @@ def upkeep(path: Path, model: TranslationModel, random: Random, say: Callable[..
 
 
 def read(path: Path, model: TranslationModel, random: Random, say: Callable[..., None]) -> bool:
-    """One generation, whole, whenever somebody looks."""
+    """A reader always sees one complete generation."""
     store = Datastore.open(path)
     ids = [pair.id for pair in store.pairs() if "/" in pair.id]
     assert ids == [pair.id for pair in generation(ids[0].split("/")[0])], ids

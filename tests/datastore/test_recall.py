@@ -1,4 +1,4 @@
-"""The setting at which an index in pieces finds enough."""
+"""The tuning of clusters until recall is good enough."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.index.test_contract import as_sets, brute_force, made_keys
 
 
 class Rationed(ClusterIndex):
-    """Exact, as long as it may probe so many; below, it finds the first entries."""
+    """Exact from this number of probes on; with fewer, it finds the first entries."""
 
     needs = 0
     tried: list[int]

@@ -173,11 +173,11 @@ def test_every_altered_byte_of_the_pairs_loses_at_most_one_pair(
     """And never leaves another source or target in the store."""
     expected = {(pair.id, pair.source, pair.target) for pair in Datastore.open(whole).pairs()}
     data = (store / FIRST / "pairs.jsonl").read_bytes()
-    for place in range(3, len(data), len(data) // 8):
-        altered(store / FIRST / "pairs.jsonl", place)
+    for offset in range(3, len(data), len(data) // 8):
+        altered(store / FIRST / "pairs.jsonl", offset)
         done = mended(store, load)
         found = {(pair.id, pair.source, pair.target) for pair in Datastore.open(store).pairs()}
-        assert found <= expected and len(expected) - len(found) <= len(done.lost) <= 1, place
+        assert found <= expected and len(expected) - len(found) <= len(done.lost) <= 1, offset
         shutil.rmtree(store)
         shutil.copytree(whole, store)
 
@@ -219,9 +219,9 @@ def test_a_file_of_pairs_that_is_gone(store: Path, whole: Path, load: Callable[.
     assert lines_of(left) == lines_of(whole / SECOND)
 
 
-@pytest.mark.parametrize("place", [0, 5, 8, 15])
-def test_a_flipped_bit_does_not_bring_deleted_pairs_back(place: int, store: Path, whole: Path) -> None:
-    altered(next((store / FIRST).glob("deleted-*")), place)
+@pytest.mark.parametrize("offset", [0, 5, 8, 15])
+def test_a_flipped_bit_does_not_bring_deleted_pairs_back(offset: int, store: Path, whole: Path) -> None:
+    altered(next((store / FIRST).glob("deleted-*")), offset)
     done = mended(store, no_model)
     assert any("one bit was flipped; restored" in line for line in done.report)
     assert list(Datastore.open(store).pairs()) == list(Datastore.open(whole).pairs())
@@ -299,7 +299,7 @@ def test_a_damaged_log_keeps_its_other_operations(
     done = mended(store, load)
     assert any("operations are left" in line for line in done.report) and done.lost
     again = Datastore.open(store)
-    # The first addition was hit; whoever has a model learns the others.
+    # The first addition is damaged; the others are encoded when a model is loaded.
     assert again.pending == 4
     again.catch_up(load({"model": Manifest.load(store).model}))
     ids = [pair.id for pair in again.pairs()]
@@ -429,14 +429,14 @@ def damage_and_mend(seed: int, store: Path, whole: Path, tiny: TranslationModel)
     hit = chance.sample(files, 3)
     for name in hit:
         data = bytearray((store / name).read_bytes())
-        place = chance.randrange(len(data))
+        offset = chance.randrange(len(data))
         match chance.choice(["altered", "cut", "longer", "gone"]):
             case "altered":
-                data[place] ^= 1 << chance.randrange(8)
+                data[offset] ^= 1 << chance.randrange(8)
             case "cut":
-                data = data[:place]
+                data = data[:offset]
             case "longer":
-                data[place:place] = chance.randbytes(3)
+                data[offset:offset] = chance.randbytes(3)
             case _:
                 data = bytearray()
         (store / name).unlink()

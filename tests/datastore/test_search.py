@@ -37,7 +37,7 @@ def write_segment(folder: Path, name: str, key_ND: np.ndarray) -> SegmentRecord:
 
 
 def with_weights(folder: Path, record: SegmentRecord, kept: np.ndarray) -> SegmentRecord:
-    """As pruning leaves it."""
+    """As after pruning."""
     file = folder / record.name / "weight-0.i32"
     file.write_bytes(kept.astype("<i4").tobytes())
     pruned = {"file": file.name, "kept": int(kept.sum())}
@@ -207,7 +207,7 @@ def test_few_hidden_entries_cost_no_mask(tmp_path: Path) -> None:
     query = made_queries(10)
     searcher.search(query, 8, torch.ones(ENTRIES, dtype=torch.bool))
     assert index.asked == [(10, False)]
-    # The first, whose nearest are hidden, is asked again (and one that lies beside it), not the others.
+    # Only the first query, whose nearest entries are hidden, and one next to it are searched again.
     searcher.search(query, 8, torch.from_numpy(around(query, 12)))
     assert index.asked[1:] == [(10, False), (2, True)]
 
@@ -226,7 +226,7 @@ def test_a_handful_is_compared_without_an_index(tmp_path: Path) -> None:
     assert index.asked == []
 
 
-def test_nothing_allowed_asks_nobody(tmp_path: Path) -> None:
+def test_an_empty_mask_searches_no_index(tmp_path: Path) -> None:
     searcher, index = watched(tmp_path)
     found = searcher.search(made_queries(3), 4, torch.zeros(ENTRIES, dtype=torch.bool))
     assert found.entry_BK.tolist() == [[-1] * 4] * 3 and bool(torch.isinf(found.distance_BK).all())

@@ -366,10 +366,10 @@ def test_a_source_that_is_there_is_never_strange(tiny: TranslationModel, tiny_st
     store.add([new], tiny)
     assert trust_in(store, query) == 1.0 and store.snapshot().similar_pairs(query, 1) == [60]
     assert trust_in(store, [*query[::-1], 57]) < 1.0
-    search = BeamConfig(beams=2, max_new_tokens=8)
+    beam = BeamConfig(beams=2, max_new_tokens=8)
     for method in ("knn", "chunk"):
         settings = {"lambda": 1.0, "k": 1} | ({"cache-lambda": 1.0} if method == "chunk" else {})
-        assert Translator(tiny, store, method, settings, search).translate(new.source).text == new.target
+        assert Translator(tiny, store, method, settings, beam).translate(new.source).text == new.target
 
 
 def test_everything_hidden(tiny: TranslationModel, tiny_store: Datastore) -> None:
@@ -435,11 +435,11 @@ def test_an_old_store_opens_and_knows_no_sources(tiny: TranslationModel, old: Da
         assert trust_in(old, query) == 1.0
     masked = MaskedStore(old, [0])
     assert similar_entries(masked, [5, 6], 9).tolist() == [] and trust_in(masked, [5, 6]) == 1.0
-    search = BeamConfig(beams=2, max_new_tokens=8)
+    beam = BeamConfig(beams=2, max_new_tokens=8)
     texts = [pair.source for pair in make_pairs(3, seed=25)]
     weights = {"lambda": 0.6, "cache-lambda": 0.6, "cache-temperature": 0.3, "cache-k": 8}
     seeded, unseeded = (
-        [t.text for t in Translator(tiny, old, "chunk", {**weights, "seeds": n}, search).translate(texts)]
+        [t.text for t in Translator(tiny, old, "chunk", {**weights, "seeds": n}, beam).translate(texts)]
         for n in (128, 0)
     )
     assert seeded == unseeded

@@ -30,7 +30,7 @@ def by_matrix(segments: Sequence[Segment], seen_P: np.ndarray | None = None) -> 
 
 
 def parts_of(folder: Path, count: int) -> list[Segment]:
-    """All sources in so many segments of unequal size."""
+    """All sources in `count` segments of unequal size."""
     bounds = [0, *(60 * (part + 1) ** 2 // count**2 for part in range(count))]
     return segments_of(folder, *(SOURCES[start:end] for start, end in pairwise(bounds)))
 

@@ -90,15 +90,15 @@ def test_batch_equals_single(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(("places", "ahead"), [(1, 1), (3, 1), (8, 1), (3, 7)])
-def test_sentences_that_follow_others_are_searched_as_they_are_alone(
-    family: str, places: int, ahead: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("slots", "ahead"), [(1, 1), (3, 1), (8, 1), (3, 7)])
+def test_sentences_in_refilled_slots_are_decoded_as_they_are_alone(
+    family: str, slots: int, ahead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], ahead=ahead))
     model = Seq2SeqModel(restless_model(family, 7))
     sources = random_sources(7, count=20)
     config, lengths = BeamConfig(beams=3, max_new_tokens=25), [len(source) for source in sources]
-    found, _ = beam_search(model, PlainMethod(), sources, lengths, config, slots=places)
+    found, _ = beam_search(model, PlainMethod(), sources, lengths, config, slots=slots)
     for source, hypothesis in zip(sources, found, strict=True):
         (alone,), _ = beam_search(model, PlainMethod(), [source], [len(source)], config)
         assert (alone.tokens, alone.steps, alone.truncated) == (
@@ -153,28 +153,28 @@ CROWDS: dict[str, list[int]] = {
 @pytest.mark.parametrize("ahead", [4, 9])
 @pytest.mark.parametrize("beams", [1, 3])
 @pytest.mark.parametrize("crowd", CROWDS)
-def test_no_place_is_lost_while_somebody_waits(
+def test_slots_stay_full_while_sentences_wait(
     crowd: str, beams: int, ahead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], ahead=ahead))
-    model, bounds, places = Watched(tiny_model("nllb", 5)), CROWDS[crowd], 4
+    model, bounds, slots = Watched(tiny_model("nllb", 5)), CROWDS[crowd], 4
     sources = random_sources(5, count=len(bounds))
 
     class FixedBounds(BeamConfig):
         def limit(self, model: Bounded, source_length: int) -> int:
             return len(model.prompt) - 1 + source_length
 
-    found, _ = beam_search(model, PlainMethod(), sources, bounds, FixedBounds(beams=beams), slots=places)
+    found, _ = beam_search(model, PlainMethod(), sources, bounds, FixedBounds(beams=beams), slots=slots)
     steps = [hypothesis.steps for hypothesis in found]
     assert steps == bounds  # none ends before its bound
-    # The first steps of a group are taken together; from then on all places are taken until nobody is left to begin.
+    # The first steps of a group are taken together; after them all slots are full until no sentence is left to start.
     encoded_before = [0, *(encoded for _, encoded in model.steps)]
     is_first = [encoded > before for (_, encoded), before in zip(model.steps, encoded_before, strict=False)]
     later = [step for step, first in zip(model.steps, is_first, strict=True) if not first]
-    assert sum(is_first) == 1 - (places - len(bounds)) // ahead
-    assert all(rows == places * beams for rows, encoded in later if encoded < len(bounds))
+    assert sum(is_first) == 1 - (slots - len(bounds)) // ahead
+    assert all(rows == slots * beams for rows, encoded in later if encoded < len(bounds))
     # The last ones may run alone.
-    assert len(later) <= sum(number - 1 for number in steps) / places + max(steps)
+    assert len(later) <= sum(number - 1 for number in steps) / slots + max(steps)
 
 
 def test_truncation_is_reported() -> None:

@@ -24,7 +24,7 @@ def beam_after(*ended: float, size: int = 3, tolerance: float = math.inf, penalt
 
 
 def goes_on(beam: SentenceBeam, score: float, length: int = 20) -> bool:
-    """Whether it does when the best running hypothesis of so many tokens has this sum of log-probabilities."""
+    """Whether the beam continues if its best running hypothesis of `length` tokens has this log-probability."""
     running = [Candidate(score - rank, rank, WORD) for rank in range(2 * beam.size)]
     return bool(beam.advance(running, length, length, finish))
 
@@ -43,7 +43,7 @@ def test_the_best_decides_not_the_first() -> None:
 
 
 def test_once_all_have_ended_both_rules_hold() -> None:
-    # The worst is near: nobody who is worse than it is waited for, however near the best.
+    # The worst finished hypothesis is close: worse running ones are not waited for, however close they are to the best.
     assert not goes_on(beam_after(-4.0, -4.1, -4.2, tolerance=0.1), -8.5)
     assert not goes_on(beam_after(-4.0, -4.1, -4.2), -8.5)
     # The worst is far: who is better than it is waited for only if near the best.

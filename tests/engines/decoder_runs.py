@@ -30,7 +30,7 @@ class Run:
         return self.model.step(self.state, newest)[0]
 
     def choose(self, open_sentences: list[int], rows_each: int) -> None:
-        """Continue every open sentence with so many rows, each from any row it had, with any token."""
+        """Continue every open sentence with `rows_each` rows, each from any row it had, with any token."""
         rows = []
         for sentence in open_sentences:
             own = [row for row, owner in enumerate(self.owner) if owner == sentence]

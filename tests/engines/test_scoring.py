@@ -640,7 +640,7 @@ COUNT = 10
 
 
 def numbers_of(slots: int, each: int, vocabulary: int, seed: int, levels: int | None = None) -> tuple[Scores, Tensor]:
-    """Random scores; with `levels` only so many different numbers, so that many are equal."""
+    """Random scores; with `levels`, only this number of distinct values, so that many are equal."""
     generator = torch.Generator().manual_seed(seed)
     rows = slots * each
 

@@ -150,7 +150,7 @@ def test_an_entry_finds_itself(build: Callable[[np.ndarray], Index]) -> None:
 
 @every_index
 @pytest.mark.parametrize("share", [0.5, 0.02, 0.0])
-def test_nobody_nominates_the_forbidden(build: Callable[[np.ndarray], Index], share: float) -> None:
+def test_no_index_nominates_hidden_entries(build: Callable[[np.ndarray], Index], share: float) -> None:
     mask = some_mask(share)
     allowed = set(mask.nonzero().flatten().tolist())
     found = build(made_keys()).nominate(made_queries(), 8, mask)
@@ -281,7 +281,7 @@ def test_an_index_that_cannot_be_searched_with_a_mask_is_refused_or_works(factor
 
 
 def test_nothing_is_trained_that_no_search_uses() -> None:
-    """FAISS anneals every sub-quantiser of a PQ for polysemous search (2.5 s each at 8 bits); nobody searches so."""
+    """FAISS anneals every sub-quantiser of a PQ for polysemous search (2.5 s each), which nearmt does not use."""
     index = FaissIndex.build(made_keys(), "IVF16,PQ2x4")
     assert not _inner(index._index).do_polysemous_training
 

@@ -53,9 +53,9 @@ def test_altered_bytes_are_refused_or_read(factory: str, tmp_path: Path) -> None
     refused = 0
     for _ in range(150):
         altered = bytearray(data)
-        place = random.randrange(min(len(data), 300) if random.random() < 0.7 else len(data) - 8)
+        offset = random.randrange(min(len(data), 300) if random.random() < 0.7 else len(data) - 8)
         value = random.choice([-1, 0, 1, 2**31, 2**62, 2**63 - 1, random.getrandbits(60)])
-        struct.pack_into("<q", altered, place, value)
+        struct.pack_into("<q", altered, offset, value)
         path.write_bytes(altered)
         try:
             check_index(path, COLUMNS, ENTRIES)
@@ -107,16 +107,16 @@ GRAPH = Graph(
 
 
 @pytest.mark.parametrize(
-    ("name", "place", "value"),
+    ("name", "index", "value"),
     [
         ("link_X", 0, 3), ("link_X", 0, -2), ("link_X", 4, 0), ("level_N", 0, 0), ("level_N", 0, 3), ("offset_N", 1, 3),
         ("offset_N", 3, 8), ("bound_L", 0, 1), ("bound_L", 2, 1),
     ],
 )  # fmt: skip
-def test_links_lead_to_entries_of_their_level(name: str, place: int, value: int) -> None:
+def test_links_lead_to_entries_of_their_level(name: str, index: int, value: int) -> None:
     GRAPH.check()
     numbers = getattr(GRAPH, name).copy()
-    numbers[place] = value
+    numbers[index] = value
     with pytest.raises(ValueError, match=r"links|levels"):
         GRAPH._replace(**{name: numbers}).check()
 

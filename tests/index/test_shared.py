@@ -152,7 +152,7 @@ def test_centres_are_not_saved_again(tmp_path: Path) -> None:
     assert (tmp_path / "quantiser.faiss").stat().st_size > centres > (tmp_path / "index.faiss").stat().st_size
 
 
-def test_an_index_outlives_whoever_opened_the_quantiser() -> None:
+def test_an_index_outlives_the_quantiser_object() -> None:
     """FAISS only points at the shared centres."""
     index = quantiser_of("IVF16,SQ8").index(made_keys(200))
     for _ in range(3):
@@ -187,7 +187,7 @@ def test_which_kinds_have_cells(factory: str, cells: bool) -> None:
 @pytest.mark.parametrize("width", [1, 63, 64, 700, 5000, 5001, 20_000])
 @pytest.mark.parametrize("count", [1, 8, 100])
 def test_the_smallest_of_many(width: int, count: int) -> None:
-    """Whether or not groups of places are looked at first."""
+    """With one stage and with two."""
     distance = torch.rand(7, width, generator=torch.Generator().manual_seed(width))
     distance[0] = torch.inf
     distance[1, ::2] = torch.inf

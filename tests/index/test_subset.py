@@ -68,7 +68,7 @@ def test_approximate_members_have_recall(name: str) -> None:
 
 @every_index
 @pytest.mark.parametrize("share", [None, 0.5, 0.02, 0.0])
-def test_nobody_nominates_what_is_not_kept(build: Callable[[np.ndarray], Index], share: float | None) -> None:
+def test_no_index_nominates_pruned_entries(build: Callable[[np.ndarray], Index], share: float | None) -> None:
     kept = kept_entries()
     mask = None if share is None else some_mask(share)
     found = subset(build, made_keys(), kept).nominate(made_queries(), ENTRIES, mask)

@@ -61,8 +61,8 @@ def mixture(
     ends: Sequence[int] = (),
     near: float = math.inf,
 ) -> list[float]:
-    """Equations 2 and 3; neighbours that say that the sentence ends and are not near leave their share to the model,
-    unless it thinks an end likely."""
+    """Equations 2 and 3; the share of far neighbours that predict the end of the sentence goes to the model, unless
+    it finds an end likely."""
     if sum(math.exp(log_prob_V[end]) for end in ends) >= LIKELY:
         ends = ()
     say: dict[int, float] = {}
@@ -81,7 +81,7 @@ def mixture(
 
 @dataclass(frozen=True)
 class Corpus:
-    """Entries (key, token) in corpus order; `ends` are the places behind the last entry of each sentence."""
+    """Entries (key, token) in corpus order; `ends` are the positions after the last entry of each sentence."""
 
     key_ND: np.ndarray
     token_N: list[int]

@@ -38,12 +38,12 @@ from tests.toy_store import ToyStore
 
 VOCABULARY = 12
 ORIGIN = NetworkOrigin("made", "identity", "model")
-SEARCH = BeamConfig(beams=3, max_new_tokens=12)
+BEAM = BeamConfig(beams=3, max_new_tokens=12)
 TEXTS = [pair.source for pair in make_pairs(6, seed=5)]
 
 
 class Weighted(ToyStore):
-    """A pruned store: entry n stands for so many entries."""
+    """A pruned store: `weight_N` says how many entries each entry stands for."""
 
     weight_N: Tensor | None = None
 
@@ -210,7 +210,7 @@ def test_boost_shifts_the_log_odds(boost: float, seed: int) -> None:
     assert torch.equal(boosted.weight_BK, plain.weight_BK)
 
 
-def test_whoever_gets_the_evidence_may_change_it() -> None:
+def test_evidence_may_be_changed_in_place() -> None:
     """Others lower shares in place, also outside of the search."""
     log_prob_BV = random_log_probs(1, 0)
     mixer = AdaptiveMixer({"search": made_head(2)}, ORIGIN)
@@ -243,7 +243,7 @@ def saved(path: Path, heads: dict[str, Head], model: TranslationModel) -> str:
 
 
 def outputs(model: TranslationModel, store: Datastore | None, method: str, settings: dict[str, Any]) -> list[Any]:
-    found = Translator(model, store, method, settings, SEARCH).translate(TEXTS)
+    found = Translator(model, store, method, settings, BEAM).translate(TEXTS)
     return [(t.text, t.tokens, pytest.approx(t.score, abs=1e-5)) for t in found]
 
 
@@ -252,8 +252,8 @@ def test_a_network_that_never_believes_is_the_model_alone(
     tiny: TranslationModel, tiny_store: Datastore, tmp_path: Path, method: str
 ) -> None:
     path = saved(tmp_path / "net", {"search": decided(4, 0, 1.0), "cache": decided(4, 0, 1.0)}, tiny)
-    alone = Translator(tiny, search=SEARCH).translate(TEXTS)
-    found = Translator(tiny, tiny_store, method, {**neighbours(method, 4), "adaptive": path}, SEARCH).translate(TEXTS)
+    alone = Translator(tiny, beam=BEAM).translate(TEXTS)
+    found = Translator(tiny, tiny_store, method, {**neighbours(method, 4), "adaptive": path}, BEAM).translate(TEXTS)
     assert [t.text for t in found] == [t.text for t in alone]
     # With one of them sentences do not follow others, and products of fewer rows may be rounded otherwise.
     near = 1e-6 if method == "efficient" else 0.0

@@ -1,4 +1,4 @@
-"""Our methods against the slow reference, through fan-out, reorders and sentences that leave."""
+"""Our methods against the slow reference, through fan-out, reorders and finished sentences."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VOCABULARY = 23
 STATES, COLUMNS = 14, 10
 LENGTHS = [5, 20, 9, 2]  # |x|: four different geometric schedules
 SOURCES = [[0, 9, 9], [3] * 4, [3, 1], [11]]  # the sentences that are like them: see `ToyStore.similar`
-LAST_STEP = {0: STEPS, 1: 6, 2: STEPS, 3: 9}  # when each sentence leaves the batch
+LAST_STEP = {0: STEPS, 1: 6, 2: STEPS, 3: 9}  # when each sentence is finished
 
 #: Public settings of the method under test on top of BASE.
 BASE: dict[str, Any] = {
@@ -98,8 +98,8 @@ SEARCHING: dict[str, dict[str, Any]] = {
     for what, more in SEARCHERS.items()
 }
 
-#: Tokens that end a sentence, and what else is done. One alone leaves many steps as they are; of many, sometimes all
-#: neighbours of a row leave.
+#: Tokens that end a sentence, and what else is done. One token alone changes few steps; with many, all
+#: neighbours of a row are dropped at some steps.
 ENDS = {"one": (3,), "many": tuple(range(0, VOCABULARY, 2))}
 ENDING: dict[str, dict[str, Any]] = {
     **{name: STRATEGIES[name] for name in ("default", "hypothesis/last/keep", "batch/all/keep")},
@@ -130,7 +130,7 @@ class Moment:
 
 
 def make_moments(seed: int, vocabulary: int = VOCABULARY) -> list[Moment]:
-    """One row a sentence, then BEAMS; random reorders within a sentence; sentences leave at their time."""
+    """One row a sentence, then BEAMS; random reorders within a sentence; sentences finish at their own step."""
     generator = torch.Generator().manual_seed(1000 + seed)
     # Hypotheses of a sentence are alike, so that they retrieve the same entries more than once.
     topic_SH = torch.randn(len(LENGTHS), STATES, generator=generator)
@@ -381,7 +381,7 @@ def log_probs_of(
 
 @pytest.mark.parametrize("recall", ["cache", "in-order"])
 def test_ends_that_are_near_and_far_differ_on_these_steps(recall: str) -> None:
-    """Rows in which nobody leaves, some do, and all do."""
+    """Rows in which no neighbour, some, or all are dropped as far ends."""
     store, moments = large_store(0), make_moments(0)
     near, everybody = ({"recall": recall, "k": 2, "ends": ends} for ends in SPEAKERS)
     alone = torch.cat([moment.logits_BV.log_softmax(dim=1) for moment in moments]).exp()

@@ -25,12 +25,12 @@ from tests.requests import begun
 from tests.tiny import random_sources, tiny_model
 from tests.toy_store import ToyStore
 
-SEARCH = BeamConfig(beams=4, max_new_tokens=15)
+BEAM = BeamConfig(beams=4, max_new_tokens=15)
 TEXTS = [pair.source for pair in make_pairs(8, seed=5)]
 
 
 def search(model: Seq2SeqModel, method: Method, sources: list[list[int]]) -> list[Hypothesis]:
-    return beam_search(model, method, sources, [len(source) for source in sources], SEARCH)[0]
+    return beam_search(model, method, sources, [len(source) for source in sources], BEAM)[0]
 
 
 def efficient(store: ToyStore | Datastore, **settings: Any) -> EfficientMethod:
@@ -69,7 +69,7 @@ def test_scope_batch_does_and_says_so() -> None:
 def translate(
     model: TranslationModel, store: Datastore, method: str, settings: dict[str, Any], batch: int = 8
 ) -> list[Translation]:
-    return Translator(model, store, method, {"k": 4, **settings}, SEARCH, batch).translate(TEXTS)
+    return Translator(model, store, method, {"k": 4, **settings}, BEAM, batch).translate(TEXTS)
 
 
 @pytest.mark.parametrize("batch", [1, 3])

@@ -28,7 +28,7 @@ from tests.methods.test_guard import METHODS, search
 from tests.requests import chunk_method
 from tests.tiny import random_sources, tiny_model
 
-SEARCH = BeamConfig(beams=4, max_new_tokens=15)
+BEAM = BeamConfig(beams=4, max_new_tokens=15)
 TEXTS = [pair.source for pair in make_pairs(8, seed=5)]
 
 
@@ -43,7 +43,7 @@ def translate(
     model: TranslationModel, store: Datastore, name: str, explain: bool = False, **settings: Any
 ) -> list[Translation]:
     method, usual = METHODS[name]
-    return Translator(model, store, method, {**usual, **settings}, SEARCH).translate(TEXTS, explain=explain)
+    return Translator(model, store, method, {**usual, **settings}, BEAM).translate(TEXTS, explain=explain)
 
 
 @pytest.mark.parametrize("family", ["nllb", "mbart50"])
@@ -56,7 +56,7 @@ def test_who_is_near_decides(name: str, family: str, monkeypatch: pytest.MonkeyP
     near = search(model, made(name, store, ends="near"), sources)
     assert_differ(near, everybody)
     assert_same(search(model, made(name, store), sources), near)
-    # Where everybody is near all may speak, to the bit; where nobody is, the model alone ends sentences.
+    # If all neighbours are near, all keep their weights, bit for bit; if none is, only the model ends sentences.
     for module in (knn, chunk):
         monkeypatch.setattr(module, "END_RADIUS", 1e9)
     assert_same(search(model, made(name, store, ends="near"), sources), everybody)
@@ -107,7 +107,7 @@ def test_who_may_not_speak_is_no_witness(
         found = translate(tiny, tiny_store, name, explain=True, ends=ends)
         tokens = [token for translation in found for token in translation.provenance or ()]
         assert any(token.witnesses for token in tokens if token.token != end)
-        # Ends that the model thinks likely are anybody's.
+        # Any neighbour may predict an end that the model finds likely.
         is_unlikely = [token.token == end and token.model_probability < LIKELY_END for token in tokens]
         unlikely[ends] = {token.origin for token, counts in zip(tokens, is_unlikely, strict=True) if counts}
         assert all(bool(token.witnesses) == (token.origin != "model") for token in tokens)

@@ -20,7 +20,7 @@ from tests.conftest import make_pairs
 from tests.tiny import FAMILIES, VOCABULARY, random_sources, tiny_model
 from tests.toy_store import ToyStore, random_store
 
-SEARCH = BeamConfig(beams=4, max_new_tokens=15)
+BEAM = BeamConfig(beams=4, max_new_tokens=15)
 KNN: dict[str, Any] = {"k": 4}
 CHUNK: dict[str, Any] = {**KNN, "chunk": 6, "schedule": "geometric:2:8"}
 STRATEGIES: dict[str, dict[str, Any]] = {"default": {}, "hypothesis": {"scope": "hypothesis"}, **PRESETS}
@@ -40,7 +40,7 @@ def store_of(model: Seq2SeqModel) -> ToyStore:
 
 
 def search(model: Seq2SeqModel, method: Method, sources: list[list[int]]) -> list[Hypothesis]:
-    return beam_search(model, method, sources, [len(source) for source in sources], SEARCH)[0]
+    return beam_search(model, method, sources, [len(source) for source in sources], BEAM)[0]
 
 
 def assert_same(found: list[Hypothesis], expected: list[Hypothesis], tolerance: float = 0.0) -> None:
@@ -143,7 +143,7 @@ def translate(
     settings: dict[str, Any] | None = None,
     batch: int = 8,
 ) -> list[Translation]:
-    return Translator(model, store, method, settings, SEARCH, batch).translate(TEXTS)
+    return Translator(model, store, method, settings, BEAM, batch).translate(TEXTS)
 
 
 def test_texts_with_weight_0(tiny: TranslationModel, tiny_store: Datastore) -> None:
@@ -174,7 +174,7 @@ def test_texts_in_other_batches(
 
 
 def test_the_same_text_twice(tiny: TranslationModel, tiny_store: Datastore) -> None:
-    translator = Translator(tiny, tiny_store, search=SEARCH)
+    translator = Translator(tiny, tiny_store, beam=BEAM)
     first, other, second = translator.translate([TEXTS[0], TEXTS[1], TEXTS[0]])
     assert_same_texts([second], [first], 1e-5)
     assert other.text != first.text

@@ -1,4 +1,4 @@
-"""With weight 0 a memory leaves what the model's generation config makes of its probabilities."""
+"""With weight 0 a memory does not change how the model's generation config processes probabilities."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def ruled(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Transl
 def test_weight_0_is_the_model_with_its_rules(
     method: str, beams: int, ruled: TranslationModel, tiny: TranslationModel, tiny_store: Datastore
 ) -> None:
-    search = BeamConfig(beams=beams, max_new_tokens=15)
+    beam = BeamConfig(beams=beams, max_new_tokens=15)
     weights = {"lambda": 0.0, **({"cache-lambda": 0.0} if method == "chunk" else {})}
-    alone = Translator(ruled, None, "plain", {}, search).translate(TEXTS)
-    mixed = Translator(ruled, tiny_store, method, weights, search).translate(TEXTS)
+    alone = Translator(ruled, None, "plain", {}, beam).translate(TEXTS)
+    mixed = Translator(ruled, tiny_store, method, weights, beam).translate(TEXTS)
     assert [(one.text, one.tokens) for one in mixed] == [(one.text, one.tokens) for one in alone]
     assert [one.text for one in alone] != [
-        one.text for one in Translator(tiny, None, "plain", {}, search).translate(TEXTS)
+        one.text for one in Translator(tiny, None, "plain", {}, beam).translate(TEXTS)
     ]

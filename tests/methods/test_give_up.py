@@ -21,7 +21,7 @@ from tests.requests import make_request
 from tests.tiny import random_sources, restless_model
 from tests.toy_store import ToyStore
 
-SEARCH = BeamConfig(beams=5, max_new_tokens=60)
+BEAM = BeamConfig(beams=5, max_new_tokens=60)
 NOTHING: dict[str, dict[str, Any]] = {"knn": {"lambda": 0.0}, "chunk": {"lambda": 0.0, "cache-lambda": 0.0}}
 
 
@@ -33,7 +33,7 @@ def restless_world(count: int = 8) -> tuple[Seq2SeqModel, TrustingStore, list[li
 
 
 def search(model: Seq2SeqModel, method: Method, sources: list[list[int]]) -> list[Hypothesis]:
-    return beam_search(model, method, sources, [len(source) for source in sources], SEARCH)[0]
+    return beam_search(model, method, sources, [len(source) for source in sources], BEAM)[0]
 
 
 def made(name: str, store: ToyStore, **settings: Any) -> RetrievingMethod:
@@ -104,7 +104,7 @@ def test_batch_of_16_is_batch_of_1() -> None:
     assert [h.steps for h in together] == [h.steps for h in alone]
     waiting = search(model, made("chunk", store, **{"lambda": 0.9, "ends": "all", "give-up": False}), sources)
     assert [h.steps for h in together] != [h.steps for h in waiting]
-    in_turn = beam_search(model, method, sources, [len(source) for source in sources], SEARCH, slots=3)[0]
+    in_turn = beam_search(model, method, sources, [len(source) for source in sources], BEAM, slots=3)[0]
     assert_same(in_turn, alone, 1e-4)
     assert [h.steps for h in in_turn] == [h.steps for h in alone]
 

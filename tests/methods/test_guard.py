@@ -26,7 +26,7 @@ from tests.requests import trust_in
 from tests.tiny import random_sources, tiny_model
 from tests.toy_store import ToyStore
 
-SEARCH = BeamConfig(beams=4, max_new_tokens=15)
+BEAM = BeamConfig(beams=4, max_new_tokens=15)
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "knn": ("knn", {"k": 4}),
     "efficient": ("efficient", {"k": 4, "reuse-scope": "source"}),
@@ -58,7 +58,7 @@ def world(family: str = "marian", seed: int = 3, count: int = 8) -> tuple[Seq2Se
 
 
 def search(model: Seq2SeqModel, method: Method, sources: list[list[int]]) -> list[Hypothesis]:
-    return beam_search(model, method, sources, [len(source) for source in sources], SEARCH)[0]
+    return beam_search(model, method, sources, [len(source) for source in sources], BEAM)[0]
 
 
 def mixed_trust(source: Sequence[int]) -> float:
@@ -159,11 +159,11 @@ def test_a_store_decides_by_its_own_trust(tiny: TranslationModel, tiny_store: Da
     """Each text is what kNN-MT makes of it with so much of lambda."""
     trusts = [trust_in(tiny_store, tiny.codec.source_ids(text)) for text in TEXTS]
     assert 0.0 in trusts and 1.0 in trusts and any(0 < trust < 1 for trust in trusts)
-    search = BeamConfig(beams=3, max_new_tokens=10)
-    found = Translator(tiny, tiny_store, "knn", {"lambda": 0.8}, search).translate(TEXTS)
+    beam = BeamConfig(beams=3, max_new_tokens=10)
+    found = Translator(tiny, tiny_store, "knn", {"lambda": 0.8}, beam).translate(TEXTS)
     for text, trust, translation in zip(TEXTS, trusts, found, strict=True):
         settings = {"lambda": 0.8 * trust, "guard": False}
-        expected = Translator(tiny, tiny_store, "knn", settings, search).translate(text)
+        expected = Translator(tiny, tiny_store, "knn", settings, beam).translate(text)
         assert translation.text == expected.text and translation.score == pytest.approx(expected.score, abs=1e-4)
 
 
@@ -173,7 +173,7 @@ def test_evidence_says_how_much_the_neighbours_counted(tiny: TranslationModel, t
     text = next(t for t in TEXTS if trust_in(masked, tiny.codec.source_ids(t)) == 0.0)
     method = make_method("knn", masked, {"k": 3, "lambda": 0.9})
     sources = [tiny.codec.source_ids(text)]
-    state = beam_search(tiny.seq2seq, method, sources, [len(sources[0])], SEARCH, trace=True)[1]
+    state = beam_search(tiny.seq2seq, method, sources, [len(sources[0])], BEAM, trace=True)[1]
     assert state.evidence and all(not evidence.share_B.any() for evidence in state.evidence)
 
 
@@ -199,7 +199,7 @@ def test_a_network_wants_sentences_that_are_more_familiar(
 
     def first_share(ids: list[int], guard: bool) -> float:
         made = make_method(method, tiny_store, {**settings, "guard": guard})
-        state = beam_search(tiny.seq2seq, made, [ids], [len(ids)], SEARCH, trace=True)[1]
+        state = beam_search(tiny.seq2seq, made, [ids], [len(ids)], BEAM, trace=True)[1]
         assert state.evidence is not None
         return float(state.evidence[0].share_B[0])
 
@@ -234,13 +234,13 @@ def test_a_store_of_recipes_leaves_lawyers_alone(embedded: TranslationModel, tmp
     store = Datastore.build(tmp_path / "recipes", [Pair(*pair) for pair in COOKING], embedded)
     familiar, strange = (embedded.codec.source_ids(text) for text in (FAMILIAR, STRANGE))
     assert trust_in(store, familiar) == 1.0 and trust_in(store, strange) < 0.2
-    search = BeamConfig(beams=2)
-    alone = Translator(embedded, search=search)
+    beam = BeamConfig(beams=2)
+    alone = Translator(embedded, beam=beam)
     for method in ("knn", "chunk"):
         # Neighbours that have everything to say would put recipes into the lawyer's mouth.
         settings: dict[str, Any] = {"lambda": 1.0, "k": 4} | ({"cache-lambda": 1.0} if method == "chunk" else {})
-        guarded = Translator(embedded, store, method, settings, search)
-        unguarded = Translator(embedded, store, method, {**settings, "guard": False}, search)
+        guarded = Translator(embedded, store, method, settings, beam)
+        unguarded = Translator(embedded, store, method, {**settings, "guard": False}, beam)
         assert unguarded.translate(STRANGE).text != alone.translate(STRANGE).text
         assert guarded.translate(FAMILIAR).text == unguarded.translate(FAMILIAR).text
         if trust_in(store, strange) == 0.0:

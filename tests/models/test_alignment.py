@@ -100,13 +100,13 @@ def test_threads_look_for_themselves() -> None:
     assert wrong == []
 
 
-# Where pieces stand.
+# Spans of subwords.
 
 
 @given(st.text(), st.lists(st.text()))
-def test_spans_never_go_back(text: str, pieces: list[str]) -> None:
-    spans = subword_spans(text, pieces)
-    assert len(spans) == len(pieces)
+def test_spans_never_go_back(text: str, subwords: list[str]) -> None:
+    spans = subword_spans(text, subwords)
+    assert len(spans) == len(subwords)
     last_start = last_end = 0
     for start, end in spans:
         assert last_start <= start <= end <= len(text) and last_end <= end
@@ -114,17 +114,17 @@ def test_spans_never_go_back(text: str, pieces: list[str]) -> None:
 
 
 @given(st.lists(st.text(alphabet="aÄßé日１½-. ", min_size=1)))
-def test_pieces_of_the_text_are_found(pieces: list[str]) -> None:
-    text = "".join(pieces)
-    spans, place = subword_spans(text, pieces), 0
-    for piece, (start, end) in zip(pieces, spans, strict=True):
-        assert text[start:end] == piece.strip()
-        assert not piece.strip() or start == text.index(piece.strip(), place)
-        place += len(piece)
+def test_subwords_of_the_text_are_found(subwords: list[str]) -> None:
+    text = "".join(subwords)
+    spans, position = subword_spans(text, subwords), 0
+    for subword, (start, end) in zip(subwords, spans, strict=True):
+        assert text[start:end] == subword.strip()
+        assert not subword.strip() or start == text.index(subword.strip(), position)
+        position += len(subword)
 
 
 @pytest.mark.parametrize(
-    ("text", "pieces", "expected"),
+    ("text", "subwords", "expected"),
     [
         ("Die Pumpe", [" Die", " Pum", "pe"], ["Die", "Pum", "pe"]),
         ("STRASSE straße", [" stra", "ße", " strasse"], ["STRA", "SSE", "straße"]),
@@ -136,11 +136,11 @@ def test_pieces_of_the_text_are_found(pieces: list[str]) -> None:
         ("x" + "日" * 40 + "y z", ["x", "<unk>", "<unk>", "<unk>", " y", " z"], ["x", "", "", "", "y", "z"]),
     ],
 )
-def test_what_tokenizers_make_of_text(text: str, pieces: list[str], expected: list[str]) -> None:
-    assert [text[start:end] for start, end in subword_spans(text, pieces)] == expected
+def test_spans_of_normalised_subwords(text: str, subwords: list[str], expected: list[str]) -> None:
+    assert [text[start:end] for start, end in subword_spans(text, subwords)] == expected
 
 
-def test_a_lost_piece_stands_where_the_walk_has_got_to() -> None:
+def test_a_subword_that_is_not_found_has_an_empty_span() -> None:
     assert subword_spans("das 日本 öffnen", [" das", "<unk>", " öffnen"]) == [(0, 3), (4, 4), (7, 13)]
 
 
@@ -178,12 +178,12 @@ def test_every_target_word_has_a_link(family: str, model_of: Any) -> None:
 
 
 @with_tokenizer
-def test_source_pieces_leave_out_what_is_not_text(family: str, model_of: Any) -> None:
+def test_source_subwords_omit_special_tokens(family: str, model_of: Any) -> None:
     codec = model_of(family).codec
     text = "die pumpe öffnen ."
-    pieces = codec.source_subwords(codec.source_ids(text))
-    assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
-    spans = subword_spans(text, [piece for piece in pieces if piece.strip()])
+    subwords = codec.source_subwords(codec.source_ids(text))
+    assert "".join(subwords).replace(" ", "") == text.replace(" ", "")
+    spans = subword_spans(text, [subword for subword in subwords if subword.strip()])
     assert "".join(text[start:end] for start, end in spans) == text.replace(" ", "")
 
 
@@ -230,8 +230,8 @@ def test_nothing_to_align(tiny: TranslationModel) -> None:
 def test_long_texts_are_linked_along_the_diagonal(tiny: TranslationModel, sources: int, targets: int) -> None:
     source, target = " ".join(["die"] * sources), " ".join(["the"] * targets)
     short = align(tiny, ["der motor"], ["the motor"])[0]
-    long, beside = align(tiny, [source, "der motor"], [target, "the motor"])
-    assert beside == short
+    long, other = align(tiny, [source, "der motor"], [target, "the motor"])
+    assert other == short
     assert [link.target for link in long] == [(4 * n, 4 * n + 3) for n in range(targets)]
     places = [link.source[0] // 4 for link in long]
     assert places == [min(round(n * sources / targets), sources - 1) for n in range(targets)]

@@ -151,7 +151,7 @@ def generated(family: str, folder: Path, beams: int) -> list[str]:
 @pytest.mark.parametrize("beams", [1, 4])
 @multilingual
 def test_translates_like_transformers(family: str, beams: int, folder_of: Any, model_of: Any) -> None:
-    translator = Translator(model_of(family), search=BeamConfig(beams=beams, max_new_tokens=20))
+    translator = Translator(model_of(family), beam=BeamConfig(beams=beams, max_new_tokens=20))
     found = [translation.text for translation in translator.translate(TEXTS)]
     assert found == generated(family, folder_of(family), beams)
     assert len(set(found)) > 1
@@ -159,7 +159,7 @@ def test_translates_like_transformers(family: str, beams: int, folder_of: Any, m
 
 @pytest.mark.parametrize("beams", [1, 4])
 def test_marian_translates_like_transformers(beams: int, tiny: TranslationModel, tiny_folder: Path) -> None:
-    translator = Translator(tiny, search=BeamConfig(beams=beams, max_new_tokens=20))
+    translator = Translator(tiny, beam=BeamConfig(beams=beams, max_new_tokens=20))
     found = [translation.text for translation in translator.translate(TEXTS)]
     assert found == generated("marian", tiny_folder, beams)
     assert len(set(found)) > 1
@@ -246,7 +246,7 @@ def test_fsmt_translates_like_transformers(tmp_path: Path) -> None:
     folder = fsmt_folder(tmp_path, same_vocabulary=True)
     model = load_model(ModelConfig(model=str(folder), device="cpu", precision="fp32"))
     assert model.language_pair == ("de", "en")
-    found = Translator(model, search=BeamConfig(beams=4, max_new_tokens=20)).translate(TEXTS)
+    found = Translator(model, beam=BeamConfig(beams=4, max_new_tokens=20)).translate(TEXTS)
     assert [translation.text for translation in found] == generated("fsmt", folder, 4)
 
 

@@ -171,7 +171,7 @@ def test_a_translation_needs_no_transformers(precision: str, tmp_path: Path) -> 
 def test_batches_give_what_single_sentences_give(precision: str) -> None:
     model = load_model(ModelConfig(precision=precision, device="cpu"))
     beams = BeamConfig(max_new_tokens=40)
-    together, alone = (Translator(model, search=beams, batch_size=size).translate(TEXTS) for size in (8, 1))
+    together, alone = (Translator(model, beam=beams, batch_size=size).translate(TEXTS) for size in (8, 1))
     assert [(t.text, t.score) for t in together] == [(t.text, t.score) for t in alone]
 
 

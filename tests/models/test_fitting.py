@@ -30,19 +30,19 @@ def test_cuts_at_sentences_then_clauses_then_words() -> None:
 
 def test_short_neighbours_stay_together() -> None:
     text = "a. b. c. d. e. f."
-    pieces = split_to_fit(text, words_and_end, 6)
-    assert " ".join(pieces) == text
-    assert len(pieces) <= 3
+    parts = split_to_fit(text, words_and_end, 6)
+    assert " ".join(parts) == text
+    assert len(parts) <= 3
 
 
 @given(
     st.lists(st.text(st.sampled_from("abcdefgh,.;"), min_size=1, max_size=6), min_size=1, max_size=60),
     st.integers(7, 20),
 )
-def test_every_piece_fits_and_no_word_is_lost(words: list[str], limit: int) -> None:
-    pieces = split_to_fit(" ".join(words), characters_and_end, limit)
-    assert all(characters_and_end(piece) <= limit for piece in pieces)
-    assert " ".join(pieces).split() == words
+def test_every_part_fits_and_no_word_is_lost(words: list[str], limit: int) -> None:
+    parts = split_to_fit(" ".join(words), characters_and_end, limit)
+    assert all(characters_and_end(part) <= limit for part in parts)
+    assert " ".join(parts).split() == words
 
 
 def test_ten_thousand_words(tiny: TranslationModel) -> None:
@@ -52,13 +52,13 @@ def test_ten_thousand_words(tiny: TranslationModel) -> None:
         return len(tiny.codec.source_ids(text))
 
     limit = tiny.seq2seq.positions
-    pieces = split_to_fit(" ".join(words), count, limit)
-    assert " ".join(pieces).split() == words
-    sizes = [count(piece) for piece in pieces]
+    parts = split_to_fit(" ".join(words), count, limit)
+    assert " ".join(parts).split() == words
+    sizes = [count(part) for part in parts]
     assert max(sizes) <= limit
 
 
-def test_pieces_are_as_few_as_a_greedy_walk_gives() -> None:
+def test_parts_are_as_few_as_a_greedy_walk_gives() -> None:
     assert split_to_fit("a b c d e", words_and_end, 4) == ["a b c", "d e"]
 
 
@@ -70,9 +70,9 @@ def test_one_endless_word(limit: int, tiny: TranslationModel) -> None:
     def count(text: str) -> int:
         return len(tiny.codec.source_ids(text))
 
-    pieces = split_to_fit(word, count, limit)
-    assert "".join(pieces).replace(" ", "") == word
-    assert max(count(piece) for piece in pieces) <= limit
+    parts = split_to_fit(word, count, limit)
+    assert "".join(parts).replace(" ", "") == word
+    assert max(count(part) for part in parts) <= limit
 
 
 @given(st.text(st.sampled_from("aaaaaaWW"), min_size=1, max_size=120))
@@ -87,6 +87,6 @@ def test_no_blank_is_put_into_a_word(word: str) -> None:
 
 def test_text_without_blanks_is_cut_at_its_sentences() -> None:
     text = "泵已打开。阀门已关闭。电机运行。" * 2
-    pieces = split_to_fit(text, characters_and_end, 12)
-    assert all(piece.endswith("。") for piece in pieces)
-    assert "".join(pieces) == text
+    parts = split_to_fit(text, characters_and_end, 12)
+    assert all(part.endswith("。") for part in parts)
+    assert "".join(parts) == text

@@ -11,8 +11,8 @@ from nearmt.models.naming import is_hub_id, name_from_store, recorded_name
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with a store, a model in it and one beside it, and links between them."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a store, a model in it and one outside it, and links between them."""
     for folder in ("store/model", "mine", "org/name"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "link-into").symlink_to(tmp_path / "store" / "model")
@@ -25,12 +25,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     "name", ["de-en", "Helsinki-NLP/opus-mt-de-en", "t5-small", "facebook/nllb-200-distilled-600M"]
 )
-def test_embedded_models_and_hub_ids_are_loaded(name: str, place: Path) -> None:
-    assert name_from_store(name, place / "store") == name
+def test_embedded_models_and_hub_ids_are_loaded(name: str, folder: Path) -> None:
+    assert name_from_store(name, folder / "store") == name
 
 
-def test_a_folder_elsewhere_is_loaded(place: Path) -> None:
-    for name in (str(place / "mine"), str(place / "gone")):
+def test_a_folder_elsewhere_is_loaded(folder: Path) -> None:
+    for name in (str(folder / "mine"), str(folder / "gone")):
         assert name_from_store(name, "store") == name
 
 
@@ -38,7 +38,7 @@ def test_a_folder_elsewhere_is_loaded(place: Path) -> None:
     "name",
     ["store/model", "./mine", "mine", "org/name", "../x", "a/b/c", "~/mine", "", ".", "x\n", "https://hf.co/a/b"],
 )
-def test_a_relative_path_is_refused(name: str, place: Path) -> None:
+def test_a_relative_path_is_refused(name: str, folder: Path) -> None:
     with pytest.raises(ModelError, match=r"names its model by a relative path, .*; give --model") as caught:
         name_from_store(name, "store")
     assert repr(name) in str(caught.value) and "\n" not in str(caught.value)
@@ -47,15 +47,15 @@ def test_a_relative_path_is_refused(name: str, place: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["store", "store/model", "store/gone", "link-into", "other-store/model", "store/link-out", "store/../mine"]
 )
-def test_a_folder_inside_the_store_is_refused(name: str, place: Path) -> None:
-    for store in ("store", "other-store", place / "store"):
+def test_a_folder_inside_the_store_is_refused(name: str, folder: Path) -> None:
+    for store in ("store", "other-store", folder / "store"):
         with pytest.raises(ModelError, match=r"names a model inside the store, .* name it with --model"):
-            name_from_store(f"{place}/{name}", store)
+            name_from_store(f"{folder}/{name}", store)
 
 
-def test_what_is_recorded_does_not_depend_on_the_working_folder(place: Path) -> None:
-    assert recorded_name("./mine") == recorded_name("mine") == str(place.resolve() / "mine")
-    assert recorded_name(str(place / "mine")) == str(place / "mine")
+def test_what_is_recorded_does_not_depend_on_the_working_folder(folder: Path) -> None:
+    assert recorded_name("./mine") == recorded_name("mine") == str(folder.resolve() / "mine")
+    assert recorded_name(str(folder / "mine")) == str(folder / "mine")
     assert recorded_name("de-en") == "de-en"
     assert recorded_name("Helsinki-NLP/opus-mt-de-en") == "Helsinki-NLP/opus-mt-de-en"
 

@@ -256,9 +256,9 @@ def test_int8_is_refused_on_a_gpu() -> None:
 
 def few_rows(linear: nn.Linear) -> nn.Module:
     """The layer as fp32 on a CPU has it."""
-    holder = nn.Sequential(copy.deepcopy(linear))
-    apply_precision(holder, "fp32", torch.device("cpu"))
-    return holder[0]
+    module = nn.Sequential(copy.deepcopy(linear))
+    apply_precision(module, "fp32", torch.device("cpu"))
+    return module[0]
 
 
 @pytest.fixture(params=["nearmt's kernel", "torch's kernels"])

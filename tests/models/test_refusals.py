@@ -196,7 +196,7 @@ def test_a_hub_id_is_loaded_from_the_cache_when_the_hub_does_not_answer(
 
 @pytest.fixture
 def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What code of a model would write; whoever asks on standard input is told yes."""
+    """The file that a model's code would write; every question on standard input is answered with yes."""
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 10))
     return tmp_path / "code-has-run"
 

@@ -35,8 +35,8 @@ def make_session(folder: Path, tiny: TranslationModel) -> MakeSession:
     """Each call opens the datastore anew, as another process would."""
 
     def make(*, exact: bool = True, learn_every: int = 1) -> Session:
-        search = BeamConfig(beams=1, max_new_tokens=12)
-        translator = Translator(tiny, Datastore.open(folder), "knn", PARROT, search)
+        beam = BeamConfig(beams=1, max_new_tokens=12)
+        translator = Translator(tiny, Datastore.open(folder), "knn", PARROT, beam)
         return Session(translator, learn_every=learn_every, filling=FillConfig(exact=exact, split_sentences=False))
 
     return make

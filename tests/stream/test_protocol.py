@@ -145,9 +145,9 @@ def test_every_line_is_answered_at_once(session: Session, tmp_path: Path) -> Non
     assert [answer["target"] for answer in found[4:]] == ["the pump", "the shaft", ""]
 
 
-def test_a_long_source_is_translated_in_pieces(session: Session) -> None:
+def test_a_long_source_is_translated_in_parts(session: Session) -> None:
     found = ask(session, op="translate", source=" ".join(["pumpe"] * 300))
-    assert found["pieces"] > 1 and any("segments" in warning for warning in found["warnings"])
+    assert found["source_parts"] == found["pieces"] > 1 and any("segments" in warning for warning in found["warnings"])
 
 
 def test_a_full_disk_is_an_answer_too(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,7 +149,7 @@ def test_the_next_session_learns_what_an_interrupted_one_logged(make_session: Ma
     assert following.translate(PUMP[0]).text == PUMP[1]
 
 
-def test_delete_takes_out_whoever_put_it_there(session: Session, folder: Path) -> None:
+def test_delete_removes_pairs_of_any_origin(session: Session, folder: Path) -> None:
     session.confirm(*PUMP, id="p")
     session.confirm(*SHAFT)
     with pytest.raises(DatastoreError, match="nothing was changed"):
@@ -167,7 +167,7 @@ def test_statistics_tell_accepted_from_edited(session: Session) -> None:
     session.confirm(PUMP[0], machine)
     session.translate(SHAFT[0])
     session.confirm(*SHAFT)
-    session.confirm("immer", "always")  # nobody asked for a translation of it
+    session.confirm("immer", "always")  # without a translation request before
     found = session.statistics
     assert (found.translated, found.confirmed, found.unchanged, found.edited) == (2, 3, 1, 1)
     assert 0 < found.mean_effort <= 0.5 and found.translating > 0 and found.learning > 0

@@ -124,7 +124,7 @@ def _none_if_empty(context: click.Context, option: click.Parameter, values: tupl
 
 @dataclasses.dataclass(frozen=True)
 class _Old:
-    """Names the new spelling of an option of an earlier version, with the value at the place of `{}`."""
+    """Names the new spelling of an option of an earlier version, with the value instead of `{}`."""
 
     new: str
 

@@ -34,7 +34,7 @@ class Plan:
     datastores: tuple[tuple[str, float], ...]
     filters: tuple[str, ...]
     store: StoreConfig
-    search: BeamConfig
+    beam: BeamConfig
     batch_size: int
 
 
@@ -52,7 +52,7 @@ class Loader:
             with waiting("loading the model"):
                 self._models[plan.model] = load_model(plan.model)
         model = self._models[plan.model]
-        return Translator(model, memory, plan.method, plan.method_settings, plan.search, plan.batch_size)
+        return Translator(model, memory, plan.method, plan.method_settings, plan.beam, plan.batch_size)
 
     def _memory(self, plan: Plan, model_device: str) -> LiveStore:
         """The datastore, or several joined, with the filters applied."""
@@ -65,7 +65,7 @@ class Loader:
         if key not in self._datastores:
             with waiting("opening the datastore"):
                 folder, nominate, device = key
-                self._datastores[key] = Datastore.open(folder, search=nominate, device=device)
+                self._datastores[key] = Datastore.open(folder, nominate=nominate, device=device)
         return self._datastores[key]
 
 
@@ -102,7 +102,7 @@ def make_plan(settings: Mapping[str, Any], typed: frozenset[str] = frozenset()) 
         datastores=stores if name != "plain" else (),
         filters=filters,
         store=pick(StoreConfig, settings),
-        search=pick(BeamConfig, settings),
+        beam=pick(BeamConfig, settings),
         batch_size=settings.get("batch-size", 8),
     )
 

@@ -74,7 +74,7 @@ class Texts:
 @click.option(
     "--dev-limit",
     type=click.IntRange(min=1),
-    help=f"use only the first pairs of the dev set; without one, hold out so many [default: {_HELD_OUT}]",
+    help=f"use only the first pairs of the dev set; without one, how many pairs to hold out [default: {_HELD_OUT}]",
 )
 @click.option("--general-limit", type=click.IntRange(min=1), help="use only the first pairs of the general text")
 @click.option("--overwrite", is_flag=True, help="replace a file that is already there")

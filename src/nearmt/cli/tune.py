@@ -93,7 +93,7 @@ def command(
             record,
             progress,
             translator.batch_size,
-            translator.search,
+            translator.beam,
             overwrite=overwrite,
         )
     write_config(out, tuned, {n: v for n, v in settings.items() if n in BeamConfig.public_fields()})

@@ -19,7 +19,7 @@ from nearmt.datastore.edit.open_store import OpenStore
 from nearmt.datastore.live_store import LiveStore
 from nearmt.datastore.search.checks import check_bounds
 from nearmt.datastore.search.snapshot import Snapshot
-from nearmt.errors import DatastoreError
+from nearmt.errors import DatastoreError, warn_renamed
 from nearmt.models import TranslationModel
 from nearmt.timing import timed
 
@@ -34,14 +34,26 @@ class Datastore(LiveStore):
         self._store = store
 
     @classmethod
-    def open(cls, path: str | Path, *, search: str = "auto", device: str = "cpu", verify: bool | None = None) -> Self:
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        nominate: str = "auto",
+        device: str = "cpu",
+        verify: bool | None = None,
+        search: str | None = None,
+    ) -> Self:
         """Open a finished datastore.
 
+        `nominate`: what proposes the candidates of a search, like the setting of this name; `search` is its old name.
         `verify`: whether to compare checksums of all files; by default if the store has at most 1 GiB.
         """
-        StoreConfig(nominate=search)
+        if search is not None:
+            warn_renamed("Datastore.open(search=...)", "nominate")
+            nominate = search
+        StoreConfig(nominate=nominate)
         with timed("store/open"):
-            return cls(OpenStore(Path(path), search, torch.device(device), verify))
+            return cls(OpenStore(Path(path), nominate, torch.device(device), verify))
 
     @classmethod
     def build(

@@ -85,7 +85,7 @@ class SentenceBeam:
         return []
 
     def hoped_norm(self, length: int) -> float:
-        """The optimistic length normalisation of a running hypothesis of so many tokens."""
+        """The optimistic length normalisation of a running hypothesis of `length` tokens."""
         grows = self.early_stopping == "never" and self.length_penalty > 0
         return float((self.limit if grows else length) ** self.length_penalty)
 

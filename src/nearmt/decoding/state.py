@@ -26,8 +26,8 @@ class Chosen(NamedTuple):
     row: Array
     token: Array
 
-    def at(self, place: Any) -> Chosen:
-        return Chosen(self.score[place], self.row[place], self.token[place])
+    def at(self, index: Any) -> Chosen:
+        return Chosen(self.score[index], self.row[index], self.token[index])
 
     def candidates(self) -> list[Candidate]:
         return [Candidate(s, int(r), int(t)) for s, r, t in zip(*(part.tolist() for part in self), strict=True)]

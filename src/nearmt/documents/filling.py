@@ -121,7 +121,7 @@ class Filler:
 
     def _length_warnings(self, parts: Sequence[Translation]) -> tuple[str, ...]:
         warnings = []
-        if cuts := max((part.pieces for part in parts), default=1) - 1:
+        if cuts := max((part.source_parts for part in parts), default=1) - 1:
             positions = self.translator.model.seq2seq.positions
             warnings.append(f"longer than the model's {positions} tokens; translated in {cuts + 1} segments")
         if any(part.truncated for part in parts):

@@ -185,7 +185,7 @@ class Index(Protocol):
 
     @property
     def complete(self) -> bool:
-        """Whether it always finds as many entries as it is asked for, if there are so many."""
+        """Whether it always finds the number of entries asked for, if the index has as many."""
 
     @property
     def lists(self) -> KernelLists | None:

@@ -59,7 +59,7 @@ def make_index(factory: str, columns: int) -> Any:
     if not _is_stored(index):
         raise ConfigError(f"index = {factory!r}: nearmt cannot check such a file; use {_KNOWN}")
     if WHOLE_NUMBERS in factory and hasattr(_inner(index), "by_residual"):
-        # What is left of a key beside its centre would be rounded to numbers of the same size as the key.
+        # The residual of a key from its centre would be rounded with the same step as the key itself.
         _inner(index).by_residual = False
     return index
 
@@ -174,7 +174,7 @@ class FaissIndex:
 
     @classmethod
     def load(cls, path: Path, description: dict[str, Any], columns: int, entries: int) -> FaissIndex:
-        """An index of so many entries, as `describe` told it; anything else is refused."""
+        """An index of `entries` entries, as `describe` described it; anything else is refused."""
         layout = check_index(path, columns, entries)
         check_use(path, layout, description["factory"], description["effort"])
         return cls(read(path), description["factory"], description["effort"], description.get("unit"))
@@ -194,7 +194,7 @@ class FaissIndex:
         return torch.from_numpy(entry)
 
     def width(self, count: int) -> int:
-        """How many are nominated where so many are asked for."""
+        """How many candidates are nominated for `count` neighbours."""
         return count * self._oversampling
 
     def _parameters(self, selector: Any, wanted: int) -> Any:

@@ -53,7 +53,7 @@ class Layout:
 
 
 def check_index(path: Path, columns: int, entries: int, centres: int | None = None) -> Layout:
-    """Refuse a file that is no index of so many entries; `centres` says how many there are elsewhere (None: none)."""
+    """Refuse a file that is no index of `entries` entries; `centres`: the number of centres in another file, if any."""
     found = read_layout(path)
     if (found.columns, found.entries) != (columns, entries):
         raise unreadable(path, f"{found.entries} entries of {found.columns} columns instead of {entries} of {columns}")
@@ -108,7 +108,7 @@ class _Reader:
         return self.raw(count * unit, dtype)
 
     def entries(self, counts: list[int], size: int, of_numbers: bool) -> np.ndarray:
-        """The entries of all cells, each of so many codes of `size` bytes and as many entries."""
+        """The entries of all clusters, of which each has `counts` codes of `size` bytes and as many entries."""
         found = [self._data[:0]]
         for count in counts:
             code_X = self.raw(count * size, "u1")
@@ -117,7 +117,7 @@ class _Reader:
         return np.concatenate(found).view("<i8")
 
     def floats(self, expected: int, what: str) -> None:
-        """So many numbers, all of them finite."""
+        """Read floats, and refuse another number than `expected` or any that is not finite."""
         value_X = self.vector("<f4")
         _expect(len(value_X) == expected, f"{len(value_X)} instead of {expected} numbers of {what}")
         _expect(bool(np.isfinite(value_X).all()), f"{what} are no numbers")

@@ -79,7 +79,7 @@ class Quantiser:
         return index
 
     def assign(self, query_BD: np.ndarray, probes: int) -> Assignment:
-        """The clusters with the nearest centres, at most so many."""
+        """The clusters with the nearest centres, at most `probes`."""
         probes, reach = self.probing(probes)
         code_BD = coded(query_BD, self.unit)
         distance_BP, cluster_BP = self._nearest_clusters(code_BD, probes)
@@ -184,7 +184,7 @@ def has_clusters(factory: str, columns: int) -> bool:
 
 
 def _with_quantiser(index: Any, quantiser: Quantiser) -> Any:
-    """Let an index use the shared centres. Its own were none: leaving them behind costs some bytes."""
+    """Let an index use the shared centres. Its own quantiser, which is empty, is not freed; that costs some bytes."""
     index.own_fields = False
     index.quantizer = quantiser.coarse
     return index

@@ -30,9 +30,9 @@ from nearmt.models import TranslationModel
 HIDDEN = 32
 # As many as a method may ask for.
 _MOST_NEIGHBOURS = 1024
-# Distances in typical distances; farther neighbours, and places without one, look alike.
+# Distances in typical distances; farther neighbours, and padding, get this value.
 _FARTHEST = 8.0
-# Log-probabilities below this look alike.
+# Log-probabilities are clamped to this.
 _UNLIKELIEST = -12.0
 # Where the file keeps what is not a tensor.
 _METADATA = "nearmt"
@@ -52,7 +52,7 @@ class HeadShape:
 
 
 def subset_sizes(k: int) -> list[int]:
-    """The numbers of neighbours to choose from beside 0: 1, 2, 4, ... and K itself."""
+    """The numbers of neighbours to choose from besides 0: 1, 2, 4, ... and K itself."""
     sizes = [1]
     while sizes[-1] * 2 < k:
         sizes.append(sizes[-1] * 2)
@@ -84,10 +84,10 @@ class Head(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """The weight w_0 of the model [B] and what each neighbour weighs [B, K]; together they sum to 1.
 
-        `spoken_BK` is the model's log-probability of each neighbour's token, `surest_B` that of its best. Places
-        beyond those that the head knows are for another kind of step: they weigh nothing.
+        `spoken_BK` is the model's log-probability of each neighbour's token, `surest_B` that of its best. Columns
+        beyond the K of the head are for another kind of step: their weight is 0.
         """
-        places, k = distance_BK.shape[1], self.shape.k
+        columns, k = distance_BK.shape[1], self.shape.k
         distance_BK, token_BK, spoken_BK = distance_BK[:, :k], token_BK[:, :k], spoken_BK[:, :k]
         count_BK = None if count_BK is None else count_BK[:, :k]
         feature_BF = self._features(distance_BK, token_BK, spoken_BK, surest_B)
@@ -97,13 +97,13 @@ class Head(nn.Module):
         score_BK = -distance_BK.masked_fill(missing_BK, 0.0) / self.log_temperature.exp()
         if count_BK is not None:
             score_BK = score_BK + count_BK.log()
-        # A place without a neighbour takes no part; the first place always has one (or the row is not used).
+        # Padding gets no weight; the first column always has a neighbour (or the row is not used).
         score_BK = score_BK.masked_fill(missing_BK, torch.finfo(score_BK.dtype).min)
         total_BK = torch.zeros_like(score_BK)
         for number, size in enumerate(subset_sizes(k), 1):
             share_BS = torch.softmax(score_BK[:, :size], dim=-1) * weight_BR[:, number : number + 1]
             total_BK = total_BK + nn.functional.pad(share_BS, (0, k - size))
-        return weight_BR[:, 0], nn.functional.pad(total_BK, (0, places - k))
+        return weight_BR[:, 0], nn.functional.pad(total_BK, (0, columns - k))
 
     def _features(self, distance_BK: Tensor, token_BK: Tensor, spoken_BK: Tensor, surest_B: Tensor) -> Tensor:
         near_BK = (distance_BK / self.shape.scale).clamp(max=_FARTHEST)
@@ -212,9 +212,9 @@ def save_adaptive(path: Path, heads: dict[str, Head], about: dict[str, Any]) -> 
 
 
 def load_adaptive(path: Path, k: int, cache_k: int | None, boost: float = 0.0) -> AdaptiveMixer:
-    """A trained network for so many neighbours from searches and from the cache; refused where it does not fit.
+    """A trained network for `k` neighbours of a search and `cache_k` of the cache; refused if it is for other numbers.
 
-    Where there is no cache its head is left out: it knows distances that are not squared, and nobody else's are.
+    Without a cache, the head for it is dropped: only distances in the cache are not squared.
     """
     from safetensors import SafetensorError
 

@@ -94,7 +94,7 @@ class Reduction:
 
     @classmethod
     def load(cls, path: Path, columns: int | None = None) -> Self:
-        """Refuses what is no projection, or not one to so many columns."""
+        """Load a projection; refuse other files, and another number of columns."""
         from safetensors import SafetensorError, safe_open
 
         try:

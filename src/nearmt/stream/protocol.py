@@ -91,7 +91,8 @@ def _translate(session: Session, request: Fields) -> Fields:
         "tokens": found.tokens,
         "searches": found.searches,
         "truncated": found.truncated,
-        "pieces": found.pieces,
+        "source_parts": found.source_parts,
+        "pieces": found.source_parts,  # the old name
     }
     extras = {
         "matches": [dataclasses.asdict(match) for match in filled.filling.matches],

@@ -40,7 +40,7 @@ class Session:
     """A translator and a datastore to which confirmed pairs are added.
 
     A confirmed pair is on disk when `confirm` returns, and the next translation uses it. With `learn_every` above 1,
-    pairs are encoded only when so many are pending, or by `flush`: encoding many pairs at once is faster. Pairs that
+    pairs are encoded only when this many are pending, or by `flush`: encoding many pairs at once is faster. Pairs that
     an earlier session left pending are encoded when a session begins.
     """
 

@@ -1,8 +1,8 @@
 """A disk in memory that behaves as badly as disks may.
 
-What was not synced is a list of pieces that a power cut keeps or forgets one by one, so any of them may
-have come before any other. A name that the folder was not synced for may go, with its file. A sync that fails
-writes some pieces and forgets the others, and the next one does not try them again (as Linux does it): the
+Unsynced writes are a list; a power cut keeps or loses each of them independently, so they may reach the disk
+in any order. A name may be lost, with its file, until the folder is synced. A sync that fails
+applies some writes and loses the others, and the next one does not try them again (as Linux does it): the
 content that programs read then differs from what is on disk until the bytes are written anew.
 """
 
@@ -20,7 +20,7 @@ class PowerCut(BaseException):
 
 
 @dataclass(frozen=True)
-class Piece:
+class Write:
     """Bytes at an offset, or (None) the file's new length."""
 
     offset: int
@@ -37,38 +37,38 @@ class Piece:
 
 @dataclass
 class Inode:
-    """A file as programs see it, as it is on the platters, and what lies between."""
+    """A file as programs see it, as it is on disk, and the writes that are not synced."""
 
     content: bytearray = field(default_factory=bytearray)
     stable: bytearray = field(default_factory=bytearray)
-    waiting: list[Piece] = field(default_factory=list)
+    waiting: list[Write] = field(default_factory=list)
 
-    def change(self, piece: Piece, sector: int) -> None:
-        piece.apply(self.content)
-        if piece.data is None:
-            self.waiting.append(piece)
+    def change(self, write: Write, sector: int) -> None:
+        write.apply(self.content)
+        if write.data is None:
+            self.waiting.append(write)
         else:
-            cuts = range(0, len(piece.data), sector)
-            self.waiting += [Piece(piece.offset + cut, piece.data[cut : cut + sector]) for cut in cuts]
+            cuts = range(0, len(write.data), sector)
+            self.waiting += [Write(write.offset + cut, write.data[cut : cut + sector]) for cut in cuts]
 
     def flush(self) -> None:
-        for piece in self.waiting:
-            piece.apply(self.stable)
+        for write in self.waiting:
+            write.apply(self.stable)
         self.waiting.clear()
 
     def flush_some(self, random: Random) -> None:
         """Lengths are kept for later: file systems do not forget those when they cannot write content."""
         chance = random.random()
-        for piece in self.waiting:
-            if piece.data is not None and random.random() < chance:
-                piece.apply(self.stable)
-        self.waiting = [piece for piece in self.waiting if piece.data is None]
+        for write in self.waiting:
+            if write.data is not None and random.random() < chance:
+                write.apply(self.stable)
+        self.waiting = [write for write in self.waiting if write.data is None]
 
     def after_power_cut(self, random: Random) -> Inode:
         content, chance = bytearray(self.stable), random.choice([0.0, 0.1, 0.5, 0.9, 1.0])
-        for piece in self.waiting:
+        for write in self.waiting:
             if random.random() < chance:
-                piece.apply(content)
+                write.apply(content)
         return Inode(content, bytearray(content))
 
 
@@ -82,7 +82,7 @@ class FaultyDisk:
     #: Calls until the power goes; None for never.
     power: int | None = None
     #: Bytes that can be written until the disk is full; None for any number.
-    room: int | None = None
+    free: int | None = None
     #: Which calls of write, sync, truncate or sync_folder fail, by name and number (from 0).
     failures: set[tuple[str, int]] = field(default_factory=set)
     short_writes: bool = False
@@ -143,17 +143,17 @@ class FaultyFile:
         count = len(data)
         if self.disk.short_writes:
             count = self.disk.random.randint(1, count)
-        if self.disk.room is not None:
-            if not self.disk.room:
+        if self.disk.free is not None:
+            if not self.disk.free:
                 raise OSError(errno.ENOSPC, "No space left on device")
-            count = min(count, self.disk.room)
-            self.disk.room -= count
-        self.inode.change(Piece(offset, bytes(data[:count])), self.disk.sector)
+            count = min(count, self.disk.free)
+            self.disk.free -= count
+        self.inode.change(Write(offset, bytes(data[:count])), self.disk.sector)
         return count
 
     def truncate(self, size: int) -> None:
         self.disk.call("truncate")
-        self.inode.change(Piece(size, None), self.disk.sector)
+        self.inode.change(Write(size, None), self.disk.sector)
 
     def sync(self) -> None:
         self.disk.call("sync", lambda: self.inode.flush_some(self.disk.random))

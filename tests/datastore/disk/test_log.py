@@ -162,7 +162,7 @@ class Story:
     def _plan_faults(self) -> None:
         random, disk = self.random, self.disk
         disk.power = random.choice([None, random.randint(0, 25)])
-        disk.room = random.choice([None, random.randint(0, 400)])
+        disk.free = random.choice([None, random.randint(0, 400)])
         disk.short_writes = random.random() < 0.5
         disk.failures = {
             (name, random.randint(0, 8)) for name in ("write", "sync", "truncate") if random.random() < 0.4
@@ -261,9 +261,9 @@ def test_power_cut_at_every_call() -> None:
             assert acknowledged <= len(there) <= acknowledged + 1
 
 
-@pytest.mark.parametrize("room", range(0, 300, 7))
-def test_a_full_disk(room: int) -> None:
-    disk = FaultyDisk(room=room)
+@pytest.mark.parametrize("free", range(0, 300, 7))
+def test_a_full_disk(free: int) -> None:
+    disk = FaultyDisk(free=free)
     acknowledged = 0
 
     def fill() -> None:
@@ -275,7 +275,7 @@ def test_a_full_disk(room: int) -> None:
 
     with pytest.raises(OutputError, match="the disk is full"):
         fill()
-    disk.room = None
+    disk.free = None
     with Log(PATH, disk) as log:
         log.append([operation(acknowledged)])
     assert read_log(PATH, 0, disk).operations == [operation(number) for number in range(acknowledged + 1)]

@@ -143,11 +143,11 @@ def test_a_field_too_many_or_too_few_is_damage(tmp_path: Path) -> None:
 
 
 def test_a_blank_more_or_less_is_damage(tmp_path: Path) -> None:
-    """What reads the same is not the same: somebody has been there."""
+    """Whitespace that does not change the content changes the checksum: the file was edited."""
     made_store(tmp_path)
     text = (tmp_path / FILE_NAME).read_text(encoding="utf-8")
-    for place in range(0, len(text), 7):
-        (tmp_path / FILE_NAME).write_text(text[:place] + " " + text[place:], encoding="utf-8")
+    for offset in range(0, len(text), 7):
+        (tmp_path / FILE_NAME).write_text(text[:offset] + " " + text[offset:], encoding="utf-8")
         with pytest.raises(DatastoreError, match=r"manifest\.json: damaged"):
             Manifest.load(tmp_path)
 
@@ -220,7 +220,7 @@ def test_identity_follows_content_not_index(tmp_path: Path) -> None:
     assert dataclasses.replace(manifest, segments=(record, record)).identity != manifest.identity
 
 
-def test_saving_removes_what_nobody_refers_to(tmp_path: Path) -> None:
+def test_saving_removes_unreferenced_files(tmp_path: Path) -> None:
     manifest = made_store(tmp_path)
     (tmp_path / "segment-000009").mkdir()
     (tmp_path / "segment-000009" / "key.f16").write_bytes(b"x")

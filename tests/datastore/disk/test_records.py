@@ -276,7 +276,7 @@ def test_after_a_failure_nothing_is_written(failing: str, stuck: bool) -> None:
     assert read_records(PATH, durable=True, disk=disk).payloads == there
     with RecordWriter(PATH, durable=True, disk=disk) as writer:
         writer.append([b"e"])
-    # What is there is on disk, although the system forgot to write some of it the first time.
+    # The content is on disk, although the system lost some of it at the first sync.
     assert read_records(PATH, disk=disk.after_power_cut()).payloads == [*there, b"e"]
 
 
@@ -330,7 +330,7 @@ def test_live_blocks_after_a_power_cut_are_a_prefix() -> None:
             RecordWriter(PATH, durable=False, disk=disk)
 
 
-def test_reading_while_somebody_writes(tmp_path: Path) -> None:
+def test_reading_during_writes(tmp_path: Path) -> None:
     path = tmp_path / "records"
     expected = [bytes([number % 256]) * (number * 37 % 5000) for number in range(600)]
     writer = RecordWriter(path, durable=False)

@@ -16,7 +16,7 @@ from nearmt.models import TranslationModel
 from tests.datastore.damage import edited_store
 from tests.datastore.helpers import contents
 
-#: Of larger files so many bytes are altered, the first and the last among them.
+#: Number of bytes that are altered in larger files, including the first and the last.
 SAMPLED = 12
 
 
@@ -30,7 +30,7 @@ def verdicts(path: Path) -> dict[str, str]:
     return {finding.file: finding.verdict for finding in verify(path)}
 
 
-def places(size: int) -> list[int]:
+def offsets(size: int) -> list[int]:
     step = max(1, (size - 1) // SAMPLED)
     return sorted({*range(0, size, step), size - 1}) if size else []
 
@@ -48,15 +48,15 @@ def test_every_altered_byte_is_found(edited: Path) -> None:
     before = contents(edited)
     for name, data in before.items():
         path = edited / name
-        for place in places(len(data)):
+        for offset in offsets(len(data)):
             for change in (0x01, 0x2A):
-                path.write_bytes(data[:place] + bytes([data[place] ^ change]) + data[place + 1 :])
+                path.write_bytes(data[:offset] + bytes([data[offset] ^ change]) + data[offset + 1 :])
                 found = verdicts(edited)
                 changed = {file for file, verdict in found.items() if verdict != SOUND}
-                assert name in changed, (name, place, change)
+                assert name in changed, (name, offset, change)
                 expected = {RECOMPUTED} if name.startswith("live") else {DAMAGED, TORN} if "log-" in name else {DAMAGED}
-                assert found[name] in expected, (name, place, found[name])
-                if change == 0x01 and place == places(len(data))[len(data) % 3]:
+                assert found[name] in expected, (name, offset, found[name])
+                if change == 0x01 and offset == offsets(len(data))[len(data) % 3]:
                     _assert_opening(edited, name, found[name])
         path.write_bytes(data)
     assert contents(edited) == before
@@ -74,9 +74,9 @@ def _assert_opening(store: Path, name: str, verdict: str) -> None:
 def test_no_altered_byte_of_a_log_looks_torn(edited: Path) -> None:
     log = next(edited.glob("log-*.log"))
     data = log.read_bytes()
-    for place in range(0, len(data), 3):
-        log.write_bytes(data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1 :])
-        assert verdicts(edited)[log.name] == DAMAGED, place
+    for offset in range(0, len(data), 3):
+        log.write_bytes(data[:offset] + bytes([data[offset] ^ 0x10]) + data[offset + 1 :])
+        assert verdicts(edited)[log.name] == DAMAGED, offset
     log.write_bytes(data)
 
 

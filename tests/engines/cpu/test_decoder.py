@@ -126,7 +126,7 @@ def go_on(state: decoder_state.DecoderState, choosers: list[random.Random], each
 
 
 def steps_among(model: Seq2SeqModel, others: list[list[int]], before: int, each: int = 3) -> Tensor:
-    """Logits and keys of one sentence at every step, among others that took so many steps before it."""
+    """Logits and keys of one sentence at every step, among others that took `before` steps before it."""
     mine, theirs = random.Random(1), random.Random(2)
     state = model.encode([[*range(7, 26), 2]])
     found = [torch.cat(model.step(state, torch.tensor([model.prompt])), dim=1)]

@@ -26,8 +26,8 @@ typedef struct {
 
 def test_structures_and_functions() -> None:
     read = header(POINT + "typedef struct { int64_t points; const Point *point; Point first; } Points;"
-                  "EXPORTED void move(const Points *points, float *by, int64_t count, float unit, char *room);"
-                  "EXPORTED int64_t move_room(int64_t count);")  # fmt: skip
+                  "EXPORTED void move(const Points *points, float *by, int64_t count, float unit, char *scratch);"
+                  "EXPORTED int64_t move_scratch(int64_t count);")  # fmt: skip
 
     @read.structure
     class Point(Structure):
@@ -44,7 +44,7 @@ def test_structures_and_functions() -> None:
     assert Points._fields_ == [("points", c_int64), ("point", POINTER(Point)), ("first", Point)]
     assert read.functions() == {
         "move": (None, (POINTER(Points), c_void_p, c_int64, c_float, c_void_p)),
-        "move_room": (c_int64, (c_int64,)),
+        "move_scratch": (c_int64, (c_int64,)),
     }
 
 

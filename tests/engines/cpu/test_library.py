@@ -95,13 +95,13 @@ def without_declarations(folder: Path) -> Path:
 
 CHANGES = {
     "an argument more": ("int64_t mark(int32_t *table,", "int64_t mark(int32_t *table, int64_t more,"),
-    "an argument less": ("nominate_room(int64_t columns, int64_t count)", "nominate_room(int64_t columns)"),
+    "an argument less": ("nominate_scratch(int64_t columns, int64_t count)", "nominate_scratch(int64_t columns)"),
     "arguments in another order": ("(int64_t columns, int64_t count);", "(int64_t count, int64_t columns);"),
     "another type of an argument": ("const Encoder *encoder, int64_t longest", "const Encoder *encoder, float longest"),
     "another type behind a pointer": ("int32_t *scores", "int64_t *scores"),
     "another result": ("EXPORTED float largest_of", "EXPORTED double largest_of"),
     "another type of a field": ("double epsilon;", "float epsilon;"),
-    "fields in another order": ("int64_t room, columns;", "int64_t columns, room;"),
+    "fields in another order": ("int64_t capacity, columns;", "int64_t columns, capacity;"),
     "a field less": ("int64_t layers, heads, norm_first", "int64_t layers, norm_first"),
     "a function more": ("/* linear.c */", "EXPORTED void later(int64_t rows);"),
 }
@@ -211,7 +211,7 @@ def test_kernels_are_called_with_as_many_arguments_as_they_have() -> None:
             called.add(name)
             assert not any(isinstance(each, ast.Starred) for each in call.args) and not call.keywords, place
             assert len(call.args) == len(functions[name][1]), place
-    assert called == {*functions} - {"mark_chunks"}  # which keep_chunks calls
+    assert called == {*functions} - {"mark_chunks"}  # which append_chunks calls
 
 
 def test_a_processor_that_can_run_the_kernels_has_them() -> None:

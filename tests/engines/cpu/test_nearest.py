@@ -92,7 +92,7 @@ def empty(positions: int, columns: int) -> tuple[Tensor, Tensor]:
 
 def rounded(key_XN: Tensor, unit: float = 1.0, start: int = 0) -> tuple[Tensor, Tensor]:
     key_MN, half_M = empty(start + len(key_XN), key_XN.shape[1])
-    nearest.hold(key_MN, half_M, start, key_XN, unit)
+    nearest.write_keys(key_MN, half_M, start, key_XN, unit)
     return key_MN, half_M
 
 
@@ -138,7 +138,7 @@ def test_entries_are_rounded_as_their_keys_are(
     entry_X = torch.randint(0, len(key_ND), (count,), generator=seeded(seed))
     unit = float(key_ND.abs().max()) / 127
     key_MN, half_M = empty(start + count, columns)
-    rows_of(key_ND, sizes).hold(key_MN, half_M, start, entry_X, unit, columns)
+    rows_of(key_ND, sizes).write_keys(key_MN, half_M, start, entry_X, unit, columns)
     padded_XN = torch.nn.functional.pad(key_ND[entry_X, :columns].float(), (0, -columns % 4))
     expected_MN, expected_M = rounded(padded_XN, unit, start)
     assert torch.equal(key_MN, expected_MN) and torch.equal(half_M, expected_M)
@@ -163,17 +163,17 @@ def test_the_nearest_are_nominated(columns: int, ends: list[int], rows: int, mos
     key_UMN = torch.stack([whole_numbers(capacity, columns, seed=seed + u, most=most) for u in range(len(ends))])
     parts = [rounded(key_MN) for key_MN in key_UMN]
     key, half = torch.stack([part[0] for part in parts]), torch.stack([part[1] for part in parts])
-    name_UM = torch.randperm(len(ends) * capacity, generator=seeded(seed)).view(len(ends), capacity)
+    entry_UM = torch.randperm(len(ends) * capacity, generator=seeded(seed)).view(len(ends), capacity)
     query_GRN = whole_numbers(len(ends), rows, columns, seed=seed + 9, most=most)
     units, some = [1.0] * len(ends), [ends[u] for u in order]
-    name_GRX, score_GRX = nearest.nominate(key, half, name_UM, order, units, some, query_GRN, count)
-    assert name_GRX.shape == score_GRX.shape == (len(ends), rows, count)
+    entry_GRX, score_GRX = nearest.nominate(key, half, entry_UM, order, units, some, query_GRN, count)
+    assert entry_GRX.shape == score_GRX.shape == (len(ends), rows, count)
     for group, cache in enumerate(order):
         score_RM = exact_scores(query_GRN[group], key_UMN[cache, : ends[cache]])
         best = score_RM.sort(dim=1, descending=True, stable=True)
-        expected_RX = name_UM[cache][best.indices[:, :count]]
+        expected_RX = entry_UM[cache][best.indices[:, :count]]
         for row in range(rows):
-            found = zip(name_GRX[group, row].tolist(), score_GRX[group, row].tolist(), strict=True)
+            found = zip(entry_GRX[group, row].tolist(), score_GRX[group, row].tolist(), strict=True)
             expected = zip(expected_RX[row].tolist(), best.values[row, :count].int().tolist(), strict=True)
             assert set(found) == set(expected)
 
@@ -187,23 +187,25 @@ def test_positions_that_get_better_and_better(count: int, falling: bool) -> None
     key_MN[:, 0] = torch.arange(end).flip(0) // 8 if falling else torch.arange(end) // 8
     key, half = rounded(key_MN)
     query = torch.tensor([[[127.0, 0.0, 0.0, 0.0]]])
-    names = torch.arange(len(half))[None]
-    name_GRX, _ = nearest.nominate(key[None], half[None], names, [0], [1.0], [end], query, count)
+    entries = torch.arange(len(half))[None]
+    entry_GRX, _ = nearest.nominate(key[None], half[None], entries, [0], [1.0], [end], query, count)
     best = exact_scores(query[0], key_MN).sort(dim=1, descending=True, stable=True).indices[0, :count]
-    assert sorted(name_GRX[0, 0].tolist()) == sorted(best.tolist())
+    assert sorted(entry_GRX[0, 0].tolist()) == sorted(best.tolist())
 
 
 def test_queries_are_rounded_to_the_unit_of_a_cache_and_clamped() -> None:
     key, half = rounded(whole_numbers(16, 8))
-    both_key, both_half, names = key.expand(2, -1, -1).contiguous(), half.expand(2, -1).contiguous(), torch.arange(32)
+    both_key, both_half, entries = key.expand(2, -1, -1).contiguous(), half.expand(2, -1).contiguous(), torch.arange(32)
     query_GRN = torch.tensor([[[0.5, -1.0, 300.0, -300.0, 1e30, -1e30, 0.12, 0.0]]]).expand(2, 1, 8)
     number_N = torch.tensor([2.0, -4.0, 127.0, -128.0, 127.0, -128.0, 0.0, 0.0])
-    name, score = nearest.nominate(both_key, both_half, names.view(2, 16), [1, 0], [0.25, 1e3], [16, 16], query_GRN, 16)
-    assert sorted(name[0, 0].tolist()) == list(range(16, 32)) and sorted(name[1, 0].tolist()) == list(range(16))
+    entry, score = nearest.nominate(
+        both_key, both_half, entries.view(2, 16), [1, 0], [0.25, 1e3], [16, 16], query_GRN, 16
+    )
+    assert sorted(entry[0, 0].tolist()) == list(range(16, 32)) and sorted(entry[1, 0].tolist()) == list(range(16))
     number_RN = torch.stack([number_N, torch.tensor([0.0, 0.0, 0.0, 0.0, 127.0, -128.0, 0.0, 0.0])])
     score_RM = exact_scores(number_RN, read(key)).int()
-    assert torch.equal(score[0, 0][name[0, 0].argsort()], score_RM[0])
-    assert torch.equal(score[1, 0][name[1, 0].argsort()], score_RM[1])
+    assert torch.equal(score[0, 0][entry[0, 0].argsort()], score_RM[0])
+    assert torch.equal(score[1, 0][entry[1, 0].argsort()], score_RM[1])
 
 
 # Recalled: nominated, and then measured.
@@ -217,13 +219,13 @@ def all_caches(keys: list[Tensor], entries: list[Tensor], units: list[float]) ->
     key_UMN = torch.zeros(len(keys), capacity, columns, dtype=torch.uint8)
     half_UM, entry_UM = torch.zeros(len(keys), capacity, dtype=torch.int32), torch.full((len(keys), capacity), -1)
     for cache, (key_XN, entry_X) in enumerate(zip(keys, entries, strict=True)):
-        nearest.hold(key_UMN[cache], half_UM[cache], 0, key_XN, units[cache])
+        nearest.write_keys(key_UMN[cache], half_UM[cache], 0, key_XN, units[cache])
         entry_UM[cache, : len(entry_X)] = entry_X
     return key_UMN, half_UM, entry_UM
 
 
 def made_caches(counts: list[int], rounded_columns: int, columns: int, seed: int) -> tuple[KeyRows, CachedRows]:
-    """Keys of 120 entries in three segments, and caches with so many of them; the last one has large keys."""
+    """Keys of 120 entries in three segments, and caches with `counts` of them; the last one has large keys."""
     key_ND = torch.randn(120, columns + 3, generator=seeded(seed)).half()
     key_ND[60:] *= 4
     entries = [torch.randperm(60, generator=seeded(seed + u))[:count] for u, count in enumerate(counts)]
@@ -354,7 +356,7 @@ def chunks_by_hand(entries: list[int], chunk: int, ends: list[int], known: set[i
 
 
 def mark_chunks(table_T: Tensor, entry_X: Tensor, chunk: int, end_P: Tensor, fresh_M: Tensor) -> int:
-    """Write the new entries of the chunks that begin with these entries to `fresh_M`. A part of `keep_chunks`."""
+    """Write the new entries of the chunks that begin with these entries to `fresh_M`. A part of `append_chunks`."""
     count: int = loaded().mark_chunks(
         address(table_T), len(table_T), address(entry_X), len(entry_X), chunk, address(end_P), len(end_P),
         address(fresh_M),

@@ -181,7 +181,7 @@ def test_cpu_time_of_other_processes(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_own_systems_equal_translators(loader: SystemLoader, tiny_pairs: list[Pair], tiny_store: Datastore) -> None:
     texts = [pair.source for pair in tiny_pairs[:5]]
     runner = loader.runner(Variant("chunk", "fp32", 2, 3))
-    translator = Translator(loader.model("fp32"), tiny_store, "chunk", search=loader.beam(3), batch_size=2)
+    translator = Translator(loader.model("fp32"), tiny_store, "chunk", beam=loader.beam(3), batch_size=2)
     assert [found.text for found in runner.translate(texts)] == [found.text for found in translator.translate(texts)]
     assert runner.signature() == translator.signature()
 
@@ -285,7 +285,7 @@ def test_recall_of_exact_and_half_search(tiny: TranslationModel, tiny_store: Dat
     assert len(hidden_QH) == sum(len(tiny.codec.target_ids(target)) for target in targets)
     snapshot = tiny_store.snapshot()
     assert snapshot.search(snapshot.query(hidden_QH), 1).distance_BK.max() < 1e-2  # the queries are entries
-    assert recall(tiny_store, Datastore.open(tiny_store.path, search="exact"), hidden_QH) == 1.0
+    assert recall(tiny_store, Datastore.open(tiny_store.path, nominate="exact"), hidden_QH) == 1.0
 
     class Half:
         """Finds every second neighbour, and entries far away."""

@@ -16,7 +16,7 @@ from nearmt.translator import Translator
 def test_counts_are_sums_over_translations(
     tiny: TranslationModel, tiny_store: Datastore, tiny_pairs: list[Pair]
 ) -> None:
-    translator = Translator(tiny, tiny_store, "knn", search=BeamConfig(beams=2, max_new_tokens=6))
+    translator = Translator(tiny, tiny_store, "knn", beam=BeamConfig(beams=2, max_new_tokens=6))
     result, translations = evaluate(translator, tiny_pairs[:7])
     assert result.sentences == len(translations) == 7
     assert result.tokens == sum(t.tokens for t in translations)
@@ -35,13 +35,13 @@ def test_steps_count_all_beams(
 ) -> None:
     """kNN-MT searches at every step; a schedule of every third step searches at steps 1, 4, 7, ..."""
     sources = [pair.source for pair in tiny_pairs[:20]]
-    search = BeamConfig(beams=beams, max_new_tokens=15)
-    knn = Translator(tiny, tiny_store, "knn", search=search)
+    beam = BeamConfig(beams=beams, max_new_tokens=15)
+    knn = Translator(tiny, tiny_store, "knn", beam=beam)
     translated = knn.translate(sources)
     assert all(t.searches == t.steps >= t.tokens for t in translated)
     assert any(t.steps > t.tokens for t in translated) == (beams > 1)
     assert evaluate(knn, tiny_pairs[:20])[0].average_interval == 1.0
-    third = Translator(tiny, tiny_store, "chunk", {"schedule": "every:3"}, search)
+    third = Translator(tiny, tiny_store, "chunk", {"schedule": "every:3"}, beam)
     found, translations = evaluate(third, tiny_pairs[:20])
     assert all(t.searches == (t.steps + 2) // 3 for t in translations)
     steps, searches = sum(t.steps for t in translations), sum(t.searches for t in translations)
@@ -57,13 +57,13 @@ def test_steps_do_not_depend_on_the_batch(
 
 
 def test_steps_of_segments_are_added(tiny: TranslationModel) -> None:
-    translator = Translator(tiny, search=BeamConfig(beams=1, max_new_tokens=5))
+    translator = Translator(tiny, beam=BeamConfig(beams=1, max_new_tokens=5))
     found = translator.translate("die pumpe prüfen und den motor reinigen. " * 30)
-    assert found.pieces > 1 and found.steps == found.tokens
+    assert found.source_parts > 1 and found.steps == found.tokens
 
 
 def test_perfect_translation_scores_100(tiny: TranslationModel, tiny_pairs: list[Pair]) -> None:
-    translator = Translator(tiny, search=BeamConfig(beams=1, max_new_tokens=12))
+    translator = Translator(tiny, beam=BeamConfig(beams=1, max_new_tokens=12))
     echoed = [Pair(p.source, translator.translate(p.source).text) for p in tiny_pairs[:3]]
     result, _ = evaluate(translator, echoed, ter=True)
     assert result.bleu == result.chrf == 100.0 and result.ter == 0

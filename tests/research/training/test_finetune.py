@@ -54,7 +54,7 @@ def test_toy_language_is_learned(learned: tuple[Path, FinetuneResult]) -> None:
     out, result = learned
     losses = [epoch.dev_loss for epoch in result.history]
     assert losses[0] is not None and losses[0] > 2 and result.dev_loss < 0.2
-    translator = Translator(load_model(on_cpu(out)), search=BeamConfig(beams=1))
+    translator = Translator(load_model(on_cpu(out)), beam=BeamConfig(beams=1))
     found = [translation.text for translation in translator.translate([pair.source for pair in PAIRS])]
     assert found == [pair.target for pair in PAIRS]
     assert (result.dev_bleu, result.dev_bleu_sentences) == (100.0, 12)

@@ -61,7 +61,7 @@ def test_sources_are_tokenised_once(tiny: TranslationModel, monkeypatch: pytest.
 
     monkeypatch.setattr(tiny.codec, "source_ids", counting)
     for _ in range(3):
-        Translator(memo, search=BEAM).translate(SOURCES)
+        Translator(memo, beam=BEAM).translate(SOURCES)
     assert sorted(tokenised) == sorted(SOURCES)
     memo.codec.source_ids(SOURCES[0]).append(99)
     assert memo.codec.source_ids(SOURCES[0]) == source_ids(SOURCES[0])

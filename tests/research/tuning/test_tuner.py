@@ -46,7 +46,7 @@ def test_datastore_with_the_references_gets_a_high_weight(tiny: TranslationModel
 def test_harmful_datastore_gets_a_low_weight(tiny: TranslationModel, tmp_path: Path) -> None:
     """The references are the model's translations, so neighbours can only lower the score."""
     sources = [pair.source for pair in make_pairs(16, seed=7)]
-    own = Translator(tiny, search=BEAM).translate(sources)
+    own = Translator(tiny, beam=BEAM).translate(sources)
     dev = [Pair(source, found.text) for source, found in zip(sources, own, strict=True)]
     store = Datastore.build(tmp_path / "s", make_pairs(50, seed=8), tiny)
     grid = TuneConfig(tune="lambda", strategy="grid", budget=7)
@@ -62,7 +62,7 @@ def test_score_equals_that_of_evaluate(tiny: TranslationModel, tiny_store: Datas
     assert {trial.share for trial in tuned.trials} > {1.0}
     result, _ = evaluate(Translator(tiny, tiny_store, method, tuned.settings, BEAM, 4), dev)
     assert (tuned.score, tuned.signature) == (result.bleu, result.signature)
-    assert tuned.base_score == evaluate(Translator(tiny, search=BEAM, batch_size=4), dev)[0].bleu
+    assert tuned.base_score == evaluate(Translator(tiny, beam=BEAM, batch_size=4), dev)[0].bleu
     assert tuned.settings.items() >= settings.items()
     assert tuned.score >= tuned.default_score and tuned.spent <= 2 + 1e-6
     assert tuned.metric_signature == result.bleu_signature

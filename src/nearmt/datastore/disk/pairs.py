@@ -7,7 +7,7 @@ from typing import Any
 
 from nearmt.contracts import Pair
 
-#: Most pairs of a block, which is logged, encoded or copied at a time; a block also ends after so many characters.
+#: Limits of a block of pairs, which is logged, encoded or copied at a time.
 BLOCK = 2048
 _CHARACTERS = 1 << 25
 

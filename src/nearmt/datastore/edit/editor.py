@@ -114,7 +114,7 @@ class Editor:
         has_index = any(record.index["kind"] == "faiss" for record in before)
         if not kept or not (has_index or factory != "auto"):
             return index_segments(path, [*kept, new], columns, factory)
-        return [*kept, index_segment(path, new, columns, factory, beside=before)]
+        return [*kept, index_segment(path, new, columns, factory, existing=before)]
 
     def _with_deleted(self, number: int) -> SegmentRecord:
         """The record of a sealed segment with its present deletions."""

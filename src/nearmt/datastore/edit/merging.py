@@ -15,7 +15,7 @@ from nearmt.datastore.disk.file_names import segment_name
 from nearmt.datastore.disk.pairs import BLOCK
 from nearmt.errors import writing
 
-#: So many sealed segments of about one size are merged: a store of n entries has about log n segments.
+#: Number of sealed segments of about one size that are merged: a store of n entries has about log n segments.
 MERGED_TOGETHER = 4
 
 

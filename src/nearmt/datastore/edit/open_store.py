@@ -27,8 +27,8 @@ _ATTEMPTS = 5
 class OpenStore(ReplayedStore[Part]):
     """Segments, reduction and log of a store. Only `current` is handed out, and a snapshot never changes."""
 
-    def __init__(self, path: Path, search: str, device: torch.device, verify: bool | None = None) -> None:
-        self.path, self.search, self.device = path, search, device
+    def __init__(self, path: Path, nominate: str, device: torch.device, verify: bool | None = None) -> None:
+        self.path, self.nominate, self.device = path, nominate, device
         #: Held by the thread of this process that changes the store.
         self.changing = threading.RLock()
         self._parts: dict[str, Part] = {}
@@ -62,7 +62,7 @@ class OpenStore(ReplayedStore[Part]):
         segment = Segment(self.path / record.name, record, manifest.columns)
         if known is not None and _without_deleted(known.segment.record) == _without_deleted(record):
             return known.with_segment(segment)
-        return Part(segment, self.device, self.search)
+        return Part(segment, self.device, self.nominate)
 
     def refresh(self) -> bool:
         """Load changes that were made on disk since; returns whether there were any."""
@@ -101,7 +101,7 @@ class OpenStore(ReplayedStore[Part]):
     def publish(self) -> None:
         """Make the present content the snapshot that new searches see."""
         content, manifest = self.content, self.manifest
-        live = [Part(content.live.frozen(), self.device, self.search)] if content.encoded else []
+        live = [Part(content.live.frozen(), self.device, self.nominate)] if content.encoded else []
         self.current = Snapshot(
             self._identity(),
             [*content.parts, *live],

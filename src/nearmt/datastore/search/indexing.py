@@ -1,6 +1,6 @@
 """Which index a segment gets, and which one searches it.
 
-The IVF indexes of a store's segments share a quantiser: a file quantiser-*.faiss beside the segments, named after
+The IVF indexes of a store's segments share a quantiser: a file quantiser-*.faiss next to the segments, named after
 its content and described in each of their records.
 """
 
@@ -30,7 +30,7 @@ from nearmt.index import ExactIndex, Quantiser, SharedIndex, SubsetIndex
 from nearmt.index.faiss import FaissIndex, default_factory, import_faiss, make_index, training_size
 from nearmt.index.shared import has_clusters
 
-#: So few entries beside an index are searched exactly.
+#: With fewer entries, a segment next to indexed ones is searched exactly.
 FLAT = 8192
 #: Quantisers in use, so that segments opened one by one share them.
 _OPENED: WeakValueDictionary[Path, Quantiser] = WeakValueDictionary()
@@ -45,7 +45,7 @@ def check_factory(factory: str, columns: int) -> None:
 def index_segments(
     folder: Path, records: Sequence[SegmentRecord], columns: int, factory: str = "auto"
 ) -> list[SegmentRecord]:
-    """Index all segments of a store anew, in cells that they share if the index has cells, and measure the recall.
+    """Index all segments of a store anew, in clusters that they share if the index has any, and measure the recall.
 
     `auto` chooses by the size of the whole.
     """
@@ -71,14 +71,14 @@ def index_segments(
 
 
 def index_segment(
-    folder: Path, record: SegmentRecord, columns: int, factory: str, beside: Sequence[SegmentRecord] = ()
+    folder: Path, record: SegmentRecord, columns: int, factory: str, existing: Sequence[SegmentRecord] = ()
 ) -> SegmentRecord:
     """Build the index of one sealed segment (of its kept entries, if it is pruned).
 
-    `auto` puts it into the cells of the segments `beside`, if these have some, and chooses by size otherwise.
+    `auto` uses the clusters of the `existing` segments, if these have any, and chooses by size otherwise.
     """
     segment = Segment(folder / record.name, record, columns)
-    known = next((other.index for other in beside if "quantiser" in other.index), None)
+    known = next((other.index for other in existing if "quantiser" in other.index), None)
     if factory == "auto" and known is not None and _has_faiss():
         if record.kept < FLAT:
             return _exact(record)
@@ -117,7 +117,7 @@ def _flat_ones(records: Sequence[SegmentRecord]) -> set[str]:
 
 
 def _sample(keys: Sequence[np.ndarray], size: int) -> np.ndarray:
-    """Evenly spaced keys of all segments, somewhat more than so many if there are enough."""
+    """Evenly spaced keys of all segments, at least `size` if there are enough."""
     stride = max(1, sum(map(len, keys)) // size)
     return np.concatenate([key_ND[::stride] for key_ND in keys])
 
@@ -183,27 +183,27 @@ def _open_quantiser(folder: Path, description: dict[str, Any], columns: int) -> 
     return found
 
 
-def open_index(segment: AnySegment, key_ND: Tensor, search: str) -> Index:
+def open_index(segment: AnySegment, key_ND: Tensor, nominate: str) -> Index:
     """The index that searches a segment.
 
     `auto`: on a GPU torch, in clusters where there are many entries; else FAISS where there is an index, else torch.
     """
     kept_M = segment.kept_M
     if kept_M is None:
-        return _open_index(segment, key_ND, search)
+        return _open_index(segment, key_ND, nominate)
     kept = torch.from_numpy(kept_M).to(key_ND.device)
-    return SubsetIndex(_open_index(segment, key_ND, search, kept), kept)
+    return SubsetIndex(_open_index(segment, key_ND, nominate, kept), kept)
 
 
-def _open_index(segment: AnySegment, key_ND: Tensor, search: str, kept_M: Tensor | None = None) -> Index:
+def _open_index(segment: AnySegment, key_ND: Tensor, nominate: str, kept_M: Tensor | None = None) -> Index:
     """An index of all entries, or of the kept ones under numbers of their own; it copies keys only if it has to."""
     has_index = segment.record.index["kind"] == "faiss"
-    if search == "exact":
+    if nominate == "exact":
         return ExactIndex(segment.searched_key_MD)
     from_files = device_of(key_ND.device).index_files and has_index and _has_faiss()
-    if search == "torch" or (search == "auto" and not from_files):
+    if nominate == "torch" or (nominate == "auto" and not from_files):
         searched_MD = key_ND if kept_M is None else key_ND[kept_M]
-        return exact_index(searched_MD) if search == "torch" else memory_index(searched_MD, tune_clusters)
+        return exact_index(searched_MD) if nominate == "torch" else memory_index(searched_MD, tune_clusters)
     if isinstance(segment, Segment) and has_index:
         return _load_index(segment)
     return FaissIndex.build(segment.searched_key_MD, "Flat")

@@ -17,9 +17,9 @@ from nearmt.engines.reference.entries import EntryTable
 from nearmt.index import SubsetIndex, nominate_together
 from nearmt.timing import timed
 
-#: Where few entries are hidden, so many times k are asked for before the hidden ones are dropped.
+#: Where few entries are hidden, this many times k are searched for, and the hidden ones are dropped.
 _MORE = 2
-#: Where this share or less is allowed, and no more than so many, their keys are compared one by one.
+#: At most this share of the entries, and at most this many, are searched exhaustively when only they are allowed.
 _FEW_SHARE = 1 / 8
 _FEW = 16_384
 

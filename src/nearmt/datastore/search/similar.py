@@ -18,17 +18,17 @@ from nearmt.engines.devices import device_of
 # The usual constants: how soon repetitions stop counting, and how much long sources are held back.
 _K1 = 1.2
 _B = 0.75
-#: Subwords of more than this share of all pairs tell nothing apart and would cost the most.
+#: Subwords of more than this share of all pairs are ignored: they distinguish little and cost the most.
 _COMMON = 0.1
 _FEW_PAIRS = 1000
 # Sources that a sentence is compared with to tell how familiar it is.
 _COMPARED = 8
-# Of the store's own sources: so many are tried, and all but this share of them count as familiar.
-# In a small memory new sentences of its own kind look strange too: nothing is concluded from it.
+# The threshold of familiarity is a quantile (_STRANGE) over a sample (_TRIED) of the store's own sources. In a small
+# memory (FEWEST_PAIRS), new sentences of its own domain look unfamiliar, too: there is no threshold.
 _TRIED = 256
 FEWEST_PAIRS = 1000
 _STRANGE = 0.05
-# A sentence is asked about twice, for its guard and for its seeds: the last scores are kept, up to so many bytes.
+# A sentence is scored for its guard and for its seeds: the scores of the last sentences are kept, up to _BYTES.
 _LATEST = 64
 _BYTES = 1 << 25
 
@@ -60,8 +60,8 @@ class Postings:
         """One more than the number of the last one."""
         return int(self._token_U[-1]) + 1 if len(self._token_U) else 0
 
-    def holders(self, seen: np.ndarray | slice) -> np.ndarray:
-        """How many of these pairs hold each subword, [subwords]."""
+    def document_frequency(self, seen: np.ndarray | slice) -> np.ndarray:
+        """How many of these pairs have each subword in their source, [subwords]."""
         if isinstance(seen, slice):
             found_V = np.zeros(self.subwords, dtype=np.int64)
             found_V[self._token_U] = np.diff(self._bound_U)
@@ -95,7 +95,7 @@ class Telling(NamedTuple):
 
 
 def _added_up(part: Postings, gain_X: np.ndarray, span_W2: np.ndarray, counts_W: np.ndarray) -> np.ndarray:
-    """What the subwords in these places add to each pair of a part, [P]; each counts so much."""
+    """The sum of the gains of the postings in these spans for each pair of a part, [P], times `counts_W`."""
     spans = [slice(start, end) for start, end in span_W2.tolist()]
     if not spans:
         return np.zeros(part.pairs)
@@ -154,7 +154,7 @@ class SourceIndex:
         return Telling(times_W[tells_W], [span_W2[tells_W] for span_W2 in spans], self._rarity(found_W[tells_W]))
 
     def _count(self, number: int, span_W2: np.ndarray) -> np.ndarray:
-        """Seen pairs of a part in these places, [W]."""
+        """How many seen pairs of a part are in each of these spans of postings, [W]."""
         seen = self._seen(number)
         if isinstance(seen, slice):
             count_W: np.ndarray = span_W2[:, 1] - span_W2[:, 0]
@@ -240,7 +240,7 @@ class SourceIndex:
         """All sources on a GPU, with what each subword adds there."""
         found_V = np.zeros(max(part.subwords for part in self._parts), dtype=np.int64)
         for number, part in enumerate(self._parts):
-            found_V[: part.subwords] += part.holders(self._seen(number))
+            found_V[: part.subwords] += part.document_frequency(self._seen(number))
         rarity_V = np.where(found_V <= self._common, self._rarity(found_V), 0.0)
         return SourceMatrix(
             parts=[part.on(device) for part in self._parts],

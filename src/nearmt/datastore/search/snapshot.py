@@ -33,10 +33,10 @@ SAME = 0.99
 class Part:
     """A segment as it is searched: keys where searches run, an index, postings once they are needed."""
 
-    def __init__(self, segment: AnySegment, device: torch.device, search: str) -> None:
+    def __init__(self, segment: AnySegment, device: torch.device, nominate: str) -> None:
         self.segment = segment
         self.key_ND = torch.from_numpy(segment.key_ND).to(device)
-        self.index: Index = open_index(segment, self.key_ND, search)
+        self.index: Index = open_index(segment, self.key_ND, nominate)
 
     def with_segment(self, segment: AnySegment) -> Part:
         """The same part when nothing of the segment changed but what is deleted."""
@@ -170,10 +170,10 @@ class Snapshot:
         digest, end = digest_of(identity), self.entries.pair_count
         for part in reversed(self._parts):
             start = end - part.segment.record.pairs
-            for place in reversed(part.ids.find(digest)):
-                seen = self.seen_P is None or bool(self.seen_P[start + place])
-                if seen and part.segment.pair(place).id == identity:
-                    return start + place
+            for number in reversed(part.ids.find(digest)):
+                seen = self.seen_P is None or bool(self.seen_P[start + number])
+                if seen and part.segment.pair(number).id == identity:
+                    return start + number
             end = start
         return None
 
@@ -192,7 +192,7 @@ class Snapshot:
         )
 
     def _scale(self, columns: int) -> float:
-        """Typical distance, not squared, on so many leading columns."""
+        """Typical distance, not squared, on the first columns."""
         if columns == self._cache_columns:
             return self.calibration.cache_scale
         # Not measured: squared distances spread over the columns as the variance does.
@@ -210,7 +210,7 @@ class Snapshot:
     def search(self, query_BD: Tensor, k: int, allowed_N: Tensor | None = None) -> Neighbours:
         """The k nearest entries that are in sight and allowed (a mask over all entries), with squared distances."""
         if allowed_N is not None and len(allowed_N) != len(self):
-            raise ConfigError(f"the mask has {len(allowed_N)} places, the datastore {len(self)} entries")
+            raise ConfigError(f"the mask has {len(allowed_N)} elements, the datastore {len(self)} entries")
         seen_N = self._seen_N
         if seen_N is not None and allowed_N is not None:
             allowed_N = seen_N & allowed_N.to(seen_N.device)

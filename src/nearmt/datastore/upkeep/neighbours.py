@@ -22,7 +22,7 @@ from nearmt.engines.reference.distances import squared_l2
 from nearmt.engines.reference.entries import EntryTable
 from nearmt.engines.reference.exact_index import TorchIndex
 
-#: Up to so many distinct keys are compared exhaustively.
+#: Up to this number of distinct keys, all are compared with all.
 EXACT_UP_TO = 100_000
 #: Keys sampled for clustering, for each cluster.
 _SAMPLED_PER_CLUSTER = 64

@@ -23,7 +23,7 @@ from nearmt.timing import timed
 _COLUMNS, _LEVELS = 128, 127.0
 # Kernels read positions in blocks of 16 and columns in blocks of 4.
 _POSITIONS, _QUAD = 16, 4
-# Fewer columns take no more memory as they are.
+# With fewer columns, unrounded keys take no more memory.
 _FEW = _COLUMNS // 4
 # Units are this much larger than the present keys need, so that larger keys can follow without rescaling.
 _HEADROOM = 1.1
@@ -32,7 +32,7 @@ _CAPACITY, _SPARE = 256, 4
 # Entries of a hash table at first. At least half of its positions stay free.
 _HASHED = 1024
 # Half the squared length of a position without an entry: more than any product can make up for.
-_NOWHERE = 1 << 29
+_UNUSED = 1 << 29
 
 
 class RoundedKeys:
@@ -52,20 +52,20 @@ class RoundedKeys:
     def add(self, caches: int) -> None:
         """Some more caches."""
         self.key_UMN = pad(self.key_UMN, (0, 0, 0, 0, 0, caches))
-        self.half_UM = pad(self.half_UM, (0, 0, 0, caches), value=_NOWHERE)
+        self.half_UM = pad(self.half_UM, (0, 0, 0, caches), value=_UNUSED)
         self.units += [0.0] * caches
 
     def grow(self, more: int) -> None:
         """More capacity for every cache."""
         self.key_UMN = pad(self.key_UMN, (0, 0, 0, more))
-        self.half_UM = pad(self.half_UM, (0, more), value=_NOWHERE)
+        self.half_UM = pad(self.half_UM, (0, more), value=_UNUSED)
 
     def put(self, cache: int, start: int, keys: KeyRows, entry_X: Tensor, largest: float) -> None:
         """Keys of entries from position `start` on; `largest` is their largest absolute number."""
         largest = max(1e-30, largest)
         if largest > _LEVELS * self.units[cache]:
             self._rescale(cache, start, _HEADROOM * largest / _LEVELS)
-        keys.hold(self.key_UMN[cache], self.half_UM[cache], start, entry_X, self.units[cache], self.columns)
+        keys.write_keys(self.key_UMN[cache], self.half_UM[cache], start, entry_X, self.units[cache], self.columns)
 
     def _rescale(self, cache: int, end: int, unit: float) -> None:
         """Express the keys before position `end` in a larger unit."""
@@ -76,7 +76,7 @@ class RoundedKeys:
         self.half_UM[cache, :end] = (self.half_UM[cache, :end] * factor**2).int()
 
     def clear(self, cache: int) -> None:
-        self.half_UM[cache] = _NOWHERE
+        self.half_UM[cache] = _UNUSED
         self.units[cache] = 0.0
 
 
@@ -113,7 +113,7 @@ class CpuCache:
     def step(self, query_BD: Tensor, sentences: Sequence[int], due: Sequence[int], rows: int) -> Retrieved:
         count, each = len(query_BD), len(query_BD) // len(sentences)
         query_BD = query_BD.contiguous()
-        found = Retrieved(  # numpy is faster with so few
+        found = Retrieved(  # numpy is faster for few numbers
             asked_B=torch.from_numpy(np.full(count, int(Origin.CACHE))),
             entry_BK=torch.empty(count, self._plan.width, dtype=torch.long),
             distance_BK=torch.empty(count, self._plan.width),
@@ -203,7 +203,7 @@ class CpuCache:
         return caches
 
     def _reserve(self, width: int) -> None:
-        """Make capacity for so many entries of a cache."""
+        """Make capacity for `width` entries of a cache."""
         capacity = self._entry_UM.shape[1]
         if width > capacity:
             more = -(-(width + width // _SPARE) // _CAPACITY) * _CAPACITY - capacity
@@ -216,7 +216,7 @@ class CpuCache:
 
 
 def _put(found: Retrieved, row_R: np.ndarray, nearest: Neighbours, k: int) -> None:
-    """What `Retrieved.put` does with the k nearest of a search, by numpy, which is faster with so few."""
+    """What `Retrieved.put` does with the k nearest of a search, by numpy, which is faster for few numbers."""
     entries, distances = (found.entry_BK, nearest.entry_BK, -1), (found.distance_BK, nearest.distance_BK, torch.inf)
     for to, new, nothing in (entries, distances):
         to.numpy()[row_R, :k] = new.numpy()

@@ -63,7 +63,7 @@ INLINED void compare(const uint8_t *code, const int32_t *half, const int64_t *en
 }
 
 /* Bytes of `scan_cells`'s scratch buffer. */
-EXPORTED int64_t scan_room(const Cells *cells, int64_t rows, int64_t probes, int64_t count)
+EXPORTED int64_t scan_scratch(const Cells *cells, int64_t rows, int64_t probes, int64_t count)
 {
     return rows * (long)sizeof(Best) + (cells->cells + 1 + rows * probes + 2 * rows * count) * (long)sizeof(int32_t);
 }
@@ -74,7 +74,7 @@ EXPORTED void scan_cells(const Cells *cells, const int8_t *query, int64_t rows, 
                          int64_t count, int64_t *entry, float *distance, char *scratch)
 {
     Best *best = (Best *)scratch;
-    int32_t *end = (int32_t *)(best + rows), *visitor = end + cells->cells + 1, *list = visitor + rows * probes;
+    int32_t *end = (int32_t *)(best + rows), *row_list = end + cells->cells + 1, *list = row_list + rows * probes;
     for (long row = 0; row < rows; row++)
         best[row] = (Best){0, count, list + 2 * row * count, list + (2 * row + 1) * count};
     /* Sort rows by cell: first the ends of cells, then the rows. */
@@ -86,7 +86,7 @@ EXPORTED void scan_cells(const Cells *cells, const int8_t *query, int64_t rows, 
         end[c + 1] += end[c];
     for (long i = 0; i < rows * probes; i++)
         if (cell[i] >= 0)
-            visitor[end[cell[i]]++] = (int32_t)(i / probes);
+            row_list[end[cell[i]]++] = (int32_t)(i / probes);
     for (long c = 0, first = 0; c < cells->cells; first = end[c], c++) {
         if (first == end[c])
             continue;
@@ -95,7 +95,7 @@ EXPORTED void scan_cells(const Cells *cells, const int8_t *query, int64_t rows, 
             _mm_prefetch((const char *)(code + 4 * CODES * cells->columns), _MM_HINT_T0);
             for (long v = first; v < end[c]; v++)
                 compare(code, cells->half[c] + i, cells->entry[c] + i, smaller(CODES, cells->size[c] - i), cells->columns,
-                        query + visitor[v] * cells->columns, best + visitor[v]);
+                        query + row_list[v] * cells->columns, best + row_list[v]);
         }
     }
     for (long row = 0; row < rows; row++) {
@@ -116,10 +116,10 @@ EXPORTED void scan_cells(const Cells *cells, const int8_t *query, int64_t rows, 
 }
 
 /* Bytes of `search_cells`'s scratch buffer. */
-EXPORTED int64_t search_room(const Cells *cells, int64_t rows, int64_t probes, int64_t wanted)
+EXPORTED int64_t search_scratch(const Cells *cells, int64_t rows, int64_t probes, int64_t wanted)
 {
     const long searched = rows * (probes * (long)sizeof(int64_t) + wanted * (long)(sizeof(int64_t) + sizeof(float)) + cells->columns);
-    return searched + 64 + scan_room(cells, rows, probes, wanted) + shortlist_scratch(probes);
+    return searched + 64 + scan_scratch(cells, rows, probes, wanted) + shortlist_scratch(probes);
 }
 
 /* Cells that are probed however far they are: the nearest may have few entries. As in shared.py. */

@@ -44,7 +44,7 @@ LOCAL long largest_scratch(const Encoder *encoder, long rows, int64_t longest)
 
 INLINED long most_tokens(long longest) { return longest > MANY_TOKENS ? longest : MANY_TOKENS; }
 
-/* Bytes of `encode`'s scratch buffer for sentences of at most so many tokens. */
+/* Bytes of `encode`'s scratch buffer for sentences of at most `longest` tokens. */
 EXPORTED int64_t encoder_scratch(const Encoder *encoder, int64_t longest)
 {
     const EncoderLayer *layer = encoder->layer;

@@ -58,7 +58,7 @@ typedef struct {
     const EncoderLayer *layer;
 } Encoder;
 
-/* Cached keys and values of one layer, and which of them each row attends to. Rows of a slot are neighbours. */
+/* Cached keys and values of one layer, and which of them each row attends to. Rows of a slot are adjacent. */
 typedef struct {
     int64_t slots, rows, heads, size; /* S, R of each slot, A, D */
     int64_t used, capacity;           /* cached tokens of a slot that may be attended to, and that fit */
@@ -76,16 +76,16 @@ typedef struct {
     const int64_t *start;       /* one more than there are segments */
 } Keys;
 
-/* Sentence caches: hash tables of their entries [U, places], entries [U, room], their keys as integers
-   [U, room / 16, N / 4, 16, 4] and halves of the squared lengths of keys [U, room]. */
+/* Sentence caches: hash tables of their entries [U, table_size], entries [U, capacity], their keys as integers
+   [U, capacity / 16, N / 4, 16, 4] and halves of the squared lengths of keys [U, capacity]. */
 typedef struct {
     int32_t *table;
-    int64_t places;
+    int64_t table_size;
     int64_t *entry;
     uint8_t *key;
     int32_t *half;
-    int64_t room, columns;
-} Held;
+    int64_t capacity, columns;
+} Caches;
 
 /* The entries of each inverted list (cell): their codes, halves of the squared lengths of codes, and their numbers. */
 typedef struct {
@@ -131,35 +131,35 @@ EXPORTED void best(const float *logits, int64_t stride, int64_t sentences, int64
                    const float *base, int64_t count, double *found);
 
 /* nearest.c */
-EXPORTED int64_t nominate_room(int64_t columns, int64_t count);
+EXPORTED int64_t nominate_scratch(int64_t columns, int64_t count);
 EXPORTED void nominate(const uint8_t *key, const int32_t *half, int64_t capacity, int64_t columns, const int64_t *cache,
                        const float *unit, const int64_t *end, int64_t caches, int64_t rows, const float *query,
-                       int64_t stride, int64_t count, const int64_t *name, int64_t *found, int32_t *scores,
+                       int64_t stride, int64_t count, const int64_t *entry, int64_t *found, int32_t *scores,
                        char *scratch);
-EXPORTED void hold(uint8_t *key, int32_t *half, int64_t columns, int64_t start, const float *given, int64_t count,
-                   float unit);
-EXPORTED void hold_entries(uint8_t *key, int32_t *half, int64_t columns, int64_t start, const Keys *keys,
-                           int64_t key_columns, const int64_t *entry, int64_t count, float unit);
+EXPORTED void write_keys(uint8_t *key, int32_t *half, int64_t columns, int64_t start, const float *given, int64_t count,
+                         float unit);
+EXPORTED void write_entry_keys(uint8_t *key, int32_t *half, int64_t columns, int64_t start, const Keys *keys,
+                               int64_t key_columns, const int64_t *entry, int64_t count, float unit);
 EXPORTED float largest_of(const Keys *keys, int64_t columns, const int64_t *entry, int64_t count);
 EXPORTED int64_t mark(int32_t *table, int64_t size, const int64_t *entry, int64_t count, int64_t *fresh);
 EXPORTED int64_t mark_chunks(int32_t *table, int64_t size, const int64_t *entry, int64_t count, int64_t chunk,
                              const int64_t *end, int64_t pairs, int64_t *fresh);
-EXPORTED void keep_chunks(const Keys *keys, const Held *held, int64_t key_columns, const int64_t *cache,
-                          const int64_t *start, const double *unit, int64_t sentences, const int64_t *entry, int64_t count,
-                          int64_t chunk, const int64_t *end, int64_t pairs, int64_t *fresh, double *larger);
+EXPORTED void append_chunks(const Keys *keys, const Caches *caches, int64_t key_columns, const int64_t *cache,
+                            const int64_t *start, const double *unit, int64_t sentences, const int64_t *entry, int64_t count,
+                            int64_t chunk, const int64_t *end, int64_t pairs, int64_t *fresh, double *larger);
 EXPORTED void nearest(const Keys *keys, const float *query, int64_t stride, int64_t columns, int64_t rows,
                       const int64_t *candidate, int64_t candidates, int64_t k, int64_t *entry, float *distance);
-EXPORTED void recall(const Keys *keys, const uint8_t *key, const int32_t *half, const int64_t *name, int64_t capacity,
-                     int64_t held_columns, const int64_t *cache, const float *unit, const int64_t *end,
+EXPORTED void recall(const Keys *keys, const uint8_t *key, const int32_t *half, const int64_t *cached_entry,
+                     int64_t capacity, int64_t cached_columns, const int64_t *cache, const float *unit, const int64_t *end,
                      const int64_t *slot, int64_t caches, int64_t rows, const float *query, int64_t stride,
                      int64_t columns, int64_t count, int64_t k, int64_t *entry, float *distance, char *scratch);
 
 /* cells.c */
 EXPORTED void measure_cells(const Cells *cells);
-EXPORTED int64_t scan_room(const Cells *cells, int64_t rows, int64_t probes, int64_t count);
+EXPORTED int64_t scan_scratch(const Cells *cells, int64_t rows, int64_t probes, int64_t count);
 EXPORTED void scan_cells(const Cells *cells, const int8_t *query, int64_t rows, const int64_t *cell, int64_t probes,
                          int64_t count, int64_t *entry, float *distance, char *scratch);
-EXPORTED int64_t search_room(const Cells *cells, int64_t rows, int64_t probes, int64_t wanted);
+EXPORTED int64_t search_scratch(const Cells *cells, int64_t rows, int64_t probes, int64_t wanted);
 EXPORTED int64_t search_cells(const Cells *cells, const Keys *keys, const uint8_t *centre, const int32_t *half, float unit,
                               int64_t probes, float reach, int64_t wanted, const float *query, int64_t stride,
                               const int64_t *row_of, int64_t rows, int64_t k, int64_t width, int64_t *entry,

@@ -18,8 +18,8 @@ from nearmt.errors import NearmtWarning
 
 #: Set to anything but 0, this environment variable turns kernels off.
 _OFF = "NEARMT_NO_KERNELS"
-#: How the names of functions end that give the size of a scratch buffer.
-_SIZES = ("_scratch", "_room")
+#: Suffix of functions that return the size of a scratch buffer.
+_SIZES = "_scratch"
 
 _HEADER = Header(Path(__file__).with_name("kernels.h").read_text(encoding="utf-8"))
 
@@ -65,7 +65,7 @@ class Keys(Structure):
 
 
 @_HEADER.structure
-class Held(Structure):
+class Caches(Structure):
     """Sentence caches: their entries and keys."""
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from nearmt.engines.base import CentreSearch, RowSearch
 from nearmt.engines.cpu.library import Cells, address, loaded
 from nearmt.engines.cpu.linear import PackedLinear
-from nearmt.engines.cpu.nearest import KeyRows, hold, nominate
+from nearmt.engines.cpu.nearest import KeyRows, nominate, write_keys
 from nearmt.engines.reference.clusters import best_clusters
 
 # As in nearest.c.
@@ -33,7 +33,7 @@ class RoundedCentres:
         self.key_1CD = torch.zeros(1, capacity, columns, dtype=torch.uint8)
         self.half_1C = torch.zeros(1, capacity, dtype=torch.int32)
         self._number_1C = torch.arange(capacity)[None]
-        hold(self.key_1CD[0], self.half_1C[0], 0, number_CD.float(), 1.0)
+        write_keys(self.key_1CD[0], self.half_1C[0], 0, number_CD.float(), 1.0)
 
     def nearest(self, code_BD: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """Squared distances of queries to their nearest centres, and the clusters, nearest first; [B, count]."""
@@ -78,7 +78,7 @@ class InvertedLists:
         (rows, probes), layout = cluster_BP.shape, byref(self._layout)
         code_BD, cluster_BP = code_BD.to(torch.int8).contiguous(), cluster_BP.contiguous()
         entry_BK, distance_BK = torch.empty(rows, count, dtype=torch.long), torch.empty(rows, count)
-        scratch = torch.empty(library.scan_room(layout, rows, probes, count), dtype=torch.uint8)
+        scratch = torch.empty(library.scan_scratch(layout, rows, probes, count), dtype=torch.uint8)
         library.scan_cells(
             layout, address(code_BD), rows, address(cluster_BP), probes, count, address(entry_BK),
             address(distance_BK), address(scratch),
@@ -97,7 +97,7 @@ class InvertedLists:
         """
         library, layout = loaded(), byref(self._layout)
         rows = len(query_BD) if row_R is None else len(row_R)
-        scratch = torch.empty(library.search_room(layout, rows, probes, wanted), dtype=torch.uint8)
+        scratch = torch.empty(library.search_scratch(layout, rows, probes, wanted), dtype=torch.uint8)
         fewer: int = library.search_cells(
             layout, byref(keys.layout), address(centres.key_1CD), address(centres.half_1C), unit, probes, reach, wanted,
             address(query_BD), query_BD.stride(0), None if row_R is None else row_R.ctypes.data, rows, k,
@@ -121,7 +121,7 @@ class ListSearch:
     unit: float
     probes: int
     reach: float
-    #: Candidates that are nominated for so many wanted.
+    #: Candidates nominated for k neighbours.
     width: Callable[[int], int]
 
     def row_search(self, keys: KeyRows, k: int) -> RowSearch:

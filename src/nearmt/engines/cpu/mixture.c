@@ -78,7 +78,7 @@ LOCAL int weigh(const float *distance, long k, float temperature, float *weight)
 
 /* The shares of neighbours that would end the sentence and are farther than `near` go to the model. Returns the factor of
    lambda that remains. */
-LOCAL float leave_end(const int64_t *token, const float *distance, long k, int64_t end, float near, float *weight)
+LOCAL float drop_far_ends(const int64_t *token, const float *distance, long k, int64_t end, float near, float *weight)
 {
     float kept = 0.0f, left = 0.0f;
     for (long i = 0; i < k; i++) {
@@ -113,13 +113,13 @@ EXPORTED void mix_neighbours(const Mixing *mixing, float *logits, int64_t stride
             continue;
         const float near = (float)(searched ? mixing->near : mixing->cache_near);
         if (mixing->end >= 0 && expf(logits[row * stride + mixing->end] + offset[row]) < (float)mixing->likely)
-            share *= leave_end(token, distance, k, mixing->end, near, weight);
+            share *= drop_far_ends(token, distance, k, mixing->end, near, weight);
         mix(logits + row * stride, stride, 1, vocabulary, token, weight, k, &share, offset + row);
     }
 }
 
 /* The best continuations of each sentence, best first: score, row and token, [S, 3, count]. The score of a token is its
-   logit plus the base of its row. Rows of a sentence are neighbours; of equal scores the first comes first. */
+   logit plus the base of its row. Rows of a sentence are adjacent; of equal scores the first comes first. */
 EXPORTED void best(const float *logits, int64_t stride, int64_t sentences, int64_t each, int64_t vocabulary,
                    const float *base, int64_t count, double *found)
 {

@@ -80,34 +80,34 @@ SHARED void shortlist(const Numbers *keys, const int8_t *query, int rows, long c
 }
 
 /* Bytes of the scratch buffers of `nominate` and `recall`. */
-EXPORTED int64_t nominate_room(int64_t columns, int64_t count)
+EXPORTED int64_t nominate_scratch(int64_t columns, int64_t count)
 {
     return shortlist_scratch(count) + count * (long)sizeof(int64_t) + ROWS * columns;
 }
 
 /* For `rows` queries of each of some sentence caches: the `count` keys likely to be nearest, unordered. All caches U have
    keys [U, capacity / 16, N / 4, 16, 4] and halves of their squared lengths [U, capacity]; the caches that are read have a
-   unit and a number of keys each. Found are the names [U, capacity] of keys. Scores are too large by 128 times the sum of
-   the query. */
+   unit and a number of keys each. `entry` [U, capacity] are the entries of keys; `found` gets those of the nominated keys.
+   Scores are too large by 128 times the sum of the query. */
 EXPORTED void nominate(const uint8_t *key, const int32_t *half, int64_t capacity, int64_t columns, const int64_t *cache,
                        const float *unit, const int64_t *end, int64_t caches, int64_t rows, const float *query,
-                       int64_t stride, int64_t count, const int64_t *name, int64_t *found, int32_t *scores,
+                       int64_t stride, int64_t count, const int64_t *entry, int64_t *found, int32_t *scores,
                        char *scratch)
 {
     int8_t *number = (int8_t *)(scratch + shortlist_scratch(count));
     for (long h = 0; h < caches; h++) {
         const long u = cache[h];
-        const Numbers held = {key + u * capacity * columns, half + u * capacity, columns, end[h]};
+        const Numbers cached = {key + u * capacity * columns, half + u * capacity, columns, end[h]};
         for (long first = 0; first < rows; first += ROWS) {
             const int some = (int)smaller(ROWS, rows - first);
             Shortlist best[ROWS];
             for (int r = 0; r < some; r++)
                 round_query(query + (h * rows + first + r) * stride, columns, unit[h], number + r * columns);
-            shortlist(&held, number, some, count, best, scratch);
+            shortlist(&cached, number, some, count, best, scratch);
             for (int r = 0; r < some; r++) {
                 const long row = (h * rows + first + r) * count;
                 for (long i = 0; i < count; i++) {
-                    found[row + i] = name[u * capacity + best[r].index[i]];
+                    found[row + i] = entry[u * capacity + best[r].index[i]];
                     scores[row + i] = best[r].score[i];
                 }
             }
@@ -126,8 +126,8 @@ INLINED __m512 sixteen_of(const void *key, long i, long columns, const int halve
 
 /* Write a key as integers to a cache, and half its squared length. It may have fewer columns than the cache, whose columns
    are padded to a multiple of 4. */
-INLINED void hold_one(uint8_t *key, int32_t *half, long columns, long index, const void *given, long given_columns,
-                      float unit, const int halves)
+INLINED void write_key(uint8_t *key, int32_t *half, long columns, long index, const void *given, long given_columns,
+                       float unit, const int halves)
 {
     uint8_t *to = key + index / LANES * LANES * columns + index % LANES * 4;
     const __m512 factor = _mm512_set1_ps(1.0f / unit);
@@ -144,19 +144,19 @@ INLINED void hold_one(uint8_t *key, int32_t *half, long columns, long index, con
 }
 
 /* Write keys to a cache from index `start` on, rounded to multiples of a unit, and halves of their squared lengths. */
-EXPORTED void hold(uint8_t *key, int32_t *half, int64_t columns, int64_t start, const float *given, int64_t count,
-                   float unit)
+EXPORTED void write_keys(uint8_t *key, int32_t *half, int64_t columns, int64_t start, const float *given, int64_t count,
+                         float unit)
 {
     for (long x = 0; x < count; x++)
-        hold_one(key, half, columns, start + x, given + x * columns, columns, unit, 0);
+        write_key(key, half, columns, start + x, given + x * columns, columns, unit, 0);
 }
 
 /* The same for entries, from the first columns of their stored keys. */
-EXPORTED void hold_entries(uint8_t *key, int32_t *half, int64_t columns, int64_t start, const Keys *keys,
-                           int64_t key_columns, const int64_t *entry, int64_t count, float unit)
+EXPORTED void write_entry_keys(uint8_t *key, int32_t *half, int64_t columns, int64_t start, const Keys *keys,
+                               int64_t key_columns, const int64_t *entry, int64_t count, float unit)
 {
     for (long x = 0; x < count; x++)
-        hold_one(key, half, columns, start + x, key_of(keys, entry[x]), key_columns, unit, 1);
+        write_key(key, half, columns, start + x, key_of(keys, entry[x]), key_columns, unit, 1);
 }
 
 /* The largest magnitude in the first columns of some entries' keys. */
@@ -174,7 +174,7 @@ EXPORTED float largest_of(const Keys *keys, int64_t columns, const int64_t *entr
 }
 
 /* Insert an entry into a hash table, whose size is a power of two and larger than its content. Returns whether it is new.
-   The table holds entries plus 1. */
+   The table contains entries plus 1. */
 INLINED int is_new(int32_t *table, int64_t size, int64_t entry)
 {
     const int32_t mine = (int32_t)entry + 1;
@@ -224,19 +224,20 @@ EXPORTED int64_t mark_chunks(int32_t *table, int64_t size, const int64_t *entry,
 /* Append to each sentence's cache the entries of the chunks that begin with these entries [S, X] (-1: none) and that it
    does not have yet. Of each sentence: its cache, its number of entries and its unit. Writes the number of new entries.
    Where keys exceed 127 units, writes their largest magnitude to `larger` and no keys; else -1. */
-EXPORTED void keep_chunks(const Keys *keys, const Held *held, int64_t key_columns, const int64_t *cache,
-                          const int64_t *start, const double *unit, int64_t sentences, const int64_t *entry, int64_t count,
-                          int64_t chunk, const int64_t *end, int64_t pairs, int64_t *fresh, double *larger)
+EXPORTED void append_chunks(const Keys *keys, const Caches *caches, int64_t key_columns, const int64_t *cache,
+                            const int64_t *start, const double *unit, int64_t sentences, const int64_t *entry, int64_t count,
+                            int64_t chunk, const int64_t *end, int64_t pairs, int64_t *fresh, double *larger)
 {
     for (long s = 0; s < sentences; s++) {
         const long u = cache[s];
-        int64_t *mine = held->entry + u * held->room + start[s];
-        fresh[s] = mark_chunks(held->table + u * held->places, held->places, entry + s * count, count, chunk, end, pairs, mine);
+        int64_t *mine = caches->entry + u * caches->capacity + start[s];
+        int32_t *table = caches->table + u * caches->table_size;
+        fresh[s] = mark_chunks(table, caches->table_size, entry + s * count, count, chunk, end, pairs, mine);
         const double largest = largest_of(keys, key_columns, mine, fresh[s]);
         larger[s] = unit[s] == 0.0 || largest / 127.0 > unit[s] ? largest : -1.0;
         if (larger[s] < 0.0)
-            hold_entries(held->key + u * held->room * held->columns, held->half + u * held->room, held->columns, start[s],
-                         keys, key_columns, mine, fresh[s], (float)unit[s]);
+            write_entry_keys(caches->key + u * caches->capacity * caches->columns, caches->half + u * caches->capacity,
+                             caches->columns, start[s], keys, key_columns, mine, fresh[s], (float)unit[s]);
     }
 }
 
@@ -290,8 +291,8 @@ EXPORTED void nearest(const Keys *keys, const float *query, int64_t stride, int6
 
 /* The nearest entries of rows in the caches of their sentences: `nominate`, then `nearest`; distances are not squared.
    The sentence in slot `slot[h]` uses `cache[h]` and has `rows` rows. */
-EXPORTED void recall(const Keys *keys, const uint8_t *key, const int32_t *half, const int64_t *name, int64_t capacity,
-                     int64_t held_columns, const int64_t *cache, const float *unit, const int64_t *end,
+EXPORTED void recall(const Keys *keys, const uint8_t *key, const int32_t *half, const int64_t *cached_entry,
+                     int64_t capacity, int64_t cached_columns, const int64_t *cache, const float *unit, const int64_t *end,
                      const int64_t *slot, int64_t caches, int64_t rows, const float *query, int64_t stride,
                      int64_t columns, int64_t count, int64_t k, int64_t *entry, float *distance, char *scratch)
 {
@@ -299,17 +300,17 @@ EXPORTED void recall(const Keys *keys, const uint8_t *key, const int32_t *half, 
     int8_t *number = (int8_t *)(candidate + count);
     for (long h = 0; h < caches; h++) {
         const long u = cache[h];
-        const Numbers held = {key + u * capacity * held_columns, half + u * capacity, held_columns, end[h]};
+        const Numbers cached = {key + u * capacity * cached_columns, half + u * capacity, cached_columns, end[h]};
         for (long first = slot[h] * rows, last = first + rows; first < last; first += ROWS) {
             const int some = (int)smaller(ROWS, last - first);
             Shortlist best[ROWS];
             for (int r = 0; r < some; r++)
-                round_query(query + (first + r) * stride, held_columns, unit[h], number + r * held_columns);
-            shortlist(&held, number, some, count, best, scratch);
+                round_query(query + (first + r) * stride, cached_columns, unit[h], number + r * cached_columns);
+            shortlist(&cached, number, some, count, best, scratch);
             for (int r = 0; r < some; r++) {
                 const long row = first + r;
                 for (long i = 0; i < best[r].count; i++)
-                    candidate[i] = name[u * capacity + best[r].index[i]];
+                    candidate[i] = cached_entry[u * capacity + best[r].index[i]];
                 nearest_of(keys, query + row * stride, columns, candidate, best[r].count, k, entry + row * k,
                            distance + row * k);
                 for (long i = 0; i < k; i++)

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearmt.engines.cpu.library import Held, Keys, address, addresses, loaded
+from nearmt.engines.cpu.library import Caches, Keys, address, addresses, loaded
 
 
 class KeyRows:
-    """The keys of all entries, in segments, where they are."""
+    """The keys of all entries, in segments; they are read in place."""
 
     def __init__(self, keys: Sequence[Tensor], starts: Sequence[int]) -> None:
-        self._keys, self._start = keys, np.array(starts, dtype=np.int64)  # they have to live as long
+        self._keys, self._start = keys, np.array(starts, dtype=np.int64)  # kept alive: the kernels have their addresses
         pointers = (c_void_p * len(keys))(*(key_ND.data_ptr() for key_ND in keys))
         columns = keys[0].shape[1]
         self.layout = Keys(segments=len(keys), columns=columns, key=pointers, start=self._start.ctypes.data)
@@ -32,7 +32,7 @@ class KeyRows:
     def nearest(self, query_BE: Tensor, candidate_BX: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Entries and squared distances of the k nearest of each row's candidates (-1: none), on the query's columns.
 
-        Equal distances come in corpus order; -1 and infinity fill up.
+        Equal distances come in corpus order; padded with -1 and infinity.
         """
         library = loaded()
         rows, columns = query_BE.shape
@@ -55,27 +55,29 @@ class KeyRows:
         Entries and distances, not squared, are written to their rows.
         """
         key_UMN, half_UM, entry_UM = cached.key_UMN, cached.half_UM, cached.entry_UM
-        (_, capacity, held_columns), library = key_UMN.shape, loaded()
+        (_, capacity, cached_columns), library = key_UMN.shape, loaded()
         number_3G = np.array([cached.caches, cached.ends, cached.slots], dtype=np.int64)
         unit_G = np.array(cached.units, dtype=np.float32)
         cache_G, end_G, slot_G = addresses(number_3G)
-        scratch = torch.empty(library.nominate_room(held_columns, count), dtype=torch.uint8)
+        scratch = torch.empty(library.nominate_scratch(cached_columns, count), dtype=torch.uint8)
         library.recall(
-            byref(self.layout), address(key_UMN), address(half_UM), address(entry_UM), capacity, held_columns, cache_G,
-            unit_G.ctypes.data, end_G, slot_G, len(unit_G), rows, address(query_BD), query_BD.stride(0), columns,
-            count, entry_BK.shape[1], address(entry_BK), address(distance_BK), address(scratch),
+            byref(self.layout), address(key_UMN), address(half_UM), address(entry_UM), capacity, cached_columns,
+            cache_G, unit_G.ctypes.data, end_G, slot_G, len(unit_G), rows, address(query_BD), query_BD.stride(0),
+            columns, count, entry_BK.shape[1], address(entry_BK), address(distance_BK), address(scratch),
         )  # fmt: skip
 
     def largest(self, entry_X: Tensor, columns: int) -> float:
-        """The largest number, whatever its sign, in the first columns of some entries' keys."""
+        """The largest absolute number in the first columns of some entries' keys."""
         library = loaded()
         found: float = library.largest_of(byref(self.layout), columns, address(entry_X), len(entry_X))
         return found
 
-    def hold(self, key_MN: Tensor, half_M: Tensor, start: int, entry_X: Tensor, unit: float, columns: int) -> None:
-        """What `hold` does, for the first columns of the keys of entries, filled up with zeros."""
+    def write_keys(
+        self, key_MN: Tensor, half_M: Tensor, start: int, entry_X: Tensor, unit: float, columns: int
+    ) -> None:
+        """Like the function `write_keys`, for the first columns of the keys of entries, padded with zeros."""
         library = loaded()
-        library.hold_entries(
+        library.write_entry_keys(
             address(key_MN), address(half_M), key_MN.shape[1], start, byref(self.layout), columns, address(entry_X),
             len(entry_X), unit,
         )  # fmt: skip
@@ -104,10 +106,10 @@ class CacheTables:
     key_UMN: Tensor
     half_UM: Tensor
 
-    def struct(self) -> Held:
-        return Held(
-            table=address(self.hash_UT), places=self.hash_UT.shape[1], entry=address(self.entry_UM),
-            key=address(self.key_UMN), half=address(self.half_UM), room=self.entry_UM.shape[1],
+    def struct(self) -> Caches:
+        return Caches(
+            table=address(self.hash_UT), table_size=self.hash_UT.shape[1], entry=address(self.entry_UM),
+            key=address(self.key_UMN), half=address(self.half_UM), capacity=self.entry_UM.shape[1],
             columns=self.key_UMN.shape[2],
         )  # fmt: skip
 
@@ -124,7 +126,7 @@ def add_chunks(
     number_3S = np.array([caches, starts, starts], dtype=np.int64)
     real_2S = np.array([units, units])
     (cache_S, start_S, new_S), (unit_S, largest_S) = addresses(number_3S), addresses(real_2S)
-    loaded().keep_chunks(
+    loaded().append_chunks(
         byref(keys.layout), byref(tables.struct()), columns, cache_S, start_S, unit_S, len(entry_SX), address(entry_SX),
         entry_SX.shape[1], chunk, address(end_P), len(end_P), new_S, largest_S,
     )  # fmt: skip
@@ -132,9 +134,9 @@ def add_chunks(
 
 
 def mark(table_T: Tensor, entry_X: Tensor) -> Tensor:
-    """Those of some entries (-1: none) that a table of hashes does not have yet, in their order; now it has them.
+    """Insert entries (-1: none) into a hash table and return the new ones, in their order.
 
-    The table begins with zeros; its size is a power of two and more than it will ever hold.
+    An empty table is all zeros; its size is a power of two and larger than the number of its entries.
     """
     library = loaded()
     fresh_X = torch.empty_like(entry_X)
@@ -142,35 +144,35 @@ def mark(table_T: Tensor, entry_X: Tensor) -> Tensor:
     return fresh_X[:count]
 
 
-def hold(key_MN: Tensor, half_M: Tensor, start: int, key_XN: Tensor, unit: float) -> None:
-    """Keys of a holder, rounded to multiples of a unit, for places from `start` on, and halves of squared lengths.
+def write_keys(key_MN: Tensor, half_M: Tensor, start: int, key_XN: Tensor, unit: float) -> None:
+    """Write keys to a cache from position `start` on, rounded to multiples of a unit, and half their squared lengths.
 
-    They lie as [M / 16, N / 4, 16, 4], each number plus 128.
+    The layout is [M / 16, N / 4, 16, 4], each number plus 128.
     """
     library = loaded()
     (count, columns), key_XN = key_XN.shape, key_XN.contiguous()
-    library.hold(address(key_MN), address(half_M), columns, start, address(key_XN), count, unit)
+    library.write_keys(address(key_MN), address(half_M), columns, start, address(key_XN), count, unit)
 
 
 def nominate(
-    key_UMN: Tensor, half_UM: Tensor, name_UM: Tensor, holders: Sequence[int], units: Sequence[float],
+    key_UMN: Tensor, half_UM: Tensor, entry_UM: Tensor, caches: Sequence[int], units: Sequence[float],
     ends: Sequence[int], query_GRN: Tensor, count: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The names of `count` places of each holder that are likely to be nearest to its queries, [G, R, count].
+    """The `count` entries of each cache that are likely to be nearest to its queries, [G, R, count].
 
-    And q . k - |k|^2 / 2 of each in whole numbers, to which 128 times the sum of q is added. No holder has fewer.
+    Also returns q . k - |k|^2 / 2 of each as integers, plus 128 times the sum of q. No cache may have fewer entries.
     """
     library = loaded()
-    (groups, rows, _), (_, room, columns) = query_GRN.shape, key_UMN.shape
-    holder_G, end_G = np.array(holders, dtype=np.int64), np.array(ends, dtype=np.int64)
+    (groups, rows, _), (_, capacity, columns) = query_GRN.shape, key_UMN.shape
+    cache_G, end_G = np.array(caches, dtype=np.int64), np.array(ends, dtype=np.int64)
     unit_G = np.array(units, dtype=np.float32)
-    name_GRX = torch.empty(groups, rows, count, dtype=torch.long)
+    entry_GRX = torch.empty(groups, rows, count, dtype=torch.long)
     score_GRX = torch.empty(groups, rows, count, dtype=torch.int32)
-    meanwhile = torch.empty(library.nominate_room(columns, count), dtype=torch.uint8)
+    scratch = torch.empty(library.nominate_scratch(columns, count), dtype=torch.uint8)
     query_GRN = query_GRN.contiguous()
     library.nominate(
-        address(key_UMN), address(half_UM), room, columns, holder_G.ctypes.data, unit_G.ctypes.data,
-        end_G.ctypes.data, groups, rows, address(query_GRN), query_GRN.stride(1), count, address(name_UM),
-        address(name_GRX), address(score_GRX), address(meanwhile),
+        address(key_UMN), address(half_UM), capacity, columns, cache_G.ctypes.data, unit_G.ctypes.data,
+        end_G.ctypes.data, groups, rows, address(query_GRN), query_GRN.stride(1), count, address(entry_UM),
+        address(entry_GRX), address(score_GRX), address(scratch),
     )  # fmt: skip
-    return name_GRX, score_GRX
+    return entry_GRX, score_GRX

@@ -32,7 +32,7 @@ _CAPACITY, _CACHES = 1024, 16
 _COMPARED, _APPENDED = 64, 1024
 # The fewest rows of a product on tensor cores.
 _FEWEST_ROWS = 16
-# Counts are synced to the host every so many additions; an upper bound is tracked in between.
+# Counts are synced to the host every N additions; an upper bound is tracked in between.
 _COUNTED = 4
 _HOST = torch.device("cpu")
 
@@ -77,7 +77,7 @@ class StepBuffers(NamedTuple):
         put_searched[(len(row_R),)](
             row_R, searched.entry_BK, searched.distance_BK, searched.entry_BK.shape[1],
             found.asked_B, found.entry_BK, found.distance_BK, most,
-            ORIGIN=int(Origin.SEARCH), PLACES=power_of_two(most),
+            ORIGIN=int(Origin.SEARCH), POSITIONS=power_of_two(most),
         )  # fmt: skip
 
 
@@ -113,7 +113,7 @@ class CacheBuffers:
         self._stale = set[int]()
 
     def step(self, rows: int, k: int, searched: int) -> StepBuffers:
-        """Static buffers for so many queries, k neighbours of each and so many of a search; always the same."""
+        """Static buffers for queries, k neighbours of each, and results of a search; one set per combination."""
         if (rows, k, searched) not in self._steps:
             columns = self.keys.key_ND.shape[1]
             self._steps[rows, k, searched] = StepBuffers.blank(rows, columns, k, searched, self.device)
@@ -137,7 +137,7 @@ class CacheBuffers:
         return self._slots.sentences - {-1}
 
     def reserve(self, caches: Sequence[int], more: int) -> None:
-        """Make capacity for so many more entries of each of these caches."""
+        """Make capacity for `more` entries of each of these caches."""
         self._sync_counts()
         for cache in caches:
             self._most[cache] += more
@@ -155,7 +155,7 @@ class CacheBuffers:
         caches, width = entry_GX.shape
         append_new[(caches,)](
             self._entry_UM, self._entry_UM.shape[1], self._count_U, self._known_UW, self._known_UW.shape[1], cache_G,
-            entry_GX.sort(dim=1).values, width, PLACES=_APPENDED,
+            entry_GX.sort(dim=1).values, width, POSITIONS=_APPENDED,
         )  # fmt: skip
 
     def count(self) -> None:
@@ -181,14 +181,14 @@ class CacheBuffers:
         compare[(slots, -(-width // _COMPARED))](
             query_BE, *keys.arguments(), self._entry_UM, self._entry_UM.shape[1], self._count_U, cache_S,
             near_BM, width, each, stride, columns=columns,
-            ROWS=max(_FEWEST_ROWS, power_of_two(each)), PLACES=_COMPARED, COLUMNS=COLUMNS, MORE=keys.more,
+            ROWS=max(_FEWEST_ROWS, power_of_two(each)), POSITIONS=_COMPARED, COLUMNS=COLUMNS, MORE=keys.more,
         )  # fmt: skip
-        place_BX = smallest(near_BM, min(nominees(k), width))[1]
-        nominated, most = place_BX.shape[1], found.entry_BK.shape[1]
+        position_BX = smallest(near_BM, min(nominees(k), width))[1]
+        nominated, most = position_BX.shape[1], found.entry_BK.shape[1]
         measure[(rows,)](
             query_BE, *keys.arguments(), self._entry_UM, self._entry_UM.shape[1], cache_S, each,
-            place_BX.contiguous(), nominated, found.asked_B, found.entry_BK, found.distance_BK, k, most, stride,
-            columns=columns, ORIGIN=int(Origin.CACHE), PLACES=power_of_two(max(nominated, most)), COLUMNS=COLUMNS,
+            position_BX.contiguous(), nominated, found.asked_B, found.entry_BK, found.distance_BK, k, most, stride,
+            columns=columns, ORIGIN=int(Origin.CACHE), POSITIONS=power_of_two(max(nominated, most)), COLUMNS=COLUMNS,
             MORE=keys.more,
         )  # fmt: skip
 

@@ -106,7 +106,7 @@ class ClusterIndex:
         squared_BX = torch.empty(rows, probes * BLOCK, device=query_BD.device)
         in_blocks[(rows, probes)](
             query_BD, *self._keys.arguments(), member_LX, block_BP, probes, entry_BX, squared_BX,
-            query_BD.shape[1], PLACES=BLOCK, COLUMNS=COLUMNS, MORE=self._keys.more,
+            query_BD.shape[1], POSITIONS=BLOCK, COLUMNS=COLUMNS, MORE=self._keys.more,
         )  # fmt: skip
         return entry_BX, squared_BX
 
@@ -124,8 +124,8 @@ def _cut(cluster_N: Tensor, clusters: int) -> tuple[Tensor, Tensor]:
     first_C, first_block_C = count_C.cumsum(0) - count_C, blocks_C.cumsum(0) - blocks_C
     # The position of each entry in its cluster, in the order of clusters.
     sorted_N = cluster_N[order_N]
-    place_N = torch.arange(len(cluster_N), device=cluster_N.device) - first_C[sorted_N]
+    position_N = torch.arange(len(cluster_N), device=cluster_N.device) - first_C[sorted_N]
     cluster_L = torch.repeat_interleave(torch.arange(clusters, device=cluster_N.device), blocks_C)
     member_LX = torch.full((len(cluster_L), BLOCK), -1, dtype=torch.int32, device=cluster_N.device)
-    member_LX[first_block_C[sorted_N] + place_N // BLOCK, place_N % BLOCK] = order_N.int()
+    member_LX[first_block_C[sorted_N] + position_N // BLOCK, position_N % BLOCK] = order_N.int()
     return member_LX, cluster_L

@@ -104,8 +104,8 @@ class GraphRunner:
     ) -> tuple[Tensor, ...]:
         """`name` identifies the function and all that it depends on besides its inputs, which may be on the host.
 
-        With `slots`, the first dimension of inputs and outputs consists of so many equal parts; it is padded to one of
-        a few captured sizes, and the results are cut.
+        With `slots`, the first dimension of inputs and outputs has this many equal parts; it is padded to one of a few
+        captured sizes, and the results are cut.
         """
         if self._device.type != "cuda":
             return function(*inputs)

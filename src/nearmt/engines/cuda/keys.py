@@ -45,6 +45,6 @@ def nearest_of(query_BD: Tensor, keys: SegmentedKeys, candidate_BX: Tensor, k: i
     distance_BK = torch.empty(rows, k, device=query_BD.device)
     nearest[(rows,)](
         query_BD, *keys.arguments(), candidate_BX.contiguous(), width, entry_BK, distance_BK, k, columns,
-        query_BD.stride(0), PLACES=power_of_two(max(width, k)), COLUMNS=COLUMNS, MORE=keys.more,
+        query_BD.stride(0), POSITIONS=power_of_two(max(width, k)), COLUMNS=COLUMNS, MORE=keys.more,
     )  # fmt: skip
     return Neighbours(entry_BK, distance_BK)

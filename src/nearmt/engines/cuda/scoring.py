@@ -86,6 +86,6 @@ def mix_neighbours(
             offset_B, k, vocabulary,
             mixing.weight, mixing.temperature, mixing.cache_weight, mixing.cache_temperature, *ending,
             SEARCH=int(Origin.SEARCH), WEIGHTED=count_BK is not None, GUARDED=trust_B is not None,
-            PLACES=power_of_two(k), BLOCK=_BLOCK, num_warps=_WARPS,
+            POSITIONS=power_of_two(k), BLOCK=_BLOCK, num_warps=_WARPS,
         )  # fmt: skip
     return Scores(logits_BV, offset_B)

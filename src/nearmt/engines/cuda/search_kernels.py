@@ -30,14 +30,14 @@ def squared_distances(
     stride,
     entry,
     columns: tl.constexpr,
-    PLACES: tl.constexpr,
+    POSITIONS: tl.constexpr,
     COLUMNS: tl.constexpr,
     MORE: tl.constexpr,
 ):
-    """Squared distances of one query to entries [PLACES], by differences; infinite for entry -1, and where they would
-    be no numbers, which have no order."""
+    """Squared distances of one query to entries [POSITIONS], by differences; infinite for entry -1, and instead of
+    NaN, so that distances have an order."""
     there = entry >= 0
-    total = tl.zeros((PLACES,), tl.float32)
+    total = tl.zeros((POSITIONS,), tl.float32)
     for start in range(0, columns, COLUMNS):
         column = start + tl.arange(0, COLUMNS)
         inside = column < columns
@@ -49,12 +49,12 @@ def squared_distances(
 
 
 @triton.jit
-def ranks(entry, squared, place):
-    """As many of the places as come before each: nearest first, equals in the order of entries."""
+def ranks(entry, squared, position):
+    """The rank of each position: nearest first, equal distances in the order of entries."""
     nearer = squared[None, :] < squared[:, None]
     alike = squared[None, :] == squared[:, None]
     before = (entry[None, :] < entry[:, None]) | (
-        (entry[None, :] == entry[:, None]) & (place[None, :] < place[:, None])
+        (entry[None, :] == entry[:, None]) & (position[None, :] < position[:, None])
     )
     return tl.sum((nearer | (alike & before)).to(tl.int32), axis=1)
 
@@ -73,18 +73,18 @@ def nearest(
     k,
     columns: tl.constexpr,
     query_stride,
-    PLACES: tl.constexpr,
+    POSITIONS: tl.constexpr,
     COLUMNS: tl.constexpr,
     MORE: tl.constexpr,
 ):
     """The k nearest of a row's candidates [width]: nearest first, equals in the order of entries."""
     row = tl.program_id(0).to(tl.int64)
-    place = tl.arange(0, PLACES)
-    entry = tl.load(candidate + row * width + place, mask=place < width, other=-1)
+    position = tl.arange(0, POSITIONS)
+    entry = tl.load(candidate + row * width + position, mask=position < width, other=-1)
     squared = squared_distances(
-        query + row * query_stride, key, more, size, stride, entry, columns, PLACES, COLUMNS, MORE
+        query + row * query_stride, key, more, size, stride, entry, columns, POSITIONS, COLUMNS, MORE
     )
-    rank = ranks(entry, squared, place)
+    rank = ranks(entry, squared, position)
     tl.store(found + row * k + rank, entry, mask=rank < k)
     tl.store(distance + row * k + rank, squared, mask=rank < k)
 
@@ -102,16 +102,18 @@ def in_blocks(
     entry,
     squared,
     columns: tl.constexpr,
-    PLACES: tl.constexpr,
+    POSITIONS: tl.constexpr,
     COLUMNS: tl.constexpr,
     MORE: tl.constexpr,
 ):
     """The entries of one of the blocks that a row probes, and their squared distances."""
     row, probe = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    place = tl.arange(0, PLACES)
+    position = tl.arange(0, POSITIONS)
     number = tl.load(block + row * probes + probe)
-    found = tl.load(member + number * PLACES + place).to(tl.int64)
-    distances = squared_distances(query + row * columns, key, more, size, stride, found, columns, PLACES, COLUMNS, MORE)
-    at = (row * probes + probe) * PLACES + place
+    found = tl.load(member + number * POSITIONS + position).to(tl.int64)
+    distances = squared_distances(
+        query + row * columns, key, more, size, stride, found, columns, POSITIONS, COLUMNS, MORE
+    )
+    at = (row * probes + probe) * POSITIONS + position
     tl.store(entry + at, found)
     tl.store(squared + at, distances)

@@ -15,8 +15,8 @@ def compare(
     more,
     size,
     stride,
-    held,
-    room,
+    cached,
+    capacity,
     count,
     cache,
     near,
@@ -25,22 +25,22 @@ def compare(
     query_stride,
     columns: tl.constexpr,
     ROWS: tl.constexpr,
-    PLACES: tl.constexpr,
+    POSITIONS: tl.constexpr,
     COLUMNS: tl.constexpr,
     MORE: tl.constexpr,
 ):
     """|k|^2 - 2 q k of the rows of a slot and some entries of its cache; infinite beyond its count."""
     sentence = tl.program_id(0).to(tl.int64)
-    place = tl.program_id(1) * PLACES + tl.arange(0, PLACES)
+    position = tl.program_id(1) * POSITIONS + tl.arange(0, POSITIONS)
     own = tl.load(cache + sentence)
-    there = place < tl.load(count + own)
-    entry = tl.load(held + own * room + place, mask=there, other=0)
+    there = position < tl.load(count + own)
+    entry = tl.load(cached + own * capacity + position, mask=there, other=0)
     row = tl.arange(0, ROWS)
     at_row = sentence * rows + row
-    product = tl.zeros((ROWS, PLACES), tl.float32)
-    length = tl.zeros((PLACES,), tl.float32)
+    product = tl.zeros((ROWS, POSITIONS), tl.float32)
+    length = tl.zeros((POSITIONS,), tl.float32)
     # Caches have unequal counts: blocks beyond the count are skipped.
-    if tl.program_id(1) * PLACES < tl.load(count + own):
+    if tl.program_id(1) * POSITIONS < tl.load(count + own):
         for start in range(0, columns, COLUMNS):
             column = start + tl.arange(0, COLUMNS)
             inside = column < columns
@@ -53,8 +53,8 @@ def compare(
             length += tl.sum(to * to, axis=1)
             product = tl.dot(at, tl.trans(to), product, input_precision="tf32")
     squared = tl.where(there[None, :], length[None, :] - 2.0 * product, float("inf"))
-    wanted = (row < rows)[:, None] & (place < width)[None, :]
-    tl.store(near + at_row[:, None] * width + place[None, :], squared, mask=wanted)
+    wanted = (row < rows)[:, None] & (position < width)[None, :]
+    tl.store(near + at_row[:, None] * width + position[None, :], squared, mask=wanted)
 
 
 @triton.jit
@@ -64,8 +64,8 @@ def measure(
     more,
     size,
     stride,
-    held,
-    room,
+    cached,
+    capacity,
     cache,
     rows,
     nominated,
@@ -78,7 +78,7 @@ def measure(
     query_stride,
     columns: tl.constexpr,
     ORIGIN: tl.constexpr,
-    PLACES: tl.constexpr,
+    POSITIONS: tl.constexpr,
     COLUMNS: tl.constexpr,
     MORE: tl.constexpr,
 ):
@@ -87,14 +87,14 @@ def measure(
     A row of the results has `most` columns: those behind the k are padding.
     """
     row = tl.program_id(0).to(tl.int64)
-    place = tl.arange(0, PLACES)
+    position = tl.arange(0, POSITIONS)
     own = tl.load(cache + row // rows)
-    at = tl.load(nominated + row * width + place, mask=place < width, other=0)
-    entry = tl.load(held + own * room + at, mask=place < width, other=-1)
+    at = tl.load(nominated + row * width + position, mask=position < width, other=0)
+    entry = tl.load(cached + own * capacity + at, mask=position < width, other=-1)
     squared = squared_distances(
-        query + row * query_stride, key, more, size, stride, entry, columns, PLACES, COLUMNS, MORE
+        query + row * query_stride, key, more, size, stride, entry, columns, POSITIONS, COLUMNS, MORE
     )
-    rank = ranks(entry, squared, place)
+    rank = ranks(entry, squared, position)
     wanted = rank < most
     tl.store(found + row * most + rank, tl.where(rank < k, entry, -1), mask=wanted)
     tl.store(distance + row * most + rank, tl.where(rank < k, tl.sqrt(squared), float("inf")), mask=wanted)
@@ -102,20 +102,22 @@ def measure(
 
 
 @triton.jit
-def put_searched(row_of, entry, squared, k, asked, found, distance, most, ORIGIN: tl.constexpr, PLACES: tl.constexpr):
+def put_searched(
+    row_of, entry, squared, k, asked, found, distance, most, ORIGIN: tl.constexpr, POSITIONS: tl.constexpr
+):
     """Copy the k neighbours of a search to their row of the results; the rest of its `most` columns is padding."""
     number = tl.program_id(0).to(tl.int64)
-    place = tl.arange(0, PLACES)
+    position = tl.arange(0, POSITIONS)
     row = tl.load(row_of + number)
-    mine = tl.load(entry + number * k + place, mask=place < k, other=-1)
-    far = tl.load(squared + number * k + place, mask=place < k, other=float("inf"))
-    tl.store(found + row * most + place, mine, mask=place < most)
-    tl.store(distance + row * most + place, far, mask=place < most)
+    mine = tl.load(entry + number * k + position, mask=position < k, other=-1)
+    far = tl.load(squared + number * k + position, mask=position < k, other=float("inf"))
+    tl.store(found + row * most + position, mine, mask=position < most)
+    tl.store(distance + row * most + position, far, mask=position < most)
     tl.store(asked + row, ORIGIN)
 
 
 @triton.jit
-def append_new(held, room, count, known, words, cache, entry, width, PLACES: tl.constexpr):
+def append_new(cached, capacity, count, known, words, cache, entry, width, POSITIONS: tl.constexpr):
     """Append the entries [width], in ascending order (-1: none), that a cache does not have yet.
 
     `known` has a bit for every entry of the store that the cache has.
@@ -125,21 +127,21 @@ def append_new(held, room, count, known, words, cache, entry, width, PLACES: tl.
     end = tl.load(count + own)
     start = tl.program_id(0) * 0
     while start < width:
-        place = start + tl.arange(0, PLACES)
-        mine = tl.load(entry + number * width + place, mask=place < width, other=-1)
-        before = tl.load(entry + number * width + place - 1, mask=(place > 0) & (place < width), other=-1)
+        position = start + tl.arange(0, POSITIONS)
+        mine = tl.load(entry + number * width + position, mask=position < width, other=-1)
+        before = tl.load(entry + number * width + position - 1, mask=(position > 0) & (position < width), other=-1)
         # Cache 0 is for padding. (A tensor of zeros: some versions of Triton take a scalar for a mask.)
         some = (mine >= 0) & (mine != before) & (tl.zeros_like(mine) + own > 0)
         word = known + own * words + mine // 32
-        bit = (tl.full((PLACES,), 1, tl.int32) << (mine % 32).to(tl.int32)).to(tl.int32)
+        bit = (tl.full((POSITIONS,), 1, tl.int32) << (mine % 32).to(tl.int32)).to(tl.int32)
         fresh = some & ((tl.load(word, mask=some, other=0) & bit) == 0)
         put = end + tl.cumsum(fresh.to(tl.int32), axis=0) - 1
-        stored = fresh & (put < room)
-        tl.store(held + own * room + put, mine, mask=stored)
+        stored = fresh & (put < capacity)
+        tl.store(cached + own * capacity + put, mine, mask=stored)
         tl.atomic_or(word, bit, mask=stored)
         end += tl.sum(fresh.to(tl.int32), axis=0)
-        start += PLACES
-    tl.store(count + own, tl.minimum(end, room))
+        start += POSITIONS
+    tl.store(count + own, tl.minimum(end, capacity))
 
 
 @triton.jit
@@ -204,21 +206,21 @@ def mix(
     SEARCH: tl.constexpr,
     WEIGHTED: tl.constexpr,
     GUARDED: tl.constexpr,
-    PLACES: tl.constexpr,
+    POSITIONS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Equations 2 and 3 for one row: its logits change at the neighbours' tokens, and its offset everywhere."""
     row = tl.program_id(0).to(tl.int64)
-    place = tl.arange(0, PLACES)
-    far = tl.load(distance + row * k + place, mask=place < k, other=float("inf"))
+    position = tl.arange(0, POSITIONS)
+    far = tl.load(distance + row * k + position, mask=position < k, other=float("inf"))
     there = far < float("inf")
     searched = tl.load(asked + row) == SEARCH
     temperature = tl.where(searched, search_temperature, cache_temperature)
     share = tl.where(searched, search_share, cache_share)
     if GUARDED:
         share *= tl.load(trust + row)
-    token = tl.load(tokens + row * k + place, mask=there, other=-1).to(tl.int64)
-    times = tl.load(counts + row * k + place, mask=there & WEIGHTED, other=1.0)
+    token = tl.load(tokens + row * k + position, mask=there, other=-1).to(tl.int64)
+    times = tl.load(counts + row * k + position, mask=there & WEIGHTED, other=1.0)
     total = log_of_sum(logits + row * stride, vocabulary, BLOCK)
     # Where the model finds the end likely, no neighbour is too far.
     said_end = tl.load(logits + row * stride + end, mask=end >= 0, other=float("-inf"))

@@ -92,7 +92,7 @@ class ReferenceCache:
     def step(self, query_BD: Tensor, sentences: Sequence[int], due: Sequence[int], rows: int) -> Retrieved:
         each = len(query_BD) // len(sentences)
         found = Retrieved.nothing(len(query_BD), self._plan.width, query_BD.device)
-        # Hypotheses of a sentence recall together, also those that search besides.
+        # All hypotheses of a sentence recall together, including those that search.
         recalling = [slot for slot in range(len(sentences)) if rows < each or slot not in due]
         if recalling:
             row_R = rows_of(recalling, each, each, len(sentences), query_BD.device)
@@ -117,10 +117,10 @@ class ReferenceCache:
             # Nominate by |k|^2 - 2 q k, then measure by differences, which is exact also where a distance is small.
             norm_G1M, key_GEM = self._norm_UM[cache_G, None, :width], self._key_UME[cache_G, :width].transpose(1, 2)
             squared_GRM = torch.baddbmm(norm_G1M, query_GRE, key_GEM, alpha=-2.0)
-            place_GRX = squared_GRM.topk(min(nominees(k), width), dim=-1, largest=False, sorted=False).indices
-            entry_GRX, order_GRX = self._entry_UM[cache_G[:, None, None], place_GRX].sort(dim=2)
-            place_GRX = place_GRX.gather(2, order_GRX)
-            key_RXE = self._key_UME[cache_G[:, None, None], place_GRX].flatten(0, 1)
+            position_GRX = squared_GRM.topk(min(nominees(k), width), dim=-1, largest=False, sorted=False).indices
+            entry_GRX, order_GRX = self._entry_UM[cache_G[:, None, None], position_GRX].sort(dim=2)
+            position_GRX = position_GRX.gather(2, order_GRX)
+            key_RXE = self._key_UME[cache_G[:, None, None], position_GRX].flatten(0, 1)
             found = first_of(entry_GRX.flatten(0, 1), squared_l2(query_GRE.flatten(0, 1), key_RXE), k)
             return Neighbours(found.entry_BK, found.distance_BK.sqrt_())
 

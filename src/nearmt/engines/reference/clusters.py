@@ -17,7 +17,7 @@ _ROUNDS = 8
 def find_centres(
     key_SD: Tensor, clusters: int, seed: int = 0, nearest: Callable[[Tensor, Tensor], Tensor] | None = None
 ) -> Tensor:
-    """Centres of so many clusters, by some rounds of k-means over a sample of keys (at least one a cluster)."""
+    """Centres of `clusters` clusters, by some rounds of k-means over a sample of keys (at least one a cluster)."""
     nearest = nearest or nearest_centre
     generator = torch.Generator().manual_seed(seed)
     first_C = torch.randperm(len(key_SD), generator=generator)[:clusters]

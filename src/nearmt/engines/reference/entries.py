@@ -112,12 +112,12 @@ class EntryTable:
         first_SP = torch.where(number_SP > 0, self.end_P[(number_SP - 1).clamp(min=0)], 0)
         length_SP = torch.where(number_SP >= 0, self.end_P[number_SP.clamp(min=0)] - first_SP, 0)
         end_SP = length_SP.cumsum(dim=1)
-        place_SX = torch.arange(int(end_SP[:, -1].max()), device=self.device).expand(len(number_SP), -1).contiguous()
+        position_SX = torch.arange(int(end_SP[:, -1].max()), device=self.device).expand(len(number_SP), -1).contiguous()
         # The pair at each position, and the distance from that position to the pair's entries.
-        pair_SX = torch.searchsorted(end_SP, place_SX, right=True)
+        pair_SX = torch.searchsorted(end_SP, position_SX, right=True)
         inside_SX = pair_SX < number_SP.shape[1]
         shift_SX = (first_SP - (end_SP - length_SP)).gather(1, pair_SX.clamp(max=number_SP.shape[1] - 1))
-        return torch.where(inside_SX, place_SX + shift_SX, -1)
+        return torch.where(inside_SX, position_SX + shift_SX, -1)
 
     def new_cache(self, store: SearchedStore, plan: CachePlan, device: torch.device) -> SentenceCache:
         """The sentence cache of one request whose queries are on `device`; `store` searches this table."""

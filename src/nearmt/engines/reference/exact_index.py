@@ -10,9 +10,9 @@ from nearmt.engines.reference.topk import RunningTop
 
 # Entries converted to fp32 at a time: small on a CPU, where the block should stay in the cache.
 BLOCK = {"cpu": 16_384, "cuda": 1_048_576}
-# On a GPU products are rounded: so many more are nominated that none of the nearest is missed for that.
+# Additional candidates on a GPU, where products are rounded, so that rounding loses none of the nearest.
 _SPARE = {"cpu": 0, "cuda": 16}
-# Up to so many keys stay fp32 on a CPU: converting them would take a good part of every search.
+# At most this many keys are kept as fp32 on a CPU: converting them would take a good part of every search.
 SMALL = 16_384
 
 

@@ -137,12 +137,12 @@ def best_candidates(
     count = min(count, rows // slots * vocabulary)
     if rows // slots * (vocabulary // _BLOCK) < _MANY * count:
         total_SX = (scores.logits_BV + base_B[:, None]).view(slots, -1)
-        score_SK, place_SK = total_SX.topk(count)
+        score_SK, position_SK = total_SX.topk(count)
     else:
-        score_SK, place_SK = by_blocks(scores.logits_BV, base_B, slots, count, _BLOCK)
-    row_SK = place_SK // vocabulary
+        score_SK, position_SK = by_blocks(scores.logits_BV, base_B, slots, count, _BLOCK)
+    row_SK = position_SK // vocabulary
     first_S1 = torch.arange(0, rows, rows // slots, device=row_SK.device)[:, None]
-    return score_SK, row_SK + first_S1, place_SK - row_SK * vocabulary
+    return score_SK, row_SK + first_S1, position_SK - row_SK * vocabulary
 
 
 def top_by_blocks(logits_BV: Tensor, base_B: Tensor, slots: int, count: int, size: int) -> tuple[Tensor, Tensor]:
@@ -160,16 +160,16 @@ def top_by_blocks(logits_BV: Tensor, base_B: Tensor, slots: int, count: int, siz
     first_SK1 = torch.arange(0, rows, each, device=device)[:, None]
     row_SK, inner_SK = block_SK // blocks + first_SK1, block_SK % blocks
     value_SX = (whole_RGX[row_SK, inner_SK] + base_B[row_SK][:, :, None]).flatten(1)
-    place_SK1 = (block_SK // blocks * vocabulary + inner_SK * size)[:, :, None]
-    place_SX = (place_SK1 + torch.arange(size, device=device)).flatten(1)
+    position_SK1 = (block_SK // blocks * vocabulary + inner_SK * size)[:, :, None]
+    position_SX = (position_SK1 + torch.arange(size, device=device)).flatten(1)
     if blocks * size < vocabulary:
         rest_SX = (logits_BV[:, blocks * size :] + base_B[:, None]).reshape(slots, -1)
         rest_X = torch.arange(blocks * size, vocabulary, device=device)
         rest_RX = torch.arange(each, device=device)[:, None] * vocabulary + rest_X
         value_SX = torch.cat([value_SX, rest_SX], dim=1)
-        place_SX = torch.cat([place_SX, rest_RX.flatten().expand(slots, -1)], dim=1)
+        position_SX = torch.cat([position_SX, rest_RX.flatten().expand(slots, -1)], dim=1)
     value_SK, order_SK = value_SX.topk(count)
-    return value_SK, place_SX.gather(1, order_SK)
+    return value_SK, position_SX.gather(1, order_SK)
 
 
 _scripted_by_blocks: ByBlocks = scripted(top_by_blocks)

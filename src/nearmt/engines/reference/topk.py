@@ -1,14 +1,14 @@
-"""The best so far, while blocks go by."""
+"""Top-k over blocks of distances."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-# Places of a row that are looked at as one: the k smallest lie in the k groups with the smallest minima. On a GPU small
-# groups are better, as two short rows are put in order as fast as a long one.
+# Columns in a group of the two-stage top-k: the k smallest are in the k groups with the smallest minima. On a GPU small
+# groups are better: sorting two short rows takes as long as sorting one long row.
 _GROUP, _GROUP_ON_GPU = 64, 8
-# Groups for each of the k below which that is no gain, and numbers on a GPU, which compares few of them all at once.
+# Groups per k, and on a GPU numbers in all, below which one stage is as fast.
 _MANY, _MANY_ON_GPU = 4, 1 << 20
 
 
@@ -21,27 +21,27 @@ class RunningTop:
         self._distance_BK = torch.full((rows, count), torch.inf, device=device)
 
     def add(self, distance_BN: Tensor, start: int) -> None:
-        """Take in a block whose first column is entry `start`; infinite distances are not candidates."""
-        values_BX, place_BX = smallest(distance_BN, min(self._count, distance_BN.shape[1]))
-        entry = torch.where(torch.isinf(values_BX), -1, place_BX + start)
+        """Add a block whose first column is entry `start`; infinite distances are not candidates."""
+        values_BX, column_BX = smallest(distance_BN, min(self._count, distance_BN.shape[1]))
+        entry = torch.where(torch.isinf(values_BX), -1, column_BX + start)
         distance = torch.cat([self._distance_BK, values_BX], dim=1)
         entry = torch.cat([self.entry_BK, entry], dim=1)
-        self._distance_BK, place = distance.topk(self._count, dim=1, largest=False)
-        self.entry_BK = entry.gather(1, place)
+        self._distance_BK, order_BK = distance.topk(self._count, dim=1, largest=False)
+        self.entry_BK = entry.gather(1, order_BK)
 
 
 def smallest(distance_BN: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The smallest of each row, in order, and their places. Minima are faster to find than an order."""
+    """The `count` smallest of each row, sorted, and their columns. Minima of groups are faster to find than a top-k."""
     on_gpu, device = distance_BN.is_cuda, distance_BN.device
     size = _GROUP_ON_GPU if on_gpu else _GROUP
     groups = distance_BN.shape[1] // size
     if groups < _MANY * count or (on_gpu and distance_BN.numel() < _MANY_ON_GPU):
-        values_BX, place_BX = distance_BN.topk(count, dim=1, largest=False)
-        return values_BX, place_BX
+        values_BX, column_BX = distance_BN.topk(count, dim=1, largest=False)
+        return values_BX, column_BX
     minimum_BG = distance_BN[:, : groups * size].unflatten(1, (groups, size)).amin(dim=2)
     near_BX = minimum_BG.topk(count, dim=1, largest=False, sorted=False).indices
-    place_BX = (near_BX[:, :, None] * size + torch.arange(size, device=device)).flatten(1)
+    column_BX = (near_BX[:, :, None] * size + torch.arange(size, device=device)).flatten(1)
     rest_X = torch.arange(groups * size, distance_BN.shape[1], device=device)
-    place_BX = torch.cat([place_BX, rest_X.expand(len(place_BX), -1)], dim=1)
-    values_BX, order_BX = distance_BN.gather(1, place_BX).topk(count, dim=1, largest=False)
-    return values_BX, place_BX.gather(1, order_BX)
+    column_BX = torch.cat([column_BX, rest_X.expand(len(column_BX), -1)], dim=1)
+    values_BX, order_BX = distance_BN.gather(1, column_BX).topk(count, dim=1, largest=False)
+    return values_BX, column_BX.gather(1, order_BX)

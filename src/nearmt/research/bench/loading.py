@@ -96,14 +96,14 @@ class SystemLoader:
             self._models[precision] = load_model(dataclasses.replace(self.model_config, precision=precision))
         return self._models[precision]
 
-    def store(self, search: str) -> Datastore:
+    def store(self, nominate: str) -> Datastore:
         folder = self.config.datastore
         if folder is None:
             raise ConfigError("needs a datastore: give --datastore DIR (`nearmt build` makes one)")
-        if search not in self._stores:
+        if nominate not in self._stores:
             device = self.config.store_device or str(self.device)
-            self._stores[search] = Datastore.open(folder, search=search, device=device)
-        return self._stores[search]
+            self._stores[nominate] = Datastore.open(folder, nominate=nominate, device=device)
+        return self._stores[nominate]
 
     def beam(self, beams: int) -> BeamConfig:
         return BeamConfig(beams=beams, max_new_tokens=self.config.max_new_tokens)
@@ -114,13 +114,13 @@ class SystemLoader:
             return self._peer(variant)
         return OwnRunner(self.translator(variant, self.config.nominate))
 
-    def translator(self, variant: Variant, search: str) -> Translator:
-        store = self.store(search) if variant.system in RETRIEVING else None
+    def translator(self, variant: Variant, nominate: str) -> Translator:
+        store = self.store(nominate) if variant.system in RETRIEVING else None
         return Translator(
             self.model(variant.precision),
             store,
             variant.system,
-            search=self.beam(variant.beams),
+            beam=self.beam(variant.beams),
             batch_size=variant.batch_size,
         )
 

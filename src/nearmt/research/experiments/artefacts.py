@@ -82,7 +82,7 @@ class Artefacts:
         if key not in self._stores:
             # Datastores are large: close those of other domains.
             self._stores = {known: store for known, store in self._stores.items() if known[0].name == path.name}
-            self._stores[key] = Datastore.open(path, search=self.setup.store.nominate, device=key[1])
+            self._stores[key] = Datastore.open(path, nominate=self.setup.store.nominate, device=key[1])
         return self._stores[key]
 
     def settings(self, domain: Domain, row: Row) -> tuple[dict[str, Any], dict[str, Any]]:

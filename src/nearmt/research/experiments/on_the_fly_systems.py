@@ -130,7 +130,7 @@ class GrowingDatastore(System):
     def _open(self) -> None:
         device = self._config.store_device or "model"
         device = str(self.parts.model.seq2seq.device) if device == "model" else device
-        self._use(Datastore.open(self._path, search=self._config.nominate, device=device))
+        self._use(Datastore.open(self._path, nominate=self._config.nominate, device=device))
 
     def _use(self, store: Datastore) -> None:
         """Make a translator; default settings follow the store's calibration, which changes as it grows."""
