@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from nearmt.research.experiments.machine import describe_commit, describe_machine
+from nearmt.research.machine import describe_commit, describe_machine
 
 from nearmt import __version__
 from nearmt.datastore.disk.files import write_json
