@@ -36,6 +36,8 @@ from nearmt.research.experiments.tables import markdown
 
 ALL = "all"
 _SHOWN = ("beams", *MODEL_SETTINGS)
+#: Options that are paths of this machine.
+_PATHS = ("model", "items", "systems")
 #: Results are compared with those of the paper, and among machines.
 _DEFAULTS = {"precision": "fp32"}
 
@@ -52,7 +54,8 @@ def command(name: str, data: Path, out: Path, only_report: bool, given: Given, *
 
     Each row of the table is measured once on each domain and kept in OUT with everything it needs: datastores,
     tuned settings, trained models. The same command continues an interrupted run; several processes can share OUT.
-    The results are OUT/NAME.json, OUT/NAME.md and OUT/NAME.svg. `all` runs every experiment.
+    The results are OUT/NAME.json, OUT/NAME.md and OUT/NAME.svg. `all` runs every experiment
+    but `contrast`, whose items are German and English.
 
     \b
     nearmt experiment main --data data --out results
@@ -66,7 +69,7 @@ def command(name: str, data: Path, out: Path, only_report: bool, given: Given, *
     if config.comet is not None:
         find_comet(config.comet)
     artefacts = Artefacts(Setup(data, out, config, *parts), progress_bar)
-    chosen = list(EXPERIMENTS.values()) if name == ALL else [EXPERIMENTS[name]]
+    chosen = [each for each in EXPERIMENTS.values() if (each.runs_with_all if name == ALL else each.name == name)]
     if only_report:
         _report_all(artefacts, chosen, name)
         return
@@ -90,6 +93,8 @@ def _say(cell: Cell) -> None:
     found = cell.evaluation
     speed = f"  {found['tokens_per_second']:.0f} tokens/s" if cell.speeds_count and "tokens_per_second" in found else ""
     score = f"  BLEU {found['bleu']:.2f}  chrF {found['chrf']:.2f}" if "bleu" in found else ""
+    if "asks" in found:
+        score = f"  {sum(ask['right'] for ask in found['asks'])} of {len(found['asks'])} right"
     echo(f"{cell.experiment} {cell.domain} {cell.row}{score}{speed}", err=True)
 
 
@@ -117,5 +122,10 @@ def _command_line(name: str, settings: dict[str, Any]) -> str:
         elif isinstance(value, bool):
             words.append(f"--{option}" if value else f"--no-{option}")
         else:
-            words += [f"--{option}", Path(value).name if option == "model" else str(value)]
+            words += [f"--{option}", _named(value) if option in _PATHS else str(value)]
     return shlex.join(words)
+
+
+def _named(paths: str) -> str:
+    """The names of paths that are joined by commas."""
+    return ",".join(Path(path.strip()).name for path in paths.split(","))

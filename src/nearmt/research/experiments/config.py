@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from nearmt.config import Config, option
 from nearmt.errors import ConfigError
@@ -13,6 +14,9 @@ TUNINGS = ("none", "smart", "grid")
 FINE_TUNINGS = ("paper", "grid", "none")
 #: The files of a domain, by what they are for.
 PARTS = ("train", "dev", "test")
+
+#: The halves of the items of contrast: to develop with, to measure with once, both.
+HALVES = ("open", "held", "all")
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,10 @@ class ExperimentConfig(Config):
     at_hand: float = option(0.1, "share of a stream that is known from the start", low=0, high=0.99)
     learn_every: int = option(250, "sentences translated before they are added to the memory", low=1)
     window: int = option(1000, "sentences of a stream that are scored together", low=1)
+    items: str | None = option(None, "folder of items for contrast (default: benchmarks/contrast of a clone)")
+    half: str = option("open", "items of contrast: to develop with, held out, or both", choices=HALVES)
+    memory_limit: int | None = option(None, "use only the first pairs of a memory (contrast)", low=1)
+    systems: str | None = option(None, "TOML files of further rows of contrast, joined by commas")
     side_by_side: bool = option(False, "other programs run on this machine: do not report speeds")
     commit: str | None = option(None, "commit of the code, if this is not a git checkout")
 
@@ -57,6 +65,10 @@ class ExperimentConfig(Config):
     @property
     def row_names(self) -> list[str]:
         return _names(self.rows)
+
+    @property
+    def system_files(self) -> list[Path]:
+        return [Path(name) for name in _names(self.systems)]
 
     @property
     def stream_parts(self) -> list[str]:

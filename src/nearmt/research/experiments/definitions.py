@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from nearmt.methods import PRESETS
+from nearmt.research.experiments.contrast import make_contrast
 from nearmt.research.experiments.data import GENERAL
 from nearmt.research.experiments.examples import explain, write_examples
 from nearmt.research.experiments.on_the_fly import make_on_the_fly
@@ -142,6 +143,11 @@ def on_the_fly() -> Experiment:
     return make_on_the_fly(BASE, FINE_TUNED, KNN, CHUNK, PAPER)
 
 
+def contrast() -> Experiment:
+    """Not in the paper: sentences that differ from a stored one in a word or two, and terms."""
+    return make_contrast(BASE, KNN, CHUNK, PAPER)
+
+
 def examples() -> Experiment:
     """The paper's appendix of examples: the chunks retrieved at each step, and the output."""
     row = replace(CHUNK, name="example", tuned_as="chunk", tune=False, batch_size=1)
@@ -169,6 +175,7 @@ _FUNCTIONS: tuple[Callable[[], Experiment], ...] = (
     languages,
     off_domain,
     on_the_fly,
+    contrast,
     examples,
 )
 EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in (define() for define in _FUNCTIONS)}

@@ -41,6 +41,8 @@ class Row:
     search_device: str | None = None
     #: On the fly: sentences translated between two learning steps; None to learn once or never.
     learn_every: int | None = None
+    #: Contrast: whether variants of each stored pair are in the memory as well.
+    variants: bool = False
 
     @property
     def tuning_name(self) -> str:
@@ -104,6 +106,8 @@ class Experiment:
     sampled: bool = False
     #: Whether a cell of another experiment with the same signature is copied instead of measured.
     reuses_cells: bool = True
+    #: Whether `nearmt experiment all` runs it.
+    runs_with_all: bool = True
     measure: Measure | None = None
     write: Write | None = None
     procedure: Procedure | None = None

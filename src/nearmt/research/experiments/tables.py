@@ -7,6 +7,7 @@ from typing import Any
 
 from nearmt.research.cache_engine import TORCH, runs_torch_cache
 from nearmt.research.experiments.commands import merged_runs
+from nearmt.research.experiments.contrast_tables import contrast_table
 
 #: Heading and number format of each metric, by field name of `Evaluation`.
 METRICS: dict[str, tuple[str, str]] = {
@@ -20,6 +21,9 @@ METRICS: dict[str, tuple[str, str]] = {
     "learning_seconds": ("Learning, seconds", ".1f"),
     "inference_seconds": ("Translating, seconds", ".1f"),
     "total_seconds": ("Both together, seconds", ".1f"),
+    "right": ("Right with the memory, %", ".1f"),
+    "kept": ("Kept of those that the model alone gets right, %", ".1f"),
+    "terms": ("Terminology: right with the memory, %", ".1f"),
 }
 #: Metrics that are valid only if nothing else ran on the machine.
 TIMED = frozenset({"tokens_per_second", "learning_seconds", "inference_seconds", "total_seconds"})
@@ -41,6 +45,9 @@ def markdown(report: dict[str, Any]) -> str:
             if metric == "bleu" and (differences := difference_table(report)):
                 parts.append(differences)
     parts += [part for domain in report["domains"] for part in window_table(report, domain)]
+    for domain in report["domains"]:
+        if table := contrast_table(report, domain):
+            parts += [f"## {domain_name(domain)}: right, and kept, in %", table]
     if tuned := settings_table(report):
         parts += ["## Settings", tuned]
     return "\n\n".join(parts)
