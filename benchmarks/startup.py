@@ -25,11 +25,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from nearmt.research.machine import describe_commit, describe_machine
-
 from nearmt import __version__
 from nearmt.datastore.disk.files import write_json
 from nearmt.models import EMBEDDED, ModelConfig, load_model
+from nearmt.research.machine import describe_commit, describe_machine
 
 SENTENCE = "Der Hund schläft auf dem Sofa."
 _IMPORTS = "import torch, transformers; from transformers import MarianMTModel, MarianTokenizer"

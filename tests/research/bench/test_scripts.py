@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -105,3 +106,10 @@ def test_grown_store_starts_with_the_real_one(tiny_store: Datastore, tiny: Trans
     assert torch.equal(tokens[:real], tokens[real:])
     sources = [[pair.source for pair in each.snapshot().pairs()] for each in (tiny_store, store)]
     assert sources[1] == 2 * sources[0]
+
+
+@pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("*.py")), ids=lambda path: path.stem)
+def test_every_benchmark_script_explains_its_options(path: Path) -> None:
+    done = subprocess.run([sys.executable, str(path), "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "usage" in done.stdout

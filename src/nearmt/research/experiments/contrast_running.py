@@ -104,7 +104,7 @@ def make_system(artefacts: Artefacts, domain: Domain, row: Row, terms: bool) -> 
     if row.method == "plain":
         return Translator(model, None, "plain", None, setup.beam, setup.config.batch_size)
     path = store_path(artefacts, domain, row, terms)
-    store = Datastore.open(path, search=setup.store.nominate, device=setup.store.store_device or setup.device)
+    store = Datastore.open(path, nominate=setup.store.nominate, device=setup.store.store_device or setup.device)
     return Translator(model, store, row.method, row.settings, setup.beam, setup.config.batch_size)
 
 
