@@ -21,9 +21,10 @@ from nearmt.models import ModelConfig, TranslationModel, load_model
 from nearmt.models.embedded import load_embedded
 from nearmt.research.bench import generate
 from nearmt.research.machine import describe_commit, describe_machine
-from nearmt.translator import BATCHES
 
 BATCH = 8
+#: Batches of one call of `beam_search`.
+BATCHES = 8
 #: Scores per token that differ by at most this are tied.
 TIE = 1e-4
 
@@ -56,7 +57,7 @@ def compare(model: TranslationModel, weights: Any, sources: list[list[int]], bea
     for run in batches_of(sources, BATCH * BATCHES):
         # One length limit for all sentences, as in `generate`.
         limit = beam.limit(seq2seq, len(run[0]))
-        ours = beam_search(seq2seq, method, run, [len(run[0])] * len(run), beam, together=BATCH)[0]
+        ours = beam_search(seq2seq, method, run, [len(run[0])] * len(run), beam, slots=BATCH)[0]
         peer = decode([(batch, limit) for batch in batches_of(run, BATCH)])
         for source, mine, theirs in zip(run, ours, peer, strict=True):
             if mine.tokens == theirs:

@@ -80,7 +80,8 @@ class Source:
         if not len(self.segment.source_S):
             return []
         end_P = self.segment.source_end_P
-        return self.segment.source_S[int(end_P[number - 1]) if number else 0 : int(end_P[number])].tolist()
+        found: list[int] = self.segment.source_S[int(end_P[number - 1]) if number else 0 : int(end_P[number])].tolist()
+        return found
 
 
 def neighbour_spread(store: Datastore) -> np.ndarray:

@@ -25,12 +25,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Index, Pair
+from nearmt.contracts import Pair
 from nearmt.datastore.disk import Segment, SegmentRecord, SegmentWriter
 from nearmt.datastore.disk.files import write_json
-from nearmt.datastore.search.entries import Entries
+from nearmt.datastore.search.entries import open_entries
 from nearmt.datastore.search.indexing import index_segment, index_segments, open_index
 from nearmt.datastore.search.searcher import Searcher
+from nearmt.engines.base import Index
 from nearmt.index import SharedIndex
 from nearmt.index.faiss import import_faiss
 from nearmt.models import ModelConfig
@@ -80,7 +81,7 @@ def write_segment(folder: Path, number: int, keys_of: Keys, start: int, entries:
 
 def opened(folder: Path, records: list[SegmentRecord]) -> Searcher:
     segments = [Segment(folder / record.name, record, COLUMNS) for record in records]
-    entries = Entries(segments, torch.device("cpu"))
+    entries = open_entries(segments, torch.device("cpu"))
     keys = entries.keys_by_segment
     indexes: list[Index] = [open_index(segment, key, "auto") for segment, key in zip(segments, keys, strict=True)]
     return Searcher(entries, indexes, COLUMNS)
