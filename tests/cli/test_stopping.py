@@ -51,6 +51,7 @@ def until(happened: Callable[[], object], process: subprocess.Popen[str]) -> Non
 SCRIPT = """
 import os, signal, sys, time
 from nearmt.cli.stopping import exit_code, noting, patient, stopping
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 def work():
 {body}
 try:
