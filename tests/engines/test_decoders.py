@@ -18,7 +18,7 @@ from nearmt.engines.cpu.decoder import KernelDecoder
 from nearmt.engines.cpu.encoder import KernelEncoder
 from nearmt.engines.cuda import decoder as cuda_decoder
 from nearmt.engines.cuda.decoder import GraphDecoder
-from nearmt.engines.decoders import Network, WholePassEncoder, kernels_serve
+from nearmt.engines.decoders import Network, WholePassEncoder, kernels_support
 from nearmt.engines.reference import decoder_state
 from nearmt.engines.reference.decoder import TorchDecoder
 from nearmt.methods.plain import PlainMethod
@@ -264,11 +264,11 @@ def test_kernels_do_not_read_norms_without_a_shift(side: str) -> None:
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_without_kernels_torch_runs_everything(precision: str) -> None:
     assert engines_of(Seq2SeqModel(tiny_model("marian", 3), precision=precision)) == TORCH
-    assert not kernels_serve(precision, "cpu")
+    assert not kernels_support(precision, "cpu")
 
 
 @needs_kernels
-def test_what_kernels_serve() -> None:
-    assert kernels_serve("int8", "cpu") and kernels_serve("fp32", "cpu")
-    assert not kernels_serve("bf16", "cpu")
-    assert not kernels_serve("fp32", "cuda") and not kernels_serve("bf16", "cuda:1")
+def test_what_kernels_support() -> None:
+    assert kernels_support("int8", "cpu") and kernels_support("fp32", "cpu")
+    assert not kernels_support("bf16", "cpu")
+    assert not kernels_support("fp32", "cuda") and not kernels_support("bf16", "cuda:1")

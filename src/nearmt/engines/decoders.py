@@ -76,7 +76,7 @@ def open_network(
 
     `encoder` is None where only the model's library can run it. Weights are in their precision and on their device.
     """
-    if encoder is not None and KernelEncoder.serves(encoder) and KernelDecoder.serves(decoder, joined):
+    if encoder is not None and KernelEncoder.supports(encoder) and KernelDecoder.supports(decoder, joined):
         return Network(KernelEncoder(encoder), KernelDecoder(decoder, joined, key_layer))
     # Imported here: most starts need neither.
     from nearmt.engines.cuda.decoder import GraphDecoder
@@ -90,6 +90,6 @@ def open_network(
     return Network(WholePassEncoder(whole), GraphDecoder(layers))
 
 
-def kernels_serve(precision: str, device: str) -> bool:
+def kernels_support(precision: str, device: str) -> bool:
     """Whether C kernels run models of known families in this precision on this device."""
     return torch.device(device).type == "cpu" and precision in ("fp32", "int8") and kernels() is not None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nearmt.config.model import ModelConfig
 from nearmt.engines.cpu.packed_cache import PackedCache, cache_folder
-from nearmt.engines.decoders import kernels_serve
+from nearmt.engines.decoders import kernels_support
 from nearmt.engines.devices import resolve_device
 from nearmt.engines.reference.decoder_state import DecoderState
 from nearmt.errors import ConfigError
@@ -92,7 +92,7 @@ def load_model(config: ModelConfig | None = None) -> TranslationModel:
             config = replace(
                 config, precision=resolve_precision(config.precision, device, embedded_config(config.model))
             )
-            if kernels_serve(config.precision, device):
+            if kernels_support(config.precision, device):
                 return _open_embedded(config, device)
         return _bound(*load_pretrained(config.model), config, device)
 
@@ -138,7 +138,7 @@ def _packed_weights(
     identity: str, weights: Mapping[str, Weights], config: ModelConfig, device: str
 ) -> PackedCache | None:
     """int8 weights in the kernels' layout from an earlier start, or to be kept for later ones."""
-    if config.precision != "int8" or not kernels_serve(config.precision, device):
+    if config.precision != "int8" or not kernels_support(config.precision, device):
         return None
     return PackedCache(cache_folder(), identity, config.precision, checksum(weights))
 

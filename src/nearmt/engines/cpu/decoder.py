@@ -26,7 +26,7 @@ class KernelDecoder(StepDecoder):
         super().__init__(parts, joined, key_layer, KernelLayers(parts, list(joined.own)))
 
     @staticmethod
-    def serves(parts: DecoderParts, joined: JoinedLinears) -> bool:
+    def supports(parts: DecoderParts, joined: JoinedLinears) -> bool:
         """Whether there are kernels for a decoder like this one, in its number format."""
         if kernels() is None or parts.position_bias is not None or layouts.activation_of(parts.layers[0]) is None:
             return False

@@ -32,7 +32,7 @@ class KernelEncoder:
         self._encoder = native.Encoder(len(layers), heads, parts.norm_first, activation, array)
 
     @staticmethod
-    def serves(parts: EncoderParts) -> bool:
+    def supports(parts: EncoderParts) -> bool:
         """Whether there are kernels for an encoder like this one, in its number format."""
         activation = layouts.activation_of(parts.layers[0])
         return kernels() is not None and activation is not None and all(map(_is_known, parts.layers))
