@@ -110,7 +110,7 @@ def test_numbers_are_those_of_transformers_weights(
     """The same kernels over weights that transformers loaded and that were quantised from fp32."""
     config = ModelConfig(precision=precision, key_layer=key_layer, device="cpu")
     mine = load_model(config)
-    monkeypatch.setattr("nearmt.models.kernels_serve", lambda *asked: False)
+    monkeypatch.setattr("nearmt.models.kernels_support", lambda *asked: False)
     theirs = load_model(config)
     assert mine.fingerprint == theirs.fingerprint and mine.language_pair == theirs.language_pair
     outcomes = [numbers_of(model) for model in (mine, theirs)]
