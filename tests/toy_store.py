@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Pair, SimilarSources, StoreProfile
-from nearmt.engines.base import CachePlan, SentenceCache
+from nearmt.engines.base import AgreementRule, CachePlan, SentenceCache
 from nearmt.engines.reference.cache import ReferenceCache
 from nearmt.retrieval.source import EntrySource
 
@@ -30,6 +30,8 @@ class ToyServer:
         self.familiarity = np.inf
         #: How many entries each stands for, in a pruned store.
         self.weight_N: np.ndarray | None = None
+        #: Codes of the source words that entries are aligned with; None where they are unknown.
+        self.word_N: np.ndarray | None = None
 
     def __call__(self, request: str, **given: Any) -> Arrays:
         answer: Callable[..., Arrays] = getattr(self, f"answer_{request}")
@@ -53,6 +55,24 @@ class ToyServer:
         if self.weight_N is None:
             return {"weight": None}
         return {"weight": np.where(entry < 0, 1.0, self.weight_N[entry.clip(min=0)]).astype(np.float32)}
+
+    def answer_agreement(self, entry: np.ndarray, known: np.ndarray, rule: AgreementRule) -> Arrays:
+        if self.word_N is None:
+            return {"kept": None}
+        rows = len(entry) // len(known)
+        kept = [[self._kept(int(n), known[row // rows], rule) for n in found] for row, found in enumerate(entry)]
+        return {"kept": np.array(kept, dtype=np.float32).reshape(entry.shape)}
+
+    def _kept(self, entry: int, known_X: np.ndarray, rule: AgreementRule) -> float:
+        assert self.word_N is not None
+        if entry < 0 or not (own := self.word_N[entry]) or known_X[own]:
+            return 1.0
+        pair = int(np.searchsorted(self.end_P, entry, side="right"))
+        first = max(entry - rule.window, self.end_P[pair - 1] if pair else 0)
+        near = self.word_N[first : min(entry + rule.window + 1, self.end_P[pair])]
+        others = [known_X[word] for word in near if word not in (0, own)]
+        share = np.mean(others) if others else 1.0
+        return float(np.clip((rule.contrast - share) / (rule.contrast - rule.paraphrase), 0.0, 1.0))
 
     def answer_keys(self, entry: np.ndarray, columns: int) -> Arrays:
         return {"key": self.key_ND[entry, :columns]}
@@ -82,8 +102,6 @@ class ToyServer:
 class ToyStore:
     """An `EntrySource` that asks a server for everything."""
 
-    identity = "toy"
-
     def __init__(
         self, key_ND: Tensor, token_N: Tensor, ends: Sequence[int], projection_HD: Tensor | None = None
     ) -> None:
@@ -105,6 +123,7 @@ class ToyStore:
     @property
     def profile(self) -> StoreProfile:
         return StoreProfile(
+            identity="toy",
             pairs=len(self.ends),
             columns=self.columns,
             search_scale=self.search_scale,
@@ -126,6 +145,10 @@ class ToyStore:
     def weights(self, entry: Tensor) -> Tensor | None:
         weight = self.server("weights", entry=entry.numpy())["weight"]
         return None if weight is None else torch.from_numpy(weight)
+
+    def agreement(self, entry_BK: Tensor, known_SX: Tensor, rule: AgreementRule) -> Tensor | None:
+        kept = self.server("agreement", entry=entry_BK.numpy(), known=known_SX.numpy(), rule=rule)["kept"]
+        return None if kept is None else torch.from_numpy(kept)
 
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         return torch.from_numpy(self.server("keys", entry=entry_M.numpy(), columns=columns)["key"])

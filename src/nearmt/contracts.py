@@ -63,6 +63,8 @@ class Neighbours:
 class StoreProfile:
     """What was measured of a store: defaults of settings are derived from it."""
 
+    #: Changes whenever the content does.
+    identity: str
     #: Pairs that can be found.
     pairs: int
     #: Columns of the keys, by falling variance.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,6 +30,8 @@ class Request:
     scoring: Scoring
     #: Keep the evidence of every step.
     trace: bool = False
+    #: Codes of the words of each sentence (`models.words`); empty if they are not known.
+    words: Sequence[Collection[int]] = ()
 
 
 @dataclass(frozen=True)

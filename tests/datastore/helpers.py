@@ -62,7 +62,10 @@ def nearest_by_hand(store: Datastore, query_BD: Tensor, k: int) -> tuple[np.ndar
 def in_memory(pairs: Sequence[Pair]) -> FrozenLive:
     """A segment of pairs without entries."""
     live = LiveSegment(columns=1)
-    live.append(pairs, Block(0, [[]] * len(pairs), [[]] * len(pairs), np.zeros((0, 1), dtype=np.float16)))
+    live.append(
+        pairs,
+        Block(0, [[]] * len(pairs), [[]] * len(pairs), np.zeros((0, 1), dtype=np.float16), np.zeros(0, dtype="<u2")),
+    )
     return live.frozen()
 
 

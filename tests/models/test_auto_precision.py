@@ -41,7 +41,7 @@ def test_a_gpu_uses_bf16_and_others_fp32(family: str) -> None:
 @needs_kernels
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "t5"])
-def test_a_cpu_uses_int8_where_kernels_serve_encoder_and_decoder(family: str, activation: str) -> None:
+def test_a_cpu_uses_int8_where_kernels_support_encoder_and_decoder(family: str, activation: str) -> None:
     model = tiny_model(family, activation_function=activation)
     served = Seq2SeqModel(model, precision="int8")
     kernels = isinstance(served.network.decoder, KernelDecoder)

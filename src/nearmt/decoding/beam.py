@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -50,11 +50,13 @@ def beam_search(
     config: BeamConfig,
     trace: bool = False,
     slots: int | None = None,
+    words: Sequence[Collection[int]] = (),
 ) -> tuple[list[Hypothesis], MethodState]:
     """The best hypothesis of every source (token ids), and the method's state, which explains it if traced.
 
     `slots` is how many sentences are decoded at a time, if not all. A finished sentence is replaced in its slot: the
-    method's state must be per sentence, and sentences of similar length should follow each other.
+    method's state must be per sentence, and sentences of similar length should follow each other. `words` are codes of
+    the words of each source (`models.words`), if the method is to compare them with those of stored sources.
     """
     beams = [
         SentenceBeam(
@@ -65,7 +67,7 @@ def beam_search(
     slots = slots or len(sources)
     assert slots >= len(sources) or (method.per_sentence and not trace)
     with current(model.device):
-        decoding = _Decoding(model, method, sources, source_lengths, beams, trace, slots)
+        decoding = _Decoding(model, method, sources, source_lengths, beams, trace, slots, words)
         decoding.run()
     state = decoding.method
     return [replace(beam.best, searches=state.searches[number]) for number, beam in enumerate(beams)], state
@@ -83,11 +85,12 @@ class _Decoding:
         beams: list[SentenceBeam],
         trace: bool,
         slots: int,
+        words: Sequence[Collection[int]],
     ) -> None:
         self.model, self.sources, self.beams, self.trace, self.slots = model, sources, beams, trace, slots
         self.scoring: Scoring = model.scoring.lease(self)
         longest = max(beam.limit for beam in beams)
-        self.method = method.begin(Request(sources, lengths, longest, model.device, self.scoring, trace))
+        self.method = method.begin(Request(sources, lengths, longest, model.device, self.scoring, trace, words))
         #: Sentences that have not begun.
         self.left = list(range(len(sources)))
         #: Sentences that were encoded and took their first step together, and wait for slots; the first `taken` have

@@ -47,6 +47,24 @@ class EndRule:
 
 
 @dataclass(frozen=True)
+class AgreementRule:
+    """How much a neighbour counts whose own source word does not occur in the sentence (source agreement).
+
+    A neighbour votes for a target token that translates a word of its own source. If the sentence does not have that
+    word, it depends on the words nearby: where the sentence has few of them, the neighbour is a paraphrase, and counts
+    fully; where it has most of them, the two sentences differ in just this word, and the neighbour does not count. Its
+    share goes to the model.
+    """
+
+    #: Entries before and after the neighbour, in its pair, whose words are nearby.
+    window: int
+    #: The share of nearby words in the sentence up to which a neighbour counts fully, and from which it does not count;
+    #: linear in between.
+    paraphrase: float
+    contrast: float
+
+
+@dataclass(frozen=True)
 class CachePlan:
     """What a sentence cache retrieves, keeps and compares."""
 
@@ -151,11 +169,13 @@ class Scoring(Protocol):
         trust_B: Tensor | None = None,
         rule: EndRule | None = None,
         ends: Sequence[int] = (),
+        agreement_BK: Tensor | None = None,
     ) -> Scores:
-        """Equations 2 and 3 and the rule for ends; the logits change in place.
+        """Equations 2 and 3, source agreement and the rule for ends; the logits change in place.
 
         `token_BK` are the neighbours' tokens (any valid token for padding), `count_BK` what multiplies exp(-d / T) of
-        each, `trust_B` what multiplies lambda of each row, `ends` the tokens that end a sentence.
+        each, `trust_B` what multiplies lambda of each row, `ends` the tokens that end a sentence, `agreement_BK` the
+        share of its weight that each neighbour keeps.
         """
 
     def best(self, scores: Scores, score_B: Tensor, slots: int, count: int) -> Tensor:

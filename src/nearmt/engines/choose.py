@@ -51,14 +51,16 @@ def scoring(device: torch.device) -> Scoring:
     return CudaScoring(device, has_triton(device)) if device.type == "cuda" else ReferenceScoring()
 
 
-def entry_table(keys: Sequence[Tensor], token_N: Tensor, end_P: Tensor, weight_N: Tensor | None) -> EntryTable:
+def entry_table(
+    keys: Sequence[Tensor], token_N: Tensor, end_P: Tensor, weight_N: Tensor | None, word_N: Tensor | None = None
+) -> EntryTable:
     """For entries on the device of their tokens."""
     table = EntryTable
     if has_kernels(token_N.device) and KeyRows.fits(keys):
         table = CpuEntryTable
     elif has_triton(token_N.device) and keys:
         table = CudaEntryTable
-    return table(keys, token_N, end_P, weight_N)
+    return table(keys, token_N, end_P, weight_N, word_N)
 
 
 def exact_index(key_ND: Tensor) -> TorchIndex:

@@ -38,6 +38,10 @@ class DecoderLayers(Protocol):
     def force(self, state: DecoderState, token_ST: Tensor) -> Tensor:
         """Feed whole targets to a new state: the key at every position, [S, T, H] in fp32."""
 
+    def force_aligned(self, state: DecoderState, token_ST: Tensor) -> tuple[Tensor, Tensor]:
+        """Feed whole targets to a new state: keys [S, T, H] in fp32, and the attention of the lower half of the layers,
+        mean of all heads: of every position to its source, [S, T, F]."""
+
     def force_with_logits(self, state: DecoderState, token_ST: Tensor) -> tuple[Tensor, Tensor]:
         """Feed whole targets to a new state: logits [S, T, V] and keys [S, T, H], in the model's precision."""
 
@@ -47,7 +51,8 @@ class Network:
 
     def __init__(self, encoder: Encoder, decoder: DecoderLayers) -> None:
         self.encoder, self.decoder = encoder, decoder
-        self.step, self.force, self.force_with_logits = decoder.step, decoder.force, decoder.force_with_logits
+        self.step, self.force = decoder.step, decoder.force
+        self.force_aligned, self.force_with_logits = decoder.force_aligned, decoder.force_with_logits
 
     def encode(self, token_SF: Tensor, mask_SF: Tensor, lengths: list[int]) -> DecoderState:
         """Encode sentences of these lengths, padded on the right: a batch with a slot for each, one row each."""

@@ -87,5 +87,8 @@ class WholePass(Protocol):
     def keys(self, encoded_SFH: Tensor, mask_SF: Tensor, token_ST: Tensor) -> Tensor:
         """The key at every position that is fed, [S, T, H]."""
 
+    def keys_and_attention(self, encoded_SFH: Tensor, mask_SF: Tensor, token_ST: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys [S, T, H] and the attention of the lower half of the layers, mean of all heads, [S, T, F]."""
+
     def logits_and_keys(self, encoded_SFH: Tensor, mask_SF: Tensor, token_ST: Tensor) -> tuple[Tensor, Tensor]:
         """Logits [S, T, V] and keys [S, T, H] at every position that is fed."""

@@ -150,7 +150,7 @@ class AdaptiveMixer:
 
     @torch.no_grad()
     def evidence(self, votes: Votes, scores: Scores) -> Evidence:
-        found, token_BK, count_BK = votes
+        found, token_BK, count_BK = votes.found, votes.token_BK, votes.count_BK
         inputs = (found.distance_BK, token_BK, scores.at(token_BK), scores.surest(), count_BK)
         model_B, weight_BK = self._head("search", scores.offset_B.device)(*inputs)
         if "cache" in self.heads:

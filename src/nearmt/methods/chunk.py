@@ -69,7 +69,8 @@ class ChunkMethod(RetrievingMethod):
             raise ConfigError("the paper's caches are made by `make_method('chunk', ...)`")
         self.config = resolve_cache(resolve(config or ChunkConfig(), now), now)
         mixer, rule = _mixer(self.config), _end_rule(self.config, now)
-        super().__init__(store, mixer, self.config.guard, rule, tolerance_of(self.config))
+        switches = self.config.guard, self.config.agreement
+        super().__init__(store, mixer, *switches, rule, tolerance_of(self.config))
         self.plan = _plan(self.config, now)
 
     @property

@@ -81,7 +81,8 @@ class KnnMethod(RetrievingMethod):
         now = store.snapshot()
         self.config = resolve(config or KnnConfig(), now)
         mixer, rule = search_mixer(self.config), end_rule(self.config, now)
-        super().__init__(store, mixer, self.config.guard, rule, tolerance_of(self.config))
+        switches = self.config.guard, self.config.agreement
+        super().__init__(store, mixer, *switches, rule, tolerance_of(self.config))
         k, columns = self.config.k, now.profile.columns
         self._plan = RetrievalPlan(EverySchedule(1), ALL_BEAMS, CachePlan(k, k, chunk=0, columns=columns))
 

@@ -10,13 +10,15 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Evidence, Scores
-from nearmt.engines.base import EndRule, Mixing, Retrieved, Scoring
-from nearmt.engines.reference.scoring import apply_end_rule, evidence_of
+from nearmt.engines.base import AgreementRule, EndRule, Mixing, Retrieved, Scoring
+from nearmt.engines.reference.scoring import apply_agreement, apply_end_rule, evidence_of
 from nearmt.models import TranslationModel
 from nearmt.retrieval.source import EntrySource
 
 #: Familiarity up to which a sentence is foreign to the store, and from which it is all the store's.
 TRUSTED = (0.8, 1.0)
+#: Tuned on the open half of the experiment contrast and the dev sets (docs/log.md).
+AGREEMENT = AgreementRule(window=4, paraphrase=0.2, contrast=0.5)
 
 
 class Votes(NamedTuple):
@@ -27,17 +29,21 @@ class Votes(NamedTuple):
     token_BK: Tensor
     #: What multiplies exp(-d / T) of each; None where all count alike.
     count_BK: Tensor | None
+    #: The share of its weight that each keeps, by its source; None for all of it.
+    agreement_BK: Tensor | None
 
 
-def votes_of(found: Retrieved, store: EntrySource) -> Votes:
-    """Look up the tokens of neighbours, and how much each counts.
+def votes_of(found: Retrieved, store: EntrySource, known_SX: Tensor | None = None) -> Votes:
+    """Look up the tokens of neighbours, how much each counts, and, if the words of the sentences are known, how far it
+    agrees with them.
 
     A store among several has a weight. A pruned store merges entries into others that are found in their stead. Its
     chunks stay whole: an entry that was merged still stands for itself where a chunk brings it into the cache.
     """
     weight_BK = store.weights(found.entry_BK)
     count_BK = None if weight_BK is None else torch.where(weight_BK == 0, 1.0, weight_BK)
-    return Votes(found, store.tokens(found.entry_BK), count_BK)
+    agreement_BK = None if known_SX is None else store.agreement(found.entry_BK, known_SX, AGREEMENT)
+    return Votes(found, store.tokens(found.entry_BK), count_BK, agreement_BK)
 
 
 class Mixer(Protocol):
@@ -76,10 +82,12 @@ def weighed(
     rule: EndRule | None,
     ends: Sequence[int],
 ) -> Evidence:
-    """The neighbours' distribution after the guard and the rule for ends."""
+    """The neighbours' distribution after the guard, source agreement and the rule for ends."""
     evidence = mixer.evidence(votes, scores)
     if trust_B is not None:
         evidence.share_B = evidence.share_B * trust_B
+    if votes.agreement_BK is not None:
+        apply_agreement(evidence, votes.agreement_BK)
     if rule is not None and ends:
         apply_end_rule(evidence, votes.found, scores, rule, ends)
     return evidence
@@ -96,7 +104,7 @@ class FixedMixer(Mixing):
         """Fits every model."""
 
     def evidence(self, votes: Votes, scores: Scores) -> Evidence:
-        return evidence_of(*votes, self)
+        return evidence_of(votes.found, votes.token_BK, votes.count_BK, self)
 
     def mix(
         self,
@@ -107,4 +115,5 @@ class FixedMixer(Mixing):
         rule: EndRule | None,
         ends: Sequence[int],
     ) -> Scores:
-        return scoring.mix_neighbours(logits_BV, *votes, self, trust_B, rule, ends)
+        found, token_BK, count_BK, agreement_BK = votes
+        return scoring.mix_neighbours(logits_BV, found, token_BK, count_BK, self, trust_B, rule, ends, agreement_BK)

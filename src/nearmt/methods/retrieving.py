@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +14,7 @@ from nearmt.contracts import Evidence, Scores
 from nearmt.engines.base import EndRule
 from nearmt.methods.mixing import Mixer, votes_of, weighed
 from nearmt.models import TranslationModel
+from nearmt.models.words import CODES
 from nearmt.retrieval.retriever import Retriever
 from nearmt.retrieval.source import EntrySource, LiveSource
 from nearmt.steps import Request, Step
@@ -31,6 +32,7 @@ class RetrievingState:
         self._tolerance = method.tolerance if store.profile.pairs else math.inf
         #: How much of lambda the guard leaves to the neighbours of each sentence.
         self._trust: dict[int, float] = {}
+        self._known: tuple[Sequence[int], Tensor] | None = None
         self._latest: tuple[tuple[Sequence[int], int], Tensor | None] | None = None
 
     @property
@@ -52,7 +54,7 @@ class RetrievingState:
         """log p(y_t | y_<t, x) of equation 3."""
         trust_B = self._trust_of(step)
         found = self._retriever.retrieve(self.store.query(step.hidden_BH), step.times, step.sentences)
-        votes = votes_of(found, self.store)
+        votes = votes_of(found, self.store, self._known_words(step))
         scoring, mixer, rule = self._request.scoring, self._method.mixer, self._method.end_rule
         if self.evidence is None:
             return mixer.mix(scoring, step.logits_BV, votes, trust_B, rule, step.ends)
@@ -61,6 +63,15 @@ class RetrievingState:
         # The next step may overwrite what was retrieved.
         self.evidence.append(replace(evidence, entry_BK=evidence.entry_BK.clone()))
         return scoring.mix(scores, evidence)
+
+    def _known_words(self, step: Step) -> Tensor | None:
+        """Which codes of words the sentence of each slot has, [S, CODES]; None where agreement is not asked for."""
+        if not (self._method.agreement and self._request.words):
+            return None
+        if self._known is None or self._known[0] != step.sentences:
+            codes = [self._request.words[sentence] for sentence in step.sentences]
+            self._known = step.sentences, _tables(codes, step.logits_BV.device)
+        return self._known[1]
 
     def _trust_of(self, step: Step) -> Tensor | None:
         """What multiplies lambda of each row, [B]; None for 1 everywhere."""
@@ -86,6 +97,14 @@ def trust_of(familiarity: float, trusted: tuple[float, float]) -> float:
     return min(1.0, max(0.0, (familiarity - strange) / (familiar - strange)))
 
 
+def _tables(codes: Sequence[Collection[int]], device: torch.device) -> Tensor:
+    """Which codes each collection has, [S, CODES]."""
+    known_SX = np.zeros((len(codes), CODES), dtype=bool)
+    for known_X, some in zip(known_SX, codes, strict=True):
+        known_X[list(some)] = True
+    return torch.from_numpy(known_SX).to(device, non_blocking=True)
+
+
 def _per_row(values: Sequence[float], rows: int, device: torch.device) -> Tensor:
     value_B = np.repeat(np.array(values, dtype=np.float32), rows)
     return torch.from_numpy(value_B).to(device, non_blocking=True)
@@ -103,9 +122,9 @@ class RetrievingMethod:
     seeds = 0
 
     def __init__(
-        self, store: LiveSource, mixer: Mixer, guard: bool, end_rule: EndRule | None, tolerance: float
+        self, store: LiveSource, mixer: Mixer, guard: bool, agreement: bool, end_rule: EndRule | None, tolerance: float
     ) -> None:
-        self.store, self.mixer, self.guard = store, mixer, guard
+        self.store, self.mixer, self.guard, self.agreement = store, mixer, guard, agreement
         self.end_rule, self.tolerance = end_rule, tolerance
 
     def retriever(self, store: EntrySource, request: Request) -> Retriever:
@@ -125,4 +144,4 @@ class RetrievingMethod:
         return RetrievingState(self, store, self.retriever(store, request), request)
 
     def signature(self) -> str:
-        return f"method:{self.name}|datastore:{self.store.snapshot().identity}|{self.settings()}"
+        return f"method:{self.name}|datastore:{self.store.snapshot().profile.identity}|{self.settings()}"

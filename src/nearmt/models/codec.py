@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -124,11 +125,11 @@ class TextCodec:
         """The text of output tokens."""
         return str(self._tokenizer.decode(ids, skip_special_tokens=True)).strip()
 
-    def subwords(self, ids: list[int]) -> list[str]:
+    def subwords(self, ids: Sequence[int]) -> list[str]:
         """The subwords of output tokens, with blanks where words begin or end."""
         return [_with_blanks(token) for token in self._tokenizer.convert_ids_to_tokens(ids)]
 
-    def source_subwords(self, ids: list[int]) -> list[str]:
+    def source_subwords(self, ids: Sequence[int]) -> list[str]:
         """The subwords of input tokens; empty for language tags, prompts and the end of sentence."""
         names = self._source_names
         subwords = self.subwords(ids) if names is None else [_with_blanks(names[token]) for token in ids]

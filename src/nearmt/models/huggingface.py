@@ -138,16 +138,25 @@ class Seq2SeqModel:
             scores.append(log_prob_TV.gather(1, token_T1)[:, 0])
         return scores
 
-    @torch.inference_mode()
     def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
         """Attention of every target token but the last to every source token, [T - 1, S] a pair; rows sum to 1.
 
         It is the attention of the lower half of the decoder once the token is fed: lower layers attend to the source
         of the token itself, upper layers to what comes next.
         """
-        weight_BTS = self._modules.attention(*self.padded(sources), self._fed(targets))[:, len(self.prompt) :]
-        lengths = zip(targets, sources, strict=True)
-        return [weight_BTS[b, : len(target) - 1, : len(source)] for b, (target, source) in enumerate(lengths)]
+        return [weight_TS for _, weight_TS in self.force_aligned(sources, targets)]
+
+    @torch.inference_mode()
+    def force_aligned(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> list[tuple[Tensor, Tensor]]:
+        """What `force_decode` and `attention` give, in one pass: [T, H] and [T - 1, S] a pair."""
+        with timed("model/force_decode"):
+            key_BTH, weight_BTS = self.network.force_aligned(self._encoded(sources), self._fed(targets))
+            weight_BTS, lengths = weight_BTS[:, len(self.prompt) :], zip(targets, sources, strict=True)
+            weights = [weight_BTS[b, : len(target) - 1, : len(source)] for b, (target, source) in enumerate(lengths)]
+            keys = [key_BTH[b, span] for b, span in enumerate(self._predicting(targets))]
+            return list(zip(keys, weights, strict=True))
 
     def _fed(self, targets: Sequence[Sequence[int]]) -> Tensor:
         """The decoder's input for whole targets, [B, T]. The last target token is predicted, never fed."""

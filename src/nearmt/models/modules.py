@@ -47,16 +47,16 @@ class TransformersModules:
         output, key_BTH = probe.run(lambda: model(**_inputs(encoded_BSH, mask_BS, token_BT)))
         return output.logits, key_BTH
 
-    def attention(self, token_BS: Tensor, mask_BS: Tensor, token_BT: Tensor) -> Tensor:
-        """Attention of fed positions to the source, mean of the heads of the decoder's lower half: [B, T, S]."""
+    def keys_and_attention(self, encoded_BSH: Tensor, mask_BS: Tensor, token_BT: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys [B, T, H] and the attention of the decoder's lower half to the source, mean of all heads, [B, T, S]."""
         layers = [layer.cross for layer in self._family.decoder(self.model).layers]
         layers = layers[: (len(layers) + 1) // 2]
         with _outputs_of([part for layer in layers for part in (layer.query, layer.key)]) as output_of:
-            self.keys(self.encode(token_BS, mask_BS), mask_BS, token_BT)
+            key_BTH = self.keys(encoded_BSH, mask_BS, token_BT)
         if self._family.time_first:
             output_of = {part: output.transpose(0, 1) for part, output in output_of.items()}
         weights = [layer.weights(output_of[layer.query], output_of[layer.key], mask_BS) for layer in layers]
-        return torch.stack(weights).mean(dim=0)
+        return key_BTH, torch.stack(weights).mean(dim=0)
 
     def _ready(self) -> tuple[PreTrainedModel, KeyProbe]:
         with self._lock:

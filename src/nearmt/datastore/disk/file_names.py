@@ -15,7 +15,7 @@ _LIVE = re.compile(r"live-\d{6,}\.blocks")
 _REDUCTION = re.compile(r"reduction-[0-9a-f]{1,64}\.safetensors")
 _QUANTISER = re.compile(r"quantiser-[0-9a-f]{8,64}\.faiss")
 _SEGMENT_FILE = re.compile(
-    r"key\.f16|token\.i32|end\.i64|pairs\.jsonl|pair_start\.i64|source\.i32|source_end\.i64|id\.u64"
+    r"key\.f16|token\.i32|end\.i64|pairs\.jsonl|pair_start\.i64|source\.i32|source_end\.i64|id\.u64|word\.u16"
     r"|index-[0-9a-f]{1,64}\.faiss|weight-[0-9a-f]{1,64}\.i32|deleted-[0-9a-f]{1,64}\.i64"
 )
 

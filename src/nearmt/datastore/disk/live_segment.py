@@ -28,7 +28,8 @@ from nearmt.opening import exists_inside
 
 @dataclass(frozen=True)
 class Block:
-    """Entries of consecutive pairs of the log: target tokens (none if a pair is too long), source tokens and keys."""
+    """Entries of consecutive pairs of the log: target tokens (none if a pair is too long), source tokens, keys, and the
+    codes of the source words that entries are aligned with."""
 
     #: Number of the first pair among the additions of the log, from 0.
     first: int
@@ -36,6 +37,8 @@ class Block:
     sources: list[list[int]]
     #: [entries of the block, D]
     key_ND: np.ndarray
+    #: [entries of the block]
+    word_N: np.ndarray
     #: Digest of the pairs (`mark_of`): the file may belong to another log.
     made_of: str = ""
 
@@ -49,7 +52,8 @@ class Block:
             {"first": self.first, "tokens": lengths[0], "sources": lengths[1], "made_of": self.made_of}
         ).encode()
         flat = [np.asarray([t for part in side for t in part], dtype="<i4") for side in (self.tokens, self.sources)]
-        return b"\n".join([head, flat[0].tobytes() + flat[1].tobytes() + self.key_ND.astype("<f2").tobytes()])
+        flat += [self.key_ND.astype("<f2"), self.word_N.astype("<u2")]
+        return b"\n".join([head, b"".join(part.tobytes() for part in flat)])
 
     @classmethod
     def from_bytes(cls, raw: bytes, columns: int) -> Block | None:
@@ -64,13 +68,16 @@ class Block:
         entries, subwords = sum(tokens), sum(sources)
         if type(first) is not int or first < 0 or not isinstance(made_of, str) or len(tokens) != len(sources):
             return None
-        if len(rest) != 4 * (entries + subwords) + 2 * columns * entries:
-            return None
+        if len(rest) != 4 * (entries + subwords) + 2 * (columns + 1) * entries:
+            return None  # blocks made before nearmt 0.6 have no words
         token_X = np.frombuffer(rest, dtype="<i4", count=entries + subwords)
-        key_ND = np.frombuffer(rest, dtype="<f2", offset=token_X.nbytes).reshape(entries, columns)
+        key_ND = np.frombuffer(rest, dtype="<f2", offset=token_X.nbytes, count=columns * entries)
+        key_ND = key_ND.reshape(entries, columns)
+        word_N = np.frombuffer(rest, dtype="<u2", offset=token_X.nbytes + key_ND.nbytes)
         if not (is_within(token_X, 0, MOST_TOKENS) and is_finite(key_ND)):
             return None
-        return cls(first, _split(token_X[:entries], tokens), _split(token_X[entries:], sources), key_ND, made_of)
+        tokens_of, sources_of = _split(token_X[:entries], tokens), _split(token_X[entries:], sources)
+        return cls(first, tokens_of, sources_of, key_ND, word_N, made_of)
 
 
 def _lengths(raw: Any) -> list[int]:
@@ -152,7 +159,7 @@ class LiveSegment:
         self._pairs: list[Pair] = []
         self._key, self._token = _Growing("<f2", columns), _Growing("<i4")
         self._end, self._source_end = _Growing("<i8"), _Growing("<i8")
-        self._source, self._id = _Growing("<i4"), _Growing("<u8")
+        self._source, self._id, self._word = _Growing("<i4"), _Growing("<u8"), _Growing("<u2")
         self._too_long = 0
 
     @property
@@ -167,6 +174,7 @@ class LiveSegment:
         ends = len(self._token.view) + np.cumsum([len(part) for part in block.tokens])
         source_ends = len(self._source.view) + np.cumsum([len(part) for part in block.sources])
         self._key.extend(block.key_ND)
+        self._word.extend(block.word_N)
         self._token.extend(np.asarray([token for part in block.tokens for token in part], dtype="<i4"))
         self._source.extend(np.asarray([token for part in block.sources for token in part], dtype="<i4"))
         self._end.extend(ends)
@@ -185,13 +193,13 @@ class FrozenLive:
 
     weight_N: np.ndarray | None = None
     kept_M: np.ndarray | None = None
-    knows_sources = True
+    knows_sources = knows_words = True
     deleted_X = np.zeros(0, dtype="<i8")
 
     def __init__(self, live: LiveSegment) -> None:
         self.key_ND, self.token_N, self.end_P = live._key.view, live._token.view, live._end.view
         self.source_S, self.source_end_P = live._source.view, live._source_end.view
-        self.id_P = live._id.view
+        self.id_P, self.word_N = live._id.view, live._word.view
         # The list only grows: its first `record.pairs` elements never change.
         self._pairs = live._pairs
         self.record = SegmentRecord("live", len(self.end_P), len(self.token_N), live._too_long, {})

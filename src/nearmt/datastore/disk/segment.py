@@ -8,6 +8,7 @@ pair_start.i64  [P]     where each pair begins in pairs.jsonl
 source.i32      [S]     source tokens of all pairs, concatenated
 source_end.i64  [P]     source tokens up to the end of each pair
 id.u64          [P]     digests of the pairs' ids, for looking pairs up
+word.u16        [N]     code of the source word that each entry is aligned with; 0 for the end of a sentence
 weight-*.i32    [N]     in a pruned segment: number of entries merged into each, itself included; 0 if it was merged
 deleted-*.i64           numbers of deleted pairs, if there are any
 
@@ -41,8 +42,8 @@ from nearmt.datastore.disk.pairs import pair_from_json
 from nearmt.opening import opened
 
 KEY, TOKEN, END, PAIRS, PAIR_START = "key.f16", "token.i32", "end.i64", "pairs.jsonl", "pair_start.i64"
-SOURCE, SOURCE_END, ID = "source.i32", "source_end.i64", "id.u64"
-FILES = (KEY, TOKEN, END, PAIRS, PAIR_START, SOURCE, SOURCE_END, ID)
+SOURCE, SOURCE_END, ID, WORD = "source.i32", "source_end.i64", "id.u64", "word.u16"
+FILES = (KEY, TOKEN, END, PAIRS, PAIR_START, SOURCE, SOURCE_END, ID, WORD)
 
 
 class Segment:
@@ -61,6 +62,10 @@ class Segment:
         self._line_L = _map(folder / PAIRS, "u1", (record.files[PAIRS].bytes,))
         self.source_S, self.source_end_P = self._map_sources()
         self._id_P = _map(folder / ID, "<u8", (record.pairs,)) if ID in record.files else None
+        #: Zeros in segments made before nearmt 0.6.
+        self.word_N = np.zeros(record.entries, dtype="<u2")
+        if self.knows_words:
+            self.word_N = _map(folder / WORD, "<u2", (record.entries,))
         #: None unless the segment is pruned.
         self.weight_N = _map(folder / record.pruned["file"], "<i4", (record.entries,)) if record.pruned else None
         #: Numbers of the pairs that were deleted after the segment was sealed.
@@ -124,6 +129,11 @@ class Segment:
         """Whether source tokens are stored; segments made before nearmt 0.3 have none."""
         return SOURCE in self.record.files
 
+    @property
+    def knows_words(self) -> bool:
+        """Whether the words that entries are aligned with are stored; segments made before nearmt 0.6 have none."""
+        return WORD in self.record.files
+
     @cached_property
     def id_P(self) -> np.ndarray:
         """Digests of the pairs' ids; computed from the pairs in segments made before nearmt 0.4."""
@@ -164,6 +174,8 @@ def size_damage(folder: Path, record: SegmentRecord, columns: int) -> Iterator[D
         sizes |= {SOURCE: record.files[SOURCE].bytes // 4 * 4, SOURCE_END: 8 * pairs}
     if ID in record.files:
         sizes[ID] = 8 * pairs
+    if WORD in record.files:
+        sizes[WORD] = 2 * entries
     if record.pruned:
         sizes[record.pruned["file"]] = 4 * entries
     if record.deleted:

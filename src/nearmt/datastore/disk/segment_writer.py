@@ -27,6 +27,7 @@ from nearmt.datastore.disk.segment import (
     SOURCE,
     SOURCE_END,
     TOKEN,
+    WORD,
     numbers,
 )
 from nearmt.errors import writing
@@ -66,12 +67,15 @@ class SegmentWriter:
         tokens: list[list[int]],
         sources: list[list[int]],
         too_long: int,
+        words: list[np.ndarray] | None = None,
     ) -> None:
-        """Write a block: for each pair its keys [T, D], its T target tokens (none if it is too long), its source's."""
+        """Write a block: for each pair its keys [T, D], its T target tokens (none if it is too long), its source's, and
+        the codes of the words that the target tokens are aligned with [T], 0 where they are unknown."""
         ends = self.entries + np.cumsum([len(part) for part in tokens])
         source_ends = self._progress["bytes"][SOURCE] // 4 + np.cumsum([len(part) for part in sources])
         lines = [json.dumps(pair_to_json(pair), ensure_ascii=False).encode() + b"\n" for pair in pairs]
         starts = self._progress["bytes"][PAIRS] + np.cumsum([0, *(len(line) for line in lines[:-1])])
+        words = [np.zeros(len(part)) for part in tokens] if words is None else words
         content = {
             KEY: b"".join(key.astype("<f2").tobytes() for key in keys),
             TOKEN: np.asarray([token for part in tokens for token in part], dtype="<i4").tobytes(),
@@ -81,6 +85,7 @@ class SegmentWriter:
             SOURCE: np.asarray([token for part in sources for token in part], dtype="<i4").tobytes(),
             SOURCE_END: source_ends.astype("<i8").tobytes(),
             ID: np.asarray([digest_of(pair.id) for pair in pairs], dtype="<u8").tobytes(),
+            WORD: b"".join(part.astype("<u2").tobytes() for part in words),
         }
         for name, data in content.items():
             with writing(self.folder / name), opened(self.folder / name, "ab") as file:
@@ -126,6 +131,7 @@ class SegmentWriter:
             SOURCE: 4 * int(source_end_P[pairs - 1]) if pairs else 0,
             SOURCE_END: pairs * 8,
             ID: pairs * 8,
+            WORD: entries * 2,
         }
         too_long = int((np.diff(end_P[:pairs], prepend=0) == 0).sum())
         self._progress = {"pairs": pairs, "entries": entries, "too_long": too_long, "bytes": sizes}

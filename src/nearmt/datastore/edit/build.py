@@ -121,15 +121,16 @@ def write_pairs(
     """Encode and append all pairs that the writer has not written yet."""
     reduction = reduction.to(model.seq2seq.device)
     for block in blocks_of(writer.keep_common(pairs)):
-        kept, keys, tokens, sources, too_long = [], [], [], [], 0
+        kept, keys, tokens, sources, words, too_long = [], [], [], [], [], 0
         for unit in encode_block(model, block, reduction, _from(writer.pairs, progress)):
             kept.append(unit.pair)
             tokens.append(unit.tokens)
             sources.append(unit.source)
+            words.append(unit.word_T)
             too_long += unit.key_TD is None
             if unit.key_TD is not None:
                 keys.append(unit.key_TD.numpy())
-        writer.append(kept, keys, tokens, sources, too_long)
+        writer.append(kept, keys, tokens, sources, too_long, words)
 
 
 def _from(start: int, progress: Progress | None) -> Callable[[int], None] | None:

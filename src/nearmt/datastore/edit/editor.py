@@ -164,16 +164,17 @@ def _encoded(model: TranslationModel, store: OpenStore, pairs: list[Pair], progr
     """Encode the next unencoded pairs as a block of the live segment; deleted pairs get no entries."""
     reduction, first = store.reduction.to(model.seq2seq.device), store.content.encoded
     wanted = [number for number in range(len(pairs)) if not store.content.is_deleted(first + number)]
-    keys = [np.zeros((0, reduction.columns), dtype=np.float16)]
+    keys, words = [np.zeros((0, reduction.columns), dtype=np.float16)], [np.zeros(0, dtype="<u2")]
     tokens: list[list[int]] = [[] for _ in pairs]
     sources: list[list[int]] = [[] for _ in pairs]
     with timed("store/encode"):
         units = encode_block(model, [pairs[number] for number in wanted], reduction, progress)
         for number, unit in zip(wanted, units, strict=True):
             tokens[number], sources[number] = unit.tokens, unit.source
+            words.append(unit.word_T)
             if unit.key_TD is not None:
                 keys.append(unit.key_TD.numpy())
-    return Block(first, tokens, sources, np.concatenate(keys), mark_of(pairs))
+    return Block(first, tokens, sources, np.concatenate(keys), np.concatenate(words), mark_of(pairs))
 
 
 def _block_from(segment: AnySegment, first: int) -> Block:
@@ -188,5 +189,6 @@ def _block_from(segment: AnySegment, first: int) -> Block:
         [part.tolist() for part in tokens],
         [part.tolist() for part in sources],
         segment.key_ND[start:],
+        segment.word_N[start:],
         mark_of(map(segment.pair, numbers)),
     )

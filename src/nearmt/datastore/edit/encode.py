@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,17 +14,20 @@ from nearmt.contracts import Pair
 from nearmt.datastore.disk.pairs import blocks_of
 from nearmt.engines.devices import device_of, spread
 from nearmt.models import TranslationModel
+from nearmt.models.words import aligned_words
 from nearmt.reduction import FittingSample, Reduction
 
 
 @dataclass
 class EncodedPair:
-    """A pair and its entries: T target tokens and keys [T, D]; none if the pair is too long."""
+    """A pair and its entries: T target tokens, keys [T, D] and codes of the source words that they are aligned with
+    [T]; none if the pair is too long."""
 
     pair: Pair
     source: list[int]
     tokens: list[int]
     key_TD: Tensor | None = None
+    word_T: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype="<u2"))
 
 
 def encode_block(
@@ -51,13 +55,16 @@ def encode_block(
     budget = device_of(model.seq2seq.device).forced_tokens
     batches = list(_batches(fitting, sources, encoded, budget))
 
-    def keys_of(batch: list[int]) -> list[Tensor]:
-        states = model.seq2seq.force_decode([sources[n] for n in batch], [encoded[n].tokens for n in batch])
-        return states if reduction is None else _reduced(states, reduction)
+    def entries_of(batch: list[int]) -> tuple[list[Tensor], list[np.ndarray]]:
+        forced = [sources[n] for n in batch], [encoded[n].tokens for n in batch]
+        found = model.seq2seq.force_aligned(*forced)
+        states = [state_TH for state_TH, _ in found]
+        words = aligned_words(model.codec, forced[0], [weight_TS for _, weight_TS in found])
+        return states if reduction is None else _reduced(states, reduction), words
 
-    for index, keys in spread([partial(keys_of, batch) for batch in batches], model.seq2seq.device):
-        for number, key_TD in zip(batches[index], keys, strict=True):
-            encoded[number].key_TD = key_TD
+    for index, (keys, words) in spread([partial(entries_of, batch) for batch in batches], model.seq2seq.device):
+        for number, key_TD, word_T in zip(batches[index], keys, words, strict=True):
+            encoded[number].key_TD, encoded[number].word_T = key_TD, word_T
         done += len(batches[index])
         if progress:
             progress(done)

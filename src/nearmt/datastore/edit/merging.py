@@ -36,7 +36,7 @@ def merge_count(sizes: Sequence[int]) -> int:
 
 def copy_pairs(writer: SegmentWriter, segment: AnySegment, wanted_P: np.ndarray) -> None:
     """Append the wanted pairs of a segment to the segment that is being written."""
-    end_P, source_end_P = segment.end_P, segment.source_end_P
+    end_P, source_end_P, word_N = segment.end_P, segment.source_end_P, segment.word_N
     for number_B in np.array_split(np.flatnonzero(wanted_P), max(1, -(-int(wanted_P.sum()) // BLOCK))):
         spans = [(int(end_P[n - 1]) if n else 0, int(end_P[n])) for n in number_B]
         source_spans = [(int(source_end_P[n - 1]) if n else 0, int(source_end_P[n])) for n in number_B]
@@ -48,6 +48,7 @@ def copy_pairs(writer: SegmentWriter, segment: AnySegment, wanted_P: np.ndarray)
                 tokens,
                 [segment.source_S[start:end].tolist() for start, end in source_spans],
                 sum(not part for part in tokens),
+                [word_N[start:end] for start, end in spans],
             )
 
 

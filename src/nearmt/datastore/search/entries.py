@@ -20,10 +20,8 @@ def open_entries(segments: Sequence[AnySegment], device: torch.device, keys: lis
     for segment in segments:
         ends.append(torch.from_numpy(segment.end_P) + start)
         start += segment.record.entries
-    weight_N = _weights(segments)
-    return entry_table(
-        keys, token_N.to(device), _join(ends, torch.long).to(device), None if weight_N is None else weight_N.to(device)
-    )
+    optional = [None if part is None else part.to(device) for part in (_weights(segments), _words(segments))]
+    return entry_table(keys, token_N.to(device), _join(ends, torch.long).to(device), *optional)
 
 
 def _weights(segments: Sequence[AnySegment]) -> Tensor | None:
@@ -35,6 +33,13 @@ def _weights(segments: Sequence[AnySegment]) -> Tensor | None:
         for segment in segments
     ]
     return torch.cat(parts)
+
+
+def _words(segments: Sequence[AnySegment]) -> Tensor | None:
+    """The codes of the source words that entries are aligned with, 16 bits; None if no segment knows them."""
+    if not any(segment.knows_words for segment in segments):
+        return None
+    return _join([torch.from_numpy(segment.word_N.view("<i2")) for segment in segments], torch.int16)
 
 
 def _join(parts: list[Tensor], dtype: torch.dtype) -> Tensor:

@@ -21,7 +21,7 @@ from nearmt.datastore.search.matches import SegmentSources, SourceLookup
 from nearmt.datastore.search.recall import measure_recall
 from nearmt.datastore.search.searcher import Searcher
 from nearmt.datastore.search.similar import Postings, SourceIndex
-from nearmt.engines.base import CachePlan, Index, RowSearch, SentenceCache
+from nearmt.engines.base import AgreementRule, CachePlan, Index, RowSearch, SentenceCache
 from nearmt.errors import ConfigError
 from nearmt.reduction import Reduction
 from nearmt.timing import timed
@@ -182,6 +182,7 @@ class Snapshot:
     @cached_property
     def profile(self) -> StoreProfile:
         return StoreProfile(
+            identity=self.identity,
             pairs=self.pair_count,
             columns=self.reduction.columns,
             search_scale=self.calibration.search_scale,
@@ -227,6 +228,12 @@ class Snapshot:
     def weights(self, entry: Tensor) -> Tensor | None:
         weight = self.entries.weights(entry.to(self.device))
         return None if weight is None else weight.to(entry.device)
+
+    def agreement(self, entry_BK: Tensor, known_SX: Tensor, rule: AgreementRule) -> Tensor | None:
+        if known_SX.device == self.device:
+            return self.entries.agreement(entry_BK, known_SX, rule)
+        kept_BK = self.entries.agreement(entry_BK.to(self.device), known_SX.to(self.device), rule)
+        return None if kept_BK is None else kept_BK.to(entry_BK.device)
 
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         return self.entries.keys(entry_M.to(self.device), columns).to(entry_M.device)

@@ -23,7 +23,7 @@ from nearmt.datastore.disk.ids import digest_of
 from nearmt.datastore.disk.log import Log
 from nearmt.datastore.disk.manifest import FILE_NAME, live_names
 from nearmt.datastore.disk.replacement import publish
-from nearmt.datastore.disk.segment import END, ID, KEY, PAIR_START, PAIRS, SOURCE, SOURCE_END, TOKEN
+from nearmt.datastore.disk.segment import END, ID, KEY, PAIR_START, PAIRS, SOURCE, SOURCE_END, TOKEN, WORD
 from nearmt.datastore.edit.build import BuildConfig, build, build_settings, calibrated, write_pairs
 from nearmt.datastore.edit.merging import with_deleted
 from nearmt.datastore.edit.pretrained import pretrained_reduction
@@ -36,7 +36,7 @@ from nearmt.opening import REPAIRING, opened
 from nearmt.reduction import Reduction
 
 #: Files that only the model can compute again.
-_ENCODED = (KEY, TOKEN, END, PAIRS, SOURCE, SOURCE_END)
+_ENCODED = (KEY, TOKEN, END, PAIRS, SOURCE, SOURCE_END, WORD)
 #: The kind of an index that has to be built again.
 _NONE = "none"
 _PRUNING_LOST = "its pruning is lost; `nearmt prune` merges its entries again"

@@ -153,23 +153,33 @@ INLINED void sum_values(const KeyValues *cached, const char *value, const int ro
     }
 }
 
-INLINED void some_rows(const KeyValues *cached, long slot, const int rows, const float *query, long stride, float scale,
-                       float *output, Scratch *scratch, const int halves)
+/* Add the weights of some rows of a slot, which attend to its first tokens, to the attention of these rows. */
+LOCAL void add_attention(const KeyValues *cached, long slot, long row, int rows, const Scratch *scratch)
+{
+    for (int r = 0; r < rows; r++)
+        for (long token = 0; token < cached->length[slot]; token++)
+            cached->attention[(row + r) * cached->used + token] += scratch->weight[r * scratch->blocks * LANES + token];
+}
+
+INLINED void some_rows(const KeyValues *cached, long slot, long row, const int rows, const float *query, long stride,
+                       float scale, float *output, Scratch *scratch, const int halves)
 {
     const long width = cached->heads * cached->size, bytes = cached->capacity * cached->size * (halves ? 2 : 4);
     for (long head = 0; head < cached->heads; head++) {
         const long first = (slot * cached->heads + head) * bytes;
         compare(cached, cached->key + first, rows, query + head * cached->size, stride, scale, scratch, halves);
         normalise(rows, scratch);
+        if (cached->attention)
+            add_attention(cached, slot, row, rows, scratch);
         sum_values(cached, cached->value + first, rows, output + head * cached->size, width, scratch, halves);
     }
 }
 
 #define SOME_ROWS(rows)                                                                      \
     if (cached->halves)                                                                       \
-        some_rows(cached, slot, rows, from, stride, scale, to, &parts, 1);                 \
+        some_rows(cached, slot, row, rows, from, stride, scale, to, &parts, 1);              \
     else                                                                                     \
-        some_rows(cached, slot, rows, from, stride, scale, to, &parts, 0);                 \
+        some_rows(cached, slot, row, rows, from, stride, scale, to, &parts, 0);              \
     break;
 
 SHARED void attend(const KeyValues *cached, const float *query, long stride, float scale, float *output, char *scratch)

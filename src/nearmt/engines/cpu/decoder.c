@@ -77,6 +77,8 @@ EXPORTED void decoder_step(const Decoder *decoder, const KeyValues *own, int64_t
     KeyValues fed = *own, read = *source;
     for (long l = 0; l < decoder->layers; l++) {
         const Layer *layer = decoder->layer + l;
+        if (l == (decoder->layers + 1) / 2)
+            read.attention = NULL; /* upper layers attend to what comes next */
         if (decoder->norm_first) {
             normalise(&layer->own_norm, hidden, rows, width, parts.input);
             self_attention(layer, &fed, offset, parts.input, rows, &parts);

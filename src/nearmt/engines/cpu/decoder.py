@@ -24,6 +24,8 @@ class KernelDecoder(StepDecoder):
 
     def __init__(self, parts: DecoderParts, joined: JoinedLinears, key_layer: str) -> None:
         super().__init__(parts, joined, key_layer, KernelLayers(parts, list(joined.own)))
+        #: Heads of the lower half of the layers.
+        self._attentions = (len(parts.layers) + 1) // 2 * parts.layers[0].cross.heads
 
     @staticmethod
     def supports(parts: DecoderParts, joined: JoinedLinears) -> bool:
@@ -35,6 +37,12 @@ class KernelDecoder(StepDecoder):
     def force(self, state: DecoderState, token_ST: Tensor) -> Tensor:
         """The key at every position of whole targets, [S, T, H]."""
         return self.unfolded(state, token_ST)[1]
+
+    def force_aligned(self, state: DecoderState, token_ST: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys [S, T, H] and attention [S, T, F] at every position of whole targets."""
+        attention_STF = state.attention_STF = torch.zeros(*token_ST.shape, state.width)
+        key_STH = self.unfolded(state, token_ST)[1]
+        return key_STH, attention_STF / self._attentions
 
     def force_with_logits(self, state: DecoderState, token_ST: Tensor) -> tuple[Tensor, Tensor]:
         """Logits [S, T, V] and keys [S, T, H] at every position of whole targets."""
@@ -70,6 +78,7 @@ class KernelLayers:
         own.mask_stride = batch.ancestor_SRX.shape[2]
         source = self._layout(batch, batch.source)
         source.used, source.length = batch.width, address(length_S)
+        source.attention = address(batch.attention_STF)
         hidden_BH, input_BH = hidden_BH.contiguous(), torch.empty_like(hidden_BH)
         scratch = torch.empty(
             library.decoder_scratch(byref(self._decoder), byref(own), byref(source)), dtype=torch.uint8

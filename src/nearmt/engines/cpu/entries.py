@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
-from nearmt.engines.base import CachePlan, Index, RowSearch, SentenceCache
+from nearmt.engines.base import AgreementRule, CachePlan, Index, RowSearch, SentenceCache
 from nearmt.engines.cpu.cache import CpuCache
+from nearmt.engines.cpu.library import address, loaded
 from nearmt.engines.cpu.nearest import KeyRows
 from nearmt.engines.devices import is_same
 from nearmt.engines.reference.entries import EntryTable, SearchedStore
@@ -18,12 +19,30 @@ from nearmt.engines.reference.entries import EntryTable, SearchedStore
 class CpuEntryTable(EntryTable):
     """Measures, searches and caches by kernels."""
 
-    def __init__(self, keys: Sequence[Tensor], token_N: Tensor, end_P: Tensor, weight_N: Tensor | None) -> None:
-        super().__init__(keys, token_N, end_P, weight_N)
+    def __init__(
+        self,
+        keys: Sequence[Tensor],
+        token_N: Tensor,
+        end_P: Tensor,
+        weight_N: Tensor | None,
+        word_N: Tensor | None = None,
+    ) -> None:
+        super().__init__(keys, token_N, end_P, weight_N, word_N)
         self.key_rows = KeyRows(self.keys_by_segment, self.offsets)
 
     def nearest(self, query_BE: Tensor, candidate_BX: Tensor, k: int) -> Neighbours:
         return Neighbours(*self.key_rows.nearest(query_BE, candidate_BX, k))
+
+    def agreement(self, entry_BK: Tensor, known_SX: Tensor, rule: AgreementRule) -> Tensor | None:
+        if self.word_N is None:
+            return None
+        entry_BK, (rows, k) = entry_BK.contiguous(), entry_BK.shape
+        agreement_BK = torch.empty(rows, k)
+        loaded().agreement(
+            address(self.word_N), len(self), address(entry_BK), rows, k, address(known_SX), len(known_SX),
+            known_SX.shape[1], rule.window, rule.paraphrase, rule.contrast, address(agreement_BK),
+        )  # fmt: skip
+        return agreement_BK
 
     def row_search(self, index: Index, k: int) -> RowSearch | None:
         lists = index.lists

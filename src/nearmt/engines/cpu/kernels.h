@@ -67,6 +67,7 @@ typedef struct {
     const uint8_t *mask;              /* which tokens each row attends to, [S, R, mask_stride]; NULL: the first ones */
     int64_t mask_stride;
     const int64_t *length;            /* without a mask: how many tokens the rows of a slot attend to, [S] */
+    float *attention; /* NULL, or [S, R, used]: the weights of all heads and of the lower half of the layers are added */
 } KeyValues;
 
 /* Keys of all entries, in segments that begin at these entries. */
@@ -120,13 +121,18 @@ EXPORTED void decoder_step(const Decoder *decoder, const KeyValues *own, int64_t
                            const KeyValues *source, int64_t source_stride, float *hidden, float *feed_forward_input,
                            char *scratch);
 
+/* agreement.c */
+EXPORTED void agreement(const uint16_t *word, int64_t entries, const int64_t *entry, int64_t rows, int64_t k,
+                        const uint8_t *known, int64_t slots, int64_t codes, int64_t window, double paraphrase,
+                        double contrast, float *kept);
+
 /* mixture.c */
 EXPORTED void log_of_sum(const float *logits, int64_t stride, int64_t rows, int64_t vocabulary, float *sum_B);
 EXPORTED void mix(float *logits, int64_t stride, int64_t rows, int64_t vocabulary, const int64_t *token,
                   const float *weight, int64_t k, const float *share, float *offset);
 EXPORTED void mix_neighbours(const Mixing *mixing, float *logits, int64_t stride, int64_t rows, int64_t vocabulary,
-                             const int64_t *token, const float *distance, int64_t k, const int64_t *asked,
-                             const float *trust, float *offset, float *weight);
+                             const int64_t *token, const float *distance, const float *agreement, int64_t k,
+                             const int64_t *asked, const float *trust, float *offset, float *weight);
 EXPORTED void best(const float *logits, int64_t stride, int64_t sentences, int64_t each, int64_t vocabulary,
                    const float *base, int64_t count, double *found);
 

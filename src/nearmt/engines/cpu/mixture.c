@@ -76,6 +76,23 @@ LOCAL int weigh(const float *distance, long k, float temperature, float *weight)
     return 1;
 }
 
+/* Neighbours keep these shares of their weights; the rest goes to the model. Returns the factor of lambda that remains. */
+LOCAL float keep(const float *agreement, long k, float *weight)
+{
+    float kept = 0.0f;
+    int changed = 0;
+    for (long i = 0; i < k; i++) {
+        changed |= agreement[i] < 1.0f && weight[i] > 0.0f;
+        weight[i] *= agreement[i];
+        kept += weight[i];
+    }
+    if (!changed)
+        return 1.0f;
+    for (long i = 0; i < k && kept > 0.0f; i++)
+        weight[i] /= kept;
+    return kept < 1.0f ? kept : 1.0f; /* sums are rounded */
+}
+
 /* The shares of neighbours that would end the sentence and are farther than `near` go to the model. Returns the factor of
    lambda that remains. */
 LOCAL float drop_far_ends(const int64_t *token, const float *distance, long k, int64_t end, float near, float *weight)
@@ -96,10 +113,11 @@ LOCAL float drop_far_ends(const int64_t *token, const float *distance, long k, i
 }
 
 /* Equations 2 and 3 for neighbours as they were retrieved: tokens [B, K], distances (infinite for padding), and the
-   origin of each row. `trust` multiplies lambda of each row; NULL for 1. `weight` is a scratch buffer of K floats. */
+   origin of each row. `agreement` [B, K] is the share of its weight that each neighbour keeps, NULL for 1; `trust`
+   multiplies lambda of each row, NULL for 1. `weight` is a scratch buffer of K floats. */
 EXPORTED void mix_neighbours(const Mixing *mixing, float *logits, int64_t stride, int64_t rows, int64_t vocabulary,
-                             const int64_t *token, const float *distance, int64_t k, const int64_t *asked,
-                             const float *trust, float *offset, float *weight)
+                             const int64_t *token, const float *distance, const float *agreement, int64_t k,
+                             const int64_t *asked, const float *trust, float *offset, float *weight)
 {
     log_of_sum(logits, stride, rows, vocabulary, offset);
     for (long row = 0; row < rows; row++, token += k, distance += k) {
@@ -111,6 +129,8 @@ EXPORTED void mix_neighbours(const Mixing *mixing, float *logits, int64_t stride
             share *= trust[row];
         if (!weigh(distance, k, temperature, weight))
             continue;
+        if (agreement)
+            share *= keep(agreement + row * k, k, weight);
         const float near = (float)(searched ? mixing->near : mixing->cache_near);
         if (mixing->end >= 0 && expf(logits[row * stride + mixing->end] + offset[row]) < (float)mixing->likely)
             share *= drop_far_ends(token, distance, k, mixing->end, near, weight);

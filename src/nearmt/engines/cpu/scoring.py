@@ -43,10 +43,12 @@ class CpuScoring(ReferenceScoring):
         trust_B: Tensor | None = None,
         rule: EndRule | None = None,
         ends: Sequence[int] = (),
+        agreement_BK: Tensor | None = None,
     ) -> Scores:
         # The kernel knows one end and neighbours that stand for one entry each.
         if count_BK is not None or (rule is not None and len(ends) > 1):
-            return super().mix_neighbours(logits_BV, found, token_BK, count_BK, mixing, trust_B, rule, ends)
+            given = found, token_BK, count_BK, mixing, trust_B, rule, ends, agreement_BK
+            return super().mix_neighbours(logits_BV, *given)
         (rows, vocabulary), k = logits_BV.shape, token_BK.shape[1]
         distance_BK, asked_B, token_BK = (
             found.distance_BK.contiguous(),
@@ -54,11 +56,12 @@ class CpuScoring(ReferenceScoring):
             token_BK.contiguous(),
         )
         offset_B, scratch = torch.empty(rows), torch.empty(k)
+        agreement_BK = None if agreement_BK is None else agreement_BK.contiguous()
         with timed("mix"):
             loaded().mix_neighbours(
                 byref(_as_struct(mixing, rule, ends[0] if ends else -1)), logits_BV.data_ptr(), logits_BV.stride(0),
-                rows, vocabulary, address(token_BK), address(distance_BK), k, address(asked_B), address(trust_B),
-                address(offset_B), address(scratch),
+                rows, vocabulary, address(token_BK), address(distance_BK), address(agreement_BK), k, address(asked_B),
+                address(trust_B), address(offset_B), address(scratch),
             )  # fmt: skip
         return Scores(logits_BV, offset_B)
 

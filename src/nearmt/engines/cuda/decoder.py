@@ -203,7 +203,8 @@ class GraphDecoder:
 
     def __init__(self, decoder: TorchDecoder) -> None:
         self._decoder = decoder
-        self.force, self.force_with_logits = decoder.force, decoder.force_with_logits
+        self.force, self.force_aligned = decoder.force, decoder.force_aligned
+        self.force_with_logits = decoder.force_with_logits
         self.batches: OrderedDict[Shape, StaticBatch] = OrderedDict()
         self._lock = threading.Lock()
         self._pool: Any = None  # memory that all graphs share

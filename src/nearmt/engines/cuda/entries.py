@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
-from nearmt.engines.base import CachePlan, SentenceCache
+from nearmt.engines.base import AgreementRule, CachePlan, SentenceCache
 from nearmt.engines.cuda.cache import CacheBuffers, CudaCache
 from nearmt.engines.cuda.graphs import Pool
 from nearmt.engines.cuda.keys import SegmentedKeys, nearest_of
+from nearmt.engines.cuda.sizes import power_of_two
 from nearmt.engines.devices import is_same
 from nearmt.engines.reference.entries import EntryTable, SearchedStore
 
@@ -20,8 +21,15 @@ from nearmt.engines.reference.entries import EntryTable, SearchedStore
 class CudaEntryTable(EntryTable):
     """Does not synchronise with the host, and copies as little as it can."""
 
-    def __init__(self, keys: Sequence[Tensor], token_N: Tensor, end_P: Tensor, weight_N: Tensor | None) -> None:
-        super().__init__(keys, token_N.long(), end_P, weight_N)
+    def __init__(
+        self,
+        keys: Sequence[Tensor],
+        token_N: Tensor,
+        end_P: Tensor,
+        weight_N: Tensor | None,
+        word_N: Tensor | None = None,
+    ) -> None:
+        super().__init__(keys, token_N.long(), end_P, weight_N, word_N)
         self._keys = SegmentedKeys.of(self.keys_by_segment)
         #: Buffers and graphs that the requests of each store re-use: graphs hold a store's own searches.
         self._buffers: WeakKeyDictionary[SearchedStore, Pool[CacheBuffers]] = WeakKeyDictionary()
@@ -44,6 +52,20 @@ class CudaEntryTable(EntryTable):
 
     def nearest(self, query_BE: Tensor, candidate_BX: Tensor, k: int) -> Neighbours:
         return nearest_of(query_BE, self._keys, candidate_BX, k)
+
+    def agreement(self, entry_BK: Tensor, known_SX: Tensor, rule: AgreementRule) -> Tensor | None:
+        from nearmt.engines.cuda.step_kernels import agreement
+
+        if self.word_N is None:
+            return None
+        (rows, k), slots = entry_BK.shape, len(known_SX)
+        agreement_BK = torch.empty(rows, k, device=entry_BK.device)
+        agreement[(rows,)](
+            self.word_N, len(self), entry_BK.contiguous(), k,
+            known_SX.view(torch.uint8), known_SX.shape[1], rows // slots, agreement_BK,
+            rule.paraphrase, rule.contrast, WINDOW=rule.window, POSITIONS=power_of_two(k),
+        )  # fmt: skip
+        return agreement_BK
 
     def new_cache(self, store: SearchedStore, plan: CachePlan, device: torch.device) -> SentenceCache:
         if not store.capturable or not is_same(device, self.device):

@@ -44,11 +44,13 @@ class CudaScoring(ReferenceScoring):
         trust_B: Tensor | None = None,
         rule: EndRule | None = None,
         ends: Sequence[int] = (),
+        agreement_BK: Tensor | None = None,
     ) -> Scores:
         # The kernel knows one end.
+        neighbours = logits_BV, found, token_BK, count_BK
         if not self._triton or (rule is not None and len(ends) > 1):
-            return super().mix_neighbours(logits_BV, found, token_BK, count_BK, mixing, trust_B, rule, ends)
-        return mix_neighbours(logits_BV, found, token_BK, count_BK, mixing, trust_B, rule, ends[0] if ends else -1)
+            return super().mix_neighbours(*neighbours, mixing, trust_B, rule, ends, agreement_BK)
+        return mix_neighbours(*neighbours, mixing, trust_B, rule, ends[0] if ends else -1, agreement_BK)
 
     def best(self, scores: Scores, score_B: Tensor, slots: int, count: int) -> Tensor:
         assert self._graphs is not None  # leased
@@ -71,6 +73,7 @@ def mix_neighbours(
     trust_B: Tensor | None,
     rule: EndRule | None,
     end: int,
+    agreement_BK: Tensor | None,
 ) -> Scores:
     """Launch the kernel."""
     from nearmt.engines.cuda.step_kernels import mix
@@ -82,10 +85,11 @@ def mix_neighbours(
     with timed("mix"):
         mix[(rows,)](
             logits_BV, logits_BV.stride(0), token_BK.contiguous(), found.distance_BK.contiguous(), found.asked_B,
-            offset_B if count_BK is None else count_BK.contiguous(), offset_B if trust_B is None else trust_B,
+            offset_B if count_BK is None else count_BK.contiguous(),
+            offset_B if agreement_BK is None else agreement_BK.contiguous(), offset_B if trust_B is None else trust_B,
             offset_B, k, vocabulary,
             mixing.weight, mixing.temperature, mixing.cache_weight, mixing.cache_temperature, *ending,
-            SEARCH=int(Origin.SEARCH), WEIGHTED=count_BK is not None, GUARDED=trust_B is not None,
-            POSITIONS=power_of_two(k), BLOCK=_BLOCK, num_warps=_WARPS,
+            SEARCH=int(Origin.SEARCH), WEIGHTED=count_BK is not None, AGREEING=agreement_BK is not None,
+            GUARDED=trust_B is not None, POSITIONS=power_of_two(k), BLOCK=_BLOCK, num_warps=_WARPS,
         )  # fmt: skip
     return Scores(logits_BV, offset_B)

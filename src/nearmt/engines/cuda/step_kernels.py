@@ -145,6 +145,46 @@ def append_new(cached, capacity, count, known, words, cache, entry, width, POSIT
 
 
 @triton.jit
+def agreement(
+    word,
+    entries,
+    entry,
+    k,
+    known,
+    codes,
+    rows,
+    kept,
+    paraphrase,
+    contrast,
+    WINDOW: tl.constexpr,
+    POSITIONS: tl.constexpr,
+):
+    """The share of its weight that each neighbour of a row keeps: see the reference."""
+    row = tl.program_id(0).to(tl.int64)
+    position = tl.arange(0, POSITIONS)
+    mine = known + row // rows * codes
+    at = tl.load(entry + row * k + position, mask=position < k, other=-1)
+    there = at >= 0
+    own = tl.load(word + at, mask=there, other=0).to(tl.int32) & 0xFFFF
+    unknown = there & (own != 0) & (tl.load(mine + own, mask=there, other=1) == 0)
+    total = tl.zeros((POSITIONS,), tl.float32)
+    found = tl.zeros((POSITIONS,), tl.float32)
+    for side in tl.static_range(-1, 2, 2):
+        inside = unknown
+        for step in range(1, WINDOW + 1):
+            beside = at + side * step
+            inside = inside & (beside >= 0) & (beside < entries)
+            near = tl.load(word + beside, mask=inside, other=0).to(tl.int32) & 0xFFFF
+            inside = inside & (near != 0)
+            other = inside & (near != own)
+            total += tl.where(other, 1.0, 0.0)
+            found += tl.where(other & (tl.load(mine + near, mask=other, other=0) != 0), 1.0, 0.0)
+    share = tl.where(total > 0.0, found / tl.maximum(total, 1.0), 1.0)
+    left = tl.minimum(tl.maximum((contrast - share) / (contrast - paraphrase), 0.0), 1.0)
+    tl.store(kept + row * k + position, tl.where(unknown, left, 1.0), mask=position < k)
+
+
+@triton.jit
 def log_of_sum(logits, vocabulary: tl.constexpr, BLOCK: tl.constexpr):
     """log sum exp of a row, in one pass: each lane keeps a maximum and a sum of its own."""
     lane = tl.arange(0, BLOCK)
@@ -162,11 +202,11 @@ def log_of_sum(logits, vocabulary: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def p_knn(far, token, times, end, near, temperature, WEIGHTED: tl.constexpr):
+def p_knn(far, token, times, agreed, end, near, temperature, WEIGHTED: tl.constexpr):
     """Equation 2, n_j exp(-d_j / T) / sum_i n_i exp(-d_i / T), of each neighbour's token; zeros if there is none.
 
-    Neighbours outside the radius `near` give their shares of the token `end` to the model; also returned is the share
-    that the others keep.
+    Neighbours keep the shares `agreed` of their weights, and none outside the radius `near` that vote for the token
+    `end`; the rest goes to the model. Also returned is the share that is kept.
     """
     there = far < float("inf")
     score = tl.where(there, -far / temperature, float("-inf"))
@@ -176,8 +216,8 @@ def p_knn(far, token, times, end, near, temperature, WEIGHTED: tl.constexpr):
     weight = tl.where(there, tl.exp(score - tl.where(best > float("-inf"), best, 0.0)), 0.0)
     weight = weight / tl.maximum(tl.sum(weight, axis=0), 1e-30)
     dropped = (token == end) & (far > near)
-    lost = tl.sum(tl.where(dropped, weight, 0.0), axis=0)
-    weight = tl.where(dropped, 0.0, weight)
+    lost = tl.sum(tl.where(dropped, weight, weight * (1.0 - agreed)), axis=0)
+    weight = tl.where(dropped, 0.0, weight * agreed)
     kept = tl.where(lost > 0.0, tl.minimum(tl.sum(weight, axis=0), 1.0), 1.0)  # sums are rounded
     # Neighbours with the same token add up.
     return tl.sum(tl.where(token[:, None] == token[None, :], weight[None, :], 0.0), axis=1), kept
@@ -191,6 +231,7 @@ def mix(
     distance,
     asked,
     counts,
+    agreement,
     trust,
     mixed,
     k,
@@ -205,6 +246,7 @@ def mix(
     likely,
     SEARCH: tl.constexpr,
     WEIGHTED: tl.constexpr,
+    AGREEING: tl.constexpr,
     GUARDED: tl.constexpr,
     POSITIONS: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -221,12 +263,13 @@ def mix(
         share *= tl.load(trust + row)
     token = tl.load(tokens + row * k + position, mask=there, other=-1).to(tl.int64)
     times = tl.load(counts + row * k + position, mask=there & WEIGHTED, other=1.0)
+    agreed = tl.load(agreement + row * k + position, mask=there & AGREEING, other=1.0)
     total = log_of_sum(logits + row * stride, vocabulary, BLOCK)
     # Where the model finds the end likely, no neighbour is too far.
     said_end = tl.load(logits + row * stride + end, mask=end >= 0, other=float("-inf"))
     near = tl.where(searched, search_near, cache_near)
     near = tl.where(tl.exp(said_end - total) < likely, near, float("inf"))
-    probability, kept = p_knn(far, token, times, end, near, temperature, WEIGHTED)
+    probability, kept = p_knn(far, token, times, agreed, end, near, temperature, WEIGHTED)
     share = tl.where(tl.max(probability, axis=0) > 0.0, share, 0.0)
     spoken = there & (share * probability > 0.0)
     said = tl.load(logits + row * stride + token, mask=spoken, other=0.0)

@@ -31,6 +31,11 @@ class TorchDecoder(StepDecoder):
         """The key at every position of whole targets, [S, T, H]."""
         return self._whole.keys(state.encoded_SFH, state.mask_SF, token_ST).float()
 
+    def force_aligned(self, state: DecoderState, token_ST: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys [S, T, H] and attention [S, T, F] at every position of whole targets."""
+        key_STH, attention_STF = self._whole.keys_and_attention(state.encoded_SFH, state.mask_SF, token_ST)
+        return key_STH.float(), attention_STF
+
     def force_with_logits(self, state: DecoderState, token_ST: Tensor) -> tuple[Tensor, Tensor]:
         """Logits [S, T, V] and keys [S, T, H] at every position of whole targets, in the model's precision."""
         return self._whole.logits_and_keys(state.encoded_SFH, state.mask_SF, token_ST)

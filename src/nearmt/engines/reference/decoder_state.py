@@ -123,6 +123,8 @@ class DecoderState:
     #: Keys and values of the tokens that were fed, and of the source (X = F); None before the first step.
     own: KeyValues | None = None
     source: KeyValues | None = None
+    #: Where a kernel adds up the attention to the source of whole targets [S, T, F], if it is asked for.
+    attention_STF: Tensor | None = None
     #: The position of the next token in each slot.
     position_S: Tensor = field(init=False)
     #: Which cached tokens each row attends to, [S, R, X].

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
-from nearmt.engines.base import CachePlan, Index, RowSearch, SentenceCache
+from nearmt.engines.base import AgreementRule, CachePlan, Index, RowSearch, SentenceCache
+from nearmt.engines.reference.agreement import agreement
 from nearmt.engines.reference.cache import CacheStore, ReferenceCache
 from nearmt.engines.reference.distances import first_of, squared_l2
 
@@ -30,13 +31,20 @@ class SearchedStore(CacheStore, Protocol):
 class EntryTable:
     """Entry n is target token n of the corpus. Keys may lie in several tensors, one per segment."""
 
-    def __init__(self, keys: Sequence[Tensor], token_N: Tensor, end_P: Tensor, weight_N: Tensor | None) -> None:
+    def __init__(
+        self,
+        keys: Sequence[Tensor],
+        token_N: Tensor,
+        end_P: Tensor,
+        weight_N: Tensor | None,
+        word_N: Tensor | None = None,
+    ) -> None:
         """`end_P` is where the entries of each pair end; `weight_N` how many entries each stands for in a pruned store,
-        0 for an entry that was merged into another."""
+        0 for an entry that was merged into another; `word_N` the code of the source word that each is aligned with."""
         self.device = token_N.device
         self.keys_by_segment = list(keys)
         self.offsets = [0, *accumulate(len(key_ND) for key_ND in keys)]
-        self.token_N, self.end_P, self._weight_N = token_N, end_P, weight_N
+        self.token_N, self.end_P, self._weight_N, self.word_N = token_N, end_P, weight_N, word_N
         #: Which entries can be found; None stands for all.
         self.kept_N = None if weight_N is None else weight_N > 0
         #: How many these are.
@@ -60,6 +68,11 @@ class EntryTable:
         if self._weight_N is None:
             return None
         return torch.where(entry < 0, 1.0, self._weight_N[entry.clamp(min=0)])
+
+    def agreement(self, entry_BK: Tensor, known_SX: Tensor, rule: AgreementRule) -> Tensor | None:
+        """The share of its weight that each neighbour keeps (`AgreementRule`), [B, K]; `known_SX` says which codes the
+        sentence of each slot has. None where words are unknown."""
+        return None if self.word_N is None else agreement(self.word_N, entry_BK, known_SX, rule)
 
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         """fp32 keys, [M, columns]."""

@@ -48,16 +48,24 @@ def evidence_of(found: Retrieved, token_BK: Tensor, count_BK: Tensor | None, mix
     )
 
 
+def apply_agreement(evidence: Evidence, agreement_BK: Tensor) -> None:
+    """Let neighbours keep these shares of their weights; the rest goes to the model. `evidence` changes in place."""
+    silenced_B = ((agreement_BK < 1) & (evidence.weight_BK > 0)).any(dim=1)
+    _keep(evidence, evidence.weight_BK * agreement_BK, silenced_B)
+
+
 def apply_end_rule(evidence: Evidence, found: Retrieved, scores: Scores, rule: EndRule, ends: Sequence[int]) -> None:
     """Give the shares of neighbours that may not end the sentence to the model; `evidence` changes in place."""
     end_B1 = (scores.logits_BV[:, list(ends)] + scores.offset_B[:, None]).exp().sum(dim=1, keepdim=True)
     radius_B1 = torch.where(found.asked_B == int(Origin.SEARCH), rule.search, rule.cache)[:, None]
     ends_BK = torch.stack([evidence.token_BK == token for token in ends]).any(dim=0)
     dropped_BK = ends_BK & (found.distance_BK > radius_B1) & (end_B1 < rule.likely) & (evidence.weight_BK > 0)
-    kept_BK = evidence.weight_BK.masked_fill(dropped_BK, 0.0)
-    kept_B = kept_BK.sum(dim=1).clamp(max=1.0)  # sums are rounded
-    # A row without dropped neighbours stays exactly as it is.
-    kept_B = torch.where(dropped_BK.any(dim=1), kept_B, 1.0)
+    _keep(evidence, evidence.weight_BK.masked_fill(dropped_BK, 0.0), dropped_BK.any(dim=1))
+
+
+def _keep(evidence: Evidence, kept_BK: Tensor, changed_B: Tensor) -> None:
+    """Give what these weights lack of 1 to the model. Rows that did not change stay exactly as they are."""
+    kept_B = torch.where(changed_B, kept_BK.sum(dim=1).clamp(max=1.0), 1.0)  # sums are rounded
     evidence.weight_BK = kept_BK / torch.where(kept_B > 0, kept_B, 1.0)[:, None]
     evidence.share_B = evidence.share_B * kept_B
 
@@ -110,11 +118,14 @@ class ReferenceScoring:
         trust_B: Tensor | None = None,
         rule: EndRule | None = None,
         ends: Sequence[int] = (),
+        agreement_BK: Tensor | None = None,
     ) -> Scores:
         scores = self.normalise(logits_BV)
         evidence = evidence_of(found, token_BK, count_BK, mixing)
         if trust_B is not None:
             evidence.share_B = evidence.share_B * trust_B
+        if agreement_BK is not None:
+            apply_agreement(evidence, agreement_BK)
         if rule is not None and ends:
             apply_end_rule(evidence, found, scores, rule, ends)
         return self.mix(scores, evidence)

@@ -33,7 +33,8 @@ class EfficientMethod(RetrievingMethod):
             self.config = replace(self.config, reuse_distance=REUSE_SHARE * now.profile.search_scale**0.5)
         # A re-used distribution keeps the squared distances of its search: the same mixer fits.
         mixer, rule = search_mixer(self.config), end_rule(self.config, now)
-        super().__init__(store, mixer, self.config.guard, rule, tolerance_of(self.config))
+        switches = self.config.guard, self.config.agreement
+        super().__init__(store, mixer, *switches, rule, tolerance_of(self.config))
 
     @property
     def shares_batch(self) -> bool:  # type: ignore[override]

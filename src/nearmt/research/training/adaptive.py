@@ -91,7 +91,11 @@ def train_adaptive(
     heads, results = {}, {}
     for name, part in _steps_by_head(trace, retrieving).items():
         heads[name], results[name] = _train_head(part, config)
-    about = {"model": model.fingerprint, "datastore": datastore.snapshot().identity, "settings": retrieving.settings()}
+    about = {
+        "model": model.fingerprint,
+        "datastore": datastore.snapshot().profile.identity,
+        "settings": retrieving.settings(),
+    }
     save_adaptive(out, heads, {"method": method, **about, "training": asdict(config)})
     seconds = round(time.perf_counter() - started, 1)
     return AdaptiveResult(str(out), method, len(dev), len(general), results, seconds)

@@ -87,9 +87,8 @@ def _walk(
             active = [active[row] for row in rows]
         hidden_BH = torch.stack([taught[sentence][0][step] for sentence in active])
         log_prob_BV = torch.stack([taught[sentence][1][step] for sentence in active])
-        found, token_BK, count_BK = votes_of(
-            retriever.retrieve(store.query(hidden_BH), [step + 1] * len(active), active), store
-        )
+        found = retriever.retrieve(store.query(hidden_BH), [step + 1] * len(active), active)
+        _, token_BK, count_BK, _ = votes_of(found, store)
         gold_B = torch.tensor([targets[sentence][step] for sentence in active], device=hidden_BH.device)
         trace = Trace(
             origin_X=found.origin_B,

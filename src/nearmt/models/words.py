@@ -1,0 +1,104 @@
+"""Source words as codes, by which the sources of stored pairs and of new sentences are compared.
+
+A word has a stem and several forms. A stored word is taken to occur in a sentence if its stem is a form of one of the
+sentence's words: mostly true of inflected forms, and false of other words. Words with digits have no other forms.
+Codes are hashes of 16 bits: of 65,535 other words, one has the same code.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from nearmt.models.codec import TextCodec
+
+#: Codes are from 1 to CODES - 1; 0 stands for no word.
+CODES = 1 << 16
+# A stem has at most this many letters, and at least this many where the word has more.
+_LONGEST, _SHORTEST = 6, 4
+# Letters of an ending that a stem leaves out, and that a form may lack.
+_ENDING, _LONGER_ENDING = 2, 3
+# Scripts without blanks between words: a subword is a word.
+_UNDIVIDED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff\U00020000-\U0003ffff]")
+
+
+def words_of(subwords: Sequence[str]) -> tuple[list[int], list[str]]:
+    """The word of every subword (-1 for one without text), and the words in lower case.
+
+    Subwords have blanks where words begin or end, as `TextCodec.source_subwords` gives them. Punctuation is a word.
+    """
+    number_S: list[int] = []
+    words: list[str] = []
+    continues = False
+    for subword in subwords:
+        text = subword.strip().lower()
+        if not text:
+            number_S.append(-1)
+            continues = continues and not subword
+            continue
+        joins = any(map(str.isalnum, text)) and not _UNDIVIDED.search(text)
+        if continues and joins and not subword[0].isspace():
+            words[-1] += text
+        else:
+            words.append(text)
+        number_S.append(len(words) - 1)
+        continues = joins and not subword[-1].isspace()
+    return number_S, words
+
+
+@lru_cache(maxsize=1 << 16)
+def stem_code(word: str) -> int:
+    """The code of the stem of a word in lower case."""
+    length = len(word)
+    if length > _SHORTEST and word.isalpha():
+        word = word[: max(_SHORTEST, min(_LONGEST, length - _ENDING))]
+    return _code(word)
+
+
+@lru_cache(maxsize=1 << 14)
+def form_codes(word: str) -> frozenset[int]:
+    """The codes of the forms of a word in lower case."""
+    codes = {_code(word), stem_code(word)}
+    if word.isalpha():
+        shortest = max(_SHORTEST, len(word) - _LONGER_ENDING)
+        codes.update(_code(word[:end]) for end in range(shortest, min(_LONGEST, len(word)) + 1))
+    return frozenset(codes)
+
+
+def forms_in(codec: TextCodec, source: Sequence[int]) -> frozenset[int]:
+    """The codes of all forms of the words of a source (subword ids)."""
+    return frozenset().union(*map(form_codes, words_of(codec.source_subwords(source))[1]))
+
+
+def aligned_words(codec: TextCodec, sources: Sequence[Sequence[int]], attention: Sequence[Tensor]) -> list[np.ndarray]:
+    """For each pair, the code of the source word that every target token is aligned with, [T]; 0 for the last token,
+    the end of the sentence.
+
+    `attention` is that of every target token but the last, [T - 1, S]: a token is aligned with the word whose subwords
+    get most of it. Subwords without text get much attention that means nothing.
+    """
+    return [
+        _aligned(*words_of(codec.source_subwords(source)), weight_TS)
+        for source, weight_TS in zip(sources, attention, strict=True)
+    ]
+
+
+def _aligned(number_S: list[int], words: list[str], weight_TS: Tensor) -> np.ndarray:
+    code_T = np.zeros(len(weight_TS) + 1, dtype="<u2")
+    if words:
+        belongs_SW = torch.tensor(number_S)[:, None] == torch.arange(len(words))
+        best_T = (weight_TS.cpu().float() @ belongs_SW.float()).argmax(dim=1)
+        code_T[:-1] = np.array([stem_code(word) for word in words])[best_T.numpy()]
+    return code_T
+
+
+def _code(text: str) -> int:
+    return zlib.crc32(text.encode()) % (CODES - 1) + 1
