@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from nearmt.datastore.search.agreement import between
 from nearmt.engines import choose
 from nearmt.methods import ChunkConfig, ChunkMethod
 from nearmt.methods.mixing import TRUSTED
-from nearmt.methods.retrieving import RetrievingMethod, RetrievingState, trust_of
+from nearmt.methods.retrieving import RetrievingMethod, RetrievingState
 from nearmt.research.methods.paper_chunk import PaperChunkMethod
 from nearmt.retrieval.source import LiveSource
 from nearmt.steps import Request
@@ -47,7 +48,7 @@ def chunk_method(store: LiveSource, config: ChunkConfig | None = None) -> ChunkM
 def trust_in(store: LiveSource, source: Sequence[int], trusted: tuple[float, float] = TRUSTED) -> float:
     """How much of lambda the guard leaves to the neighbours of a sentence."""
     (familiarity,) = store.snapshot().similar([source], 0).familiarity
-    return trust_of(familiarity, trusted)
+    return between(familiarity, trusted)
 
 
 def similar_entries(store: LiveSource, source: Sequence[int], count: int) -> Tensor:

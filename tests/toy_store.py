@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Pair, SimilarSources, StoreProfile
-from nearmt.engines.base import AgreementRule, CachePlan, SentenceCache
+from nearmt.engines.base import AgreementRule, CachePlan, SentenceCache, SentenceWords
 from nearmt.engines.reference.cache import ReferenceCache
 from nearmt.retrieval.source import EntrySource
 
@@ -27,7 +27,7 @@ class ToyServer:
     def __init__(self, key_ND: np.ndarray, token_N: np.ndarray, ends: Sequence[int]) -> None:
         assert (ends[-1] if len(ends) else 0) == len(key_ND) == len(token_N)
         self.key_ND, self.token_N, self.end_P = key_ND, token_N, np.array(ends, dtype=np.int64)
-        self.familiarity = np.inf
+        self.familiarity, self.closeness = np.inf, 0.0
         #: How many entries each stands for, in a pruned store.
         self.weight_N: np.ndarray | None = None
         #: Codes of the source words that entries are aligned with; None where they are unknown.
@@ -56,14 +56,15 @@ class ToyServer:
             return {"weight": None}
         return {"weight": np.where(entry < 0, 1.0, self.weight_N[entry.clip(min=0)]).astype(np.float32)}
 
-    def answer_agreement(self, entry: np.ndarray, known: np.ndarray, rule: AgreementRule) -> Arrays:
+    def answer_agreement(self, entry: np.ndarray, known: np.ndarray, strict: np.ndarray, rule: AgreementRule) -> Arrays:
         if self.word_N is None:
             return {"kept": None}
         rows = len(entry) // len(known)
-        kept = [[self._kept(int(n), known[row // rows], rule) for n in found] for row, found in enumerate(entry)]
+        slots = [(known[row // rows], float(strict[row // rows])) for row in range(len(entry))]
+        kept = [[self._kept(int(n), *slot, rule) for n in found] for slot, found in zip(slots, entry, strict=True)]
         return {"kept": np.array(kept, dtype=np.float32).reshape(entry.shape)}
 
-    def _kept(self, entry: int, known_X: np.ndarray, rule: AgreementRule) -> float:
+    def _kept(self, entry: int, known_X: np.ndarray, strict: float, rule: AgreementRule) -> float:
         assert self.word_N is not None
         if entry < 0 or not (own := self.word_N[entry]) or known_X[own]:
             return 1.0
@@ -72,7 +73,7 @@ class ToyServer:
         near = self.word_N[first : min(entry + rule.window + 1, self.end_P[pair])]
         others = [known_X[word] for word in near if word not in (0, own)]
         share = np.mean(others) if others else 1.0
-        return float(np.clip((rule.contrast - share) / (rule.contrast - rule.paraphrase), 0.0, 1.0))
+        return (1 - strict) * float(np.clip((rule.contrast - share) / (rule.contrast - rule.paraphrase), 0.0, 1.0))
 
     def answer_keys(self, entry: np.ndarray, columns: int) -> Arrays:
         return {"key": self.key_ND[entry, :columns]}
@@ -89,7 +90,11 @@ class ToyServer:
         width = max((len(entries) for entries in found), default=0)
         padded = [[*entries, *[-1] * (width - len(entries))] for entries in found]
         entry_SX = np.array(padded, dtype=np.int64).reshape(len(found), width)
-        return {"entry": entry_SX, "familiarity": [self.familiarity] * len(found)}
+        return {
+            "entry": entry_SX,
+            "familiarity": [self.familiarity] * len(found),
+            "closeness": [self.closeness] * len(found),
+        }
 
     def _similar(self, source: Sequence[int], count: int) -> list[int]:
         if not source or not len(self.end_P):
@@ -146,8 +151,9 @@ class ToyStore:
         weight = self.server("weights", entry=entry.numpy())["weight"]
         return None if weight is None else torch.from_numpy(weight)
 
-    def agreement(self, entry_BK: Tensor, known_SX: Tensor, rule: AgreementRule) -> Tensor | None:
-        kept = self.server("agreement", entry=entry_BK.numpy(), known=known_SX.numpy(), rule=rule)["kept"]
+    def agreement(self, entry_BK: Tensor, words: SentenceWords, rule: AgreementRule) -> Tensor | None:
+        given = {"known": words.known_SX.numpy(), "strict": words.strict_S.numpy(), "rule": rule}
+        kept = self.server("agreement", entry=entry_BK.numpy(), **given)["kept"]
         return None if kept is None else torch.from_numpy(kept)
 
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
@@ -158,7 +164,7 @@ class ToyStore:
 
     def similar(self, sources: Sequence[Sequence[int]], count: int) -> SimilarSources:
         found = self.server("similar", sources=sources, count=count)
-        return SimilarSources(torch.from_numpy(found["entry"]), found["familiarity"])
+        return SimilarSources(torch.from_numpy(found["entry"]), found["familiarity"], found["closeness"])
 
     def new_cache(self, plan: CachePlan, device: torch.device) -> SentenceCache:
         return ReferenceCache(self, plan, device)

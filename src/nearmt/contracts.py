@@ -88,6 +88,8 @@ class SimilarSources:
     #: How much each sentence has in common with its most similar sources, in units of what the store's own sources
     #: have in common: about 1 for text of the store's kind, inf for a source that is in the store.
     familiarity: list[float]
+    #: The share of what each sentence has in common with itself that its most similar source has in common with it.
+    closeness: list[float]
 
 
 class Origin(IntEnum):

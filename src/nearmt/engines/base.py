@@ -52,8 +52,8 @@ class AgreementRule:
 
     A neighbour votes for a target token that translates a word of its own source. If the sentence does not have that
     word, it depends on the words nearby: where the sentence has few of them, the neighbour is a paraphrase, and counts
-    fully; where it has most of them, the two sentences differ in just this word, and the neighbour does not count. Its
-    share goes to the model.
+    fully; where it has most of them, the two sentences differ in just this word, and the neighbour does not count.
+    Sentences with a near match in the store are translated from that, and need no paraphrases.
     """
 
     #: Entries before and after the neighbour, in its pair, whose words are nearby.
@@ -62,6 +62,16 @@ class AgreementRule:
     #: linear in between.
     paraphrase: float
     contrast: float
+
+
+@dataclass(frozen=True)
+class SentenceWords:
+    """What source agreement needs to know of the sentences in the slots."""
+
+    #: Which codes of words (`models.words`) each has, [S, CODES].
+    known_SX: Tensor
+    #: How much less paraphrases count, from 0 to 1: where the store has a near match of the sentence, [S].
+    strict_S: Tensor
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,14 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Evidence, Scores
-from nearmt.engines.base import AgreementRule, EndRule, Mixing, Retrieved, Scoring
+from nearmt.datastore.search.agreement import AGREEMENT
+from nearmt.engines.base import EndRule, Mixing, Retrieved, Scoring, SentenceWords
 from nearmt.engines.reference.scoring import apply_agreement, apply_end_rule, evidence_of
 from nearmt.models import TranslationModel
 from nearmt.retrieval.source import EntrySource
 
 #: Familiarity up to which a sentence is foreign to the store, and from which it is all the store's.
 TRUSTED = (0.8, 1.0)
-#: Tuned on the open half of the experiment contrast and the dev sets (docs/log.md).
-AGREEMENT = AgreementRule(window=4, paraphrase=0.2, contrast=0.5)
 
 
 class Votes(NamedTuple):
@@ -33,8 +32,8 @@ class Votes(NamedTuple):
     agreement_BK: Tensor | None
 
 
-def votes_of(found: Retrieved, store: EntrySource, known_SX: Tensor | None = None) -> Votes:
-    """Look up the tokens of neighbours, how much each counts, and, if the words of the sentences are known, how far it
+def votes_of(found: Retrieved, store: EntrySource, words: SentenceWords | None = None) -> Votes:
+    """Look up the tokens of neighbours, how much each counts, and, if the words of the sentences are given, how far it
     agrees with them.
 
     A store among several has a weight. A pruned store merges entries into others that are found in their stead. Its
@@ -42,7 +41,7 @@ def votes_of(found: Retrieved, store: EntrySource, known_SX: Tensor | None = Non
     """
     weight_BK = store.weights(found.entry_BK)
     count_BK = None if weight_BK is None else torch.where(weight_BK == 0, 1.0, weight_BK)
-    agreement_BK = None if known_SX is None else store.agreement(found.entry_BK, known_SX, AGREEMENT)
+    agreement_BK = None if words is None else store.agreement(found.entry_BK, words, AGREEMENT)
     return Votes(found, store.tokens(found.entry_BK), count_BK, agreement_BK)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Evidence, Scores
-from nearmt.engines.base import EndRule
+from nearmt.datastore.search.agreement import between, sentence_words
+from nearmt.engines.base import EndRule, SentenceWords
 from nearmt.methods.mixing import Mixer, votes_of, weighed
 from nearmt.models import TranslationModel
-from nearmt.models.words import CODES
 from nearmt.retrieval.retriever import Retriever
 from nearmt.retrieval.source import EntrySource, LiveSource
 from nearmt.steps import Request, Step
@@ -32,7 +32,9 @@ class RetrievingState:
         self._tolerance = method.tolerance if store.profile.pairs else math.inf
         #: How much of lambda the guard leaves to the neighbours of each sentence.
         self._trust: dict[int, float] = {}
-        self._known: tuple[Sequence[int], Tensor] | None = None
+        #: How much each sentence has in common with its most similar source.
+        self._closeness: dict[int, float] = {}
+        self._known: tuple[Sequence[int], SentenceWords] | None = None
         self._latest: tuple[tuple[Sequence[int], int], Tensor | None] | None = None
 
     @property
@@ -41,11 +43,12 @@ class RetrievingState:
 
     def begin(self, sentences: Sequence[int]) -> list[float]:
         seeds, guard = self._method.seeds, self._method.guard
-        if self._request.sources and (seeds or guard):
+        if self._request.sources and (seeds or guard or self._method.agreement):
             similar = self.store.similar([self._request.sources[sentence] for sentence in sentences], seeds)
             self._retriever.begin(sentences, similar.entry_SX)
+            self._closeness.update(zip(sentences, similar.closeness, strict=True))
             if guard:
-                trust = [trust_of(familiarity, self._method.mixer.trusted) for familiarity in similar.familiarity]
+                trust = [between(familiarity, self._method.mixer.trusted) for familiarity in similar.familiarity]
                 self._trust.update(zip(sentences, trust, strict=True))
         # Without trust the translation is the model's own, as `generate()` finds it.
         return [self._tolerance if self._trust.get(sentence, 1.0) else math.inf for sentence in sentences]
@@ -54,7 +57,7 @@ class RetrievingState:
         """log p(y_t | y_<t, x) of equation 3."""
         trust_B = self._trust_of(step)
         found = self._retriever.retrieve(self.store.query(step.hidden_BH), step.times, step.sentences)
-        votes = votes_of(found, self.store, self._known_words(step))
+        votes = votes_of(found, self.store, self._words(step))
         scoring, mixer, rule = self._request.scoring, self._method.mixer, self._method.end_rule
         if self.evidence is None:
             return mixer.mix(scoring, step.logits_BV, votes, trust_B, rule, step.ends)
@@ -64,13 +67,14 @@ class RetrievingState:
         self.evidence.append(replace(evidence, entry_BK=evidence.entry_BK.clone()))
         return scoring.mix(scores, evidence)
 
-    def _known_words(self, step: Step) -> Tensor | None:
-        """Which codes of words the sentence of each slot has, [S, CODES]; None where agreement is not asked for."""
+    def _words(self, step: Step) -> SentenceWords | None:
+        """What is known of the words of the sentences; None where agreement is not asked for."""
         if not (self._method.agreement and self._request.words):
             return None
-        if self._known is None or self._known[0] != step.sentences:
+        if self._known is None or self._known[0] != step.sentences:  # sentences change seldom
             codes = [self._request.words[sentence] for sentence in step.sentences]
-            self._known = step.sentences, _tables(codes, step.logits_BV.device)
+            closeness = [self._closeness.get(sentence, 0.0) for sentence in step.sentences]
+            self._known = step.sentences, sentence_words(codes, closeness, step.logits_BV.device)
         return self._known[1]
 
     def _trust_of(self, step: Step) -> Tensor | None:
@@ -89,20 +93,6 @@ class RetrievingState:
 
     def release(self, sentences: Sequence[int]) -> None:
         self._retriever.release(sentences)
-
-
-def trust_of(familiarity: float, trusted: tuple[float, float]) -> float:
-    """0 up to the first familiarity of `trusted`, 1 from the second on, linear in between."""
-    strange, familiar = trusted
-    return min(1.0, max(0.0, (familiarity - strange) / (familiar - strange)))
-
-
-def _tables(codes: Sequence[Collection[int]], device: torch.device) -> Tensor:
-    """Which codes each collection has, [S, CODES]."""
-    known_SX = np.zeros((len(codes), CODES), dtype=bool)
-    for known_X, some in zip(known_SX, codes, strict=True):
-        known_X[list(some)] = True
-    return torch.from_numpy(known_SX).to(device, non_blocking=True)
 
 
 def _per_row(values: Sequence[float], rows: int, device: torch.device) -> Tensor:

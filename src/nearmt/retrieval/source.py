@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Pair, SimilarSources, StoreProfile
-from nearmt.engines.base import AgreementRule, CachePlan, SentenceCache
+from nearmt.engines.base import AgreementRule, CachePlan, SentenceCache, SentenceWords
 
 
 class LiveSource(Protocol):
@@ -38,9 +38,9 @@ class EntrySource(LiveSource, Protocol):
         """How much each entry counts, any shape: how many it stands for (0: merged into another), times the weight of
         its store; 1 for -1. None where all count alike."""
 
-    def agreement(self, entry_BK: Tensor, known_SX: Tensor, rule: AgreementRule) -> Tensor | None:
-        """The share of its weight that each neighbour (-1: none) keeps, [B, K]. Slots have equally many adjacent rows;
-        `known_SX` says which codes of words (`models.words`) the sentence of each has. None where words are unknown."""
+    def agreement(self, entry_BK: Tensor, words: SentenceWords, rule: AgreementRule) -> Tensor | None:
+        """The share of its weight that each neighbour (-1: none) keeps, [B, K]. Slots have equally many adjacent rows.
+        None where the words of entries are unknown."""
 
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         """The leading columns of the entries' keys, [M, columns]."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from nearmt.contracts import Neighbours
 from nearmt.datastore.disk import Calibration
+from nearmt.datastore.search.agreement import AGREEMENT, sentence_words
 from nearmt.datastore.search.recall import NEIGHBOURS, QUERIES, sample
 from nearmt.datastore.search.searcher import Searcher
 from nearmt.datastore.search.snapshot import Snapshot
@@ -18,6 +19,7 @@ from nearmt.engines.choose import exact_index
 from nearmt.engines.devices import spread
 from nearmt.engines.reference.entries import EntryTable
 from nearmt.models import TranslationModel
+from nearmt.models.words import forms_in
 from nearmt.reduction import Reduction
 
 #: T in units of the typical squared distance between a query and its neighbours.
@@ -81,7 +83,8 @@ def likely_weight(model: TranslationModel, store: Snapshot, search_scale: float)
     """The lambda of equation 3 that maximises the likelihood of a sample of the store's sentences.
 
     Each sentence is left out of its own search. The weight is large where neighbours predict tokens that the
-    model does not, that is, for domains the model was not trained on.
+    model does not, that is, for domains the model was not trained on. Neighbours count as in a translation: what source
+    agreement takes from them goes to the model.
     """
     entries, everything = store.entries, list(store.numbers())
     chosen = [everything[index] for index in sample(len(everything), _SCORED_PAIRS, seed=1).tolist()]
@@ -91,7 +94,8 @@ def likely_weight(model: TranslationModel, store: Snapshot, search_scale: float)
     if len(numbers) < _FEWEST_PAIRS:
         return None
     temperature = TEMPERATURE_SHARE * search_scale
-    neighbour_X = torch.cat([_knn_probabilities(store, number, temperature).cpu() for number in numbers])
+    found = [_knn_probabilities(store, number, temperature, model) for number in numbers]
+    neighbour_X, kept_X = (torch.cat([part.cpu() for part in parts]) for parts in zip(*found, strict=True))
 
     def probabilities(batch: list[int]) -> list[Tensor]:
         sources = [model.codec.source_ids(store.pair(n).source) for n in batch]
@@ -102,12 +106,15 @@ def likely_weight(model: TranslationModel, store: Snapshot, search_scale: float)
     tasks = [partial(probabilities, numbers[start : start + _SCORED_TOGETHER]) for start in starts]
     parts = dict(spread(tasks, model.seq2seq.device))
     model_X = torch.cat([part_T for number in range(len(tasks)) for part_T in parts[number]])
-    weight = round(_most_likely(model_X, neighbour_X), 3)
+    weight = round(_most_likely(model_X, neighbour_X + (1.0 - kept_X) * model_X), 3)
     return weight if len(numbers) >= FEW_PAIRS else min(weight, FEW_PAIRS_CAP)
 
 
-def _knn_probabilities(store: Snapshot, number: int, temperature: float) -> Tensor:
-    """p_kNN (equation 2) of each token of a stored pair, from neighbours in other sentences, [T]."""
+def _knn_probabilities(
+    store: Snapshot, number: int, temperature: float, model: TranslationModel
+) -> tuple[Tensor, Tensor]:
+    """p_kNN (equation 2) of each token of a stored pair, from neighbours in other sentences, [T], and the share of
+    their weight that neighbours keep by source agreement [T]."""
     entries = store.entries
     entry_T = entries.of_pair(number)
     found = store.search(entries.keys(entry_T, store.columns), NEIGHBOURS + _OWN_SENTENCE)
@@ -119,7 +126,18 @@ def _knn_probabilities(store: Snapshot, number: int, temperature: float) -> Tens
         score_TK = score_TK + merged_TK.log()
     # The softmax over no neighbours is undefined; such tokens get probability 0.
     weight_TK = torch.softmax(score_TK, dim=1).nan_to_num(0.0)
-    return (weight_TK * same_TK).sum(dim=1)
+    agreement_TK = _agreement(store, number, found.entry_BK, model)
+    if agreement_TK is not None:
+        weight_TK = weight_TK * agreement_TK
+    return (weight_TK * same_TK).sum(dim=1), weight_TK.sum(dim=1).clamp(max=1.0)
+
+
+def _agreement(store: Snapshot, number: int, entry_TK: Tensor, model: TranslationModel) -> Tensor | None:
+    """How far neighbours agree with the source of a stored pair, [T, K]; None where words are unknown."""
+    source = model.codec.source_ids(store.pair(number).source)
+    close = store.closeness(source, without=number)
+    words = sentence_words([forms_in(model.codec, source)], [close], entry_TK.device)
+    return store.agreement(entry_TK, words, AGREEMENT)
 
 
 def _most_likely(model_X: Tensor, neighbour_X: Tensor) -> float:

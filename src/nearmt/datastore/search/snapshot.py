@@ -21,7 +21,7 @@ from nearmt.datastore.search.matches import SegmentSources, SourceLookup
 from nearmt.datastore.search.recall import measure_recall
 from nearmt.datastore.search.searcher import Searcher
 from nearmt.datastore.search.similar import Postings, SourceIndex
-from nearmt.engines.base import AgreementRule, CachePlan, Index, RowSearch, SentenceCache
+from nearmt.engines.base import AgreementRule, CachePlan, Index, RowSearch, SentenceCache, SentenceWords
 from nearmt.errors import ConfigError
 from nearmt.reduction import Reduction
 from nearmt.timing import timed
@@ -229,10 +229,9 @@ class Snapshot:
         weight = self.entries.weights(entry.to(self.device))
         return None if weight is None else weight.to(entry.device)
 
-    def agreement(self, entry_BK: Tensor, known_SX: Tensor, rule: AgreementRule) -> Tensor | None:
-        if known_SX.device == self.device:
-            return self.entries.agreement(entry_BK, known_SX, rule)
-        kept_BK = self.entries.agreement(entry_BK.to(self.device), known_SX.to(self.device), rule)
+    def agreement(self, entry_BK: Tensor, words: SentenceWords, rule: AgreementRule) -> Tensor | None:
+        words = SentenceWords(words.known_SX.to(self.device), words.strict_S.to(self.device))
+        kept_BK = self.entries.agreement(entry_BK.to(self.device), words, rule)
         return None if kept_BK is None else kept_BK.to(entry_BK.device)
 
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
@@ -264,7 +263,12 @@ class Snapshot:
             number_SP, shares = self._sources.best_of_each(sources, count)
             usual = self.calibration.familiar
             familiarity = [inf if usual is None else _familiarity(best, usual) for best in shares]
-            return SimilarSources(self.entries.of_pairs_each(number_SP), familiarity)
+            closeness = [float(best[-1]) for best in shares]
+            return SimilarSources(self.entries.of_pairs_each(number_SP), familiarity, closeness)
+
+    def closeness(self, source: Sequence[int], without: int) -> float:
+        """What the most similar source but that of one pair has in common with a source, in shares of itself."""
+        return float(self._sources.best_shares(source, without)[-1])
 
     def similar_pairs(self, source: Sequence[int], count: int) -> list[int]:
         """Numbers of the pairs with the most similar sources, best first."""

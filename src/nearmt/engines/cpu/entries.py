@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
-from nearmt.engines.base import AgreementRule, CachePlan, Index, RowSearch, SentenceCache
+from nearmt.engines.base import AgreementRule, CachePlan, Index, RowSearch, SentenceCache, SentenceWords
 from nearmt.engines.cpu.cache import CpuCache
 from nearmt.engines.cpu.library import address, loaded
 from nearmt.engines.cpu.nearest import KeyRows
@@ -33,14 +33,15 @@ class CpuEntryTable(EntryTable):
     def nearest(self, query_BE: Tensor, candidate_BX: Tensor, k: int) -> Neighbours:
         return Neighbours(*self.key_rows.nearest(query_BE, candidate_BX, k))
 
-    def agreement(self, entry_BK: Tensor, known_SX: Tensor, rule: AgreementRule) -> Tensor | None:
+    def agreement(self, entry_BK: Tensor, words: SentenceWords, rule: AgreementRule) -> Tensor | None:
         if self.word_N is None:
             return None
         entry_BK, (rows, k) = entry_BK.contiguous(), entry_BK.shape
         agreement_BK = torch.empty(rows, k)
+        (slots, codes), strict_S = words.known_SX.shape, words.strict_S
         loaded().agreement(
-            address(self.word_N), len(self), address(entry_BK), rows, k, address(known_SX), len(known_SX),
-            known_SX.shape[1], rule.window, rule.paraphrase, rule.contrast, address(agreement_BK),
+            address(self.word_N), len(self), address(entry_BK), rows, k, address(words.known_SX), address(strict_S),
+            slots, codes, rule.window, rule.paraphrase, rule.contrast, address(agreement_BK),
         )  # fmt: skip
         return agreement_BK
 

@@ -123,7 +123,7 @@ EXPORTED void decoder_step(const Decoder *decoder, const KeyValues *own, int64_t
 
 /* agreement.c */
 EXPORTED void agreement(const uint16_t *word, int64_t entries, const int64_t *entry, int64_t rows, int64_t k,
-                        const uint8_t *known, int64_t slots, int64_t codes, int64_t window, double paraphrase,
+                        const uint8_t *known, const float *strict, int64_t slots, int64_t codes, int64_t window, double paraphrase,
                         double contrast, float *kept);
 
 /* mixture.c */

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
-from nearmt.engines.base import AgreementRule, CachePlan, SentenceCache
+from nearmt.engines.base import AgreementRule, CachePlan, SentenceCache, SentenceWords
 from nearmt.engines.cuda.cache import CacheBuffers, CudaCache
 from nearmt.engines.cuda.graphs import Pool
 from nearmt.engines.cuda.keys import SegmentedKeys, nearest_of
@@ -53,16 +53,16 @@ class CudaEntryTable(EntryTable):
     def nearest(self, query_BE: Tensor, candidate_BX: Tensor, k: int) -> Neighbours:
         return nearest_of(query_BE, self._keys, candidate_BX, k)
 
-    def agreement(self, entry_BK: Tensor, known_SX: Tensor, rule: AgreementRule) -> Tensor | None:
+    def agreement(self, entry_BK: Tensor, words: SentenceWords, rule: AgreementRule) -> Tensor | None:
         from nearmt.engines.cuda.step_kernels import agreement
 
         if self.word_N is None:
             return None
-        (rows, k), slots = entry_BK.shape, len(known_SX)
+        (rows, k), (slots, codes) = entry_BK.shape, words.known_SX.shape
         agreement_BK = torch.empty(rows, k, device=entry_BK.device)
         agreement[(rows,)](
             self.word_N, len(self), entry_BK.contiguous(), k,
-            known_SX.view(torch.uint8), known_SX.shape[1], rows // slots, agreement_BK,
+            words.known_SX.view(torch.uint8), codes, words.strict_S, rows // slots, agreement_BK,
             rule.paraphrase, rule.contrast, WINDOW=rule.window, POSITIONS=power_of_two(k),
         )  # fmt: skip
         return agreement_BK

@@ -5,17 +5,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nearmt.engines.base import AgreementRule
+from nearmt.engines.base import AgreementRule, SentenceWords
 
 
-def agreement(word_N: Tensor, entry_BK: Tensor, known_SX: Tensor, rule: AgreementRule) -> Tensor:
+def agreement(word_N: Tensor, entry_BK: Tensor, words: SentenceWords, rule: AgreementRule) -> Tensor:
     """The share of its weight that each neighbour (-1: none) keeps, [B, K].
 
-    `word_N` has the code (16 bits) of the source word of each entry, 0 for the last entry of a pair; `known_SX`
-    says which codes [X] the sentence of each slot has. With the share s of nearby words that the sentence has, a
-    neighbour whose word it does not have keeps (contrast - s) / (contrast - paraphrase), between 0 and 1. Entries
-    nearby that are aligned with the same word do not count; without others, s is 1.
+    `word_N` has the code (16 bits) of the source word of each entry, 0 for the last entry of a pair. With the share s
+    of nearby words that the sentence has, a neighbour whose word it does not have keeps
+    (contrast - s) / (contrast - paraphrase), between 0 and 1, times 1 - strict. Entries nearby that are aligned with
+    the same word do not count; without others, s is 1.
     """
+    known_SX = words.known_SX
     if not len(word_N):
         return torch.ones(entry_BK.shape, device=entry_BK.device)
     slot_B = torch.arange(len(entry_BK), device=entry_BK.device) // (len(entry_BK) // len(known_SX))
@@ -27,7 +28,7 @@ def agreement(word_N: Tensor, entry_BK: Tensor, known_SX: Tensor, rule: Agreemen
     total_BK = counts_BKW.sum(dim=2)
     share_BK = torch.where(total_BK > 0, known_BKW.sum(dim=2) / total_BK, 1.0)
     kept_BK = ((rule.contrast - share_BK) / (rule.contrast - rule.paraphrase)).clamp(0.0, 1.0)
-    return torch.where(agrees_BK, 1.0, kept_BK)
+    return torch.where(agrees_BK, 1.0, kept_BK * (1.0 - words.strict_S)[slot_B][:, None])
 
 
 def _codes(word_N: Tensor, entry: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
-from nearmt.engines.base import AgreementRule, CachePlan, Index, RowSearch, SentenceCache
+from nearmt.engines.base import AgreementRule, CachePlan, Index, RowSearch, SentenceCache, SentenceWords
 from nearmt.engines.reference.agreement import agreement
 from nearmt.engines.reference.cache import CacheStore, ReferenceCache
 from nearmt.engines.reference.distances import first_of, squared_l2
@@ -69,10 +69,10 @@ class EntryTable:
             return None
         return torch.where(entry < 0, 1.0, self._weight_N[entry.clamp(min=0)])
 
-    def agreement(self, entry_BK: Tensor, known_SX: Tensor, rule: AgreementRule) -> Tensor | None:
-        """The share of its weight that each neighbour keeps (`AgreementRule`), [B, K]; `known_SX` says which codes the
-        sentence of each slot has. None where words are unknown."""
-        return None if self.word_N is None else agreement(self.word_N, entry_BK, known_SX, rule)
+    def agreement(self, entry_BK: Tensor, words: SentenceWords, rule: AgreementRule) -> Tensor | None:
+        """The share of its weight that each neighbour keeps (`AgreementRule`), [B, K]. None where the words of entries
+        are unknown."""
+        return None if self.word_N is None else agreement(self.word_N, entry_BK, words, rule)
 
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         """fp32 keys, [M, columns]."""

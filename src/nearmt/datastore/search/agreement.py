@@ -1,0 +1,32 @@
+"""Source agreement as it is used: the rule, and what it needs to know of sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import torch
+
+from nearmt.engines.base import AgreementRule, SentenceWords
+from nearmt.models.words import CODES
+
+#: Tuned on the open half of the experiment contrast and on dev sets (docs/log.md).
+AGREEMENT = AgreementRule(window=4, paraphrase=0.2, contrast=0.5)
+#: The closeness from which a source is a near match of a sentence, and from which paraphrases do not count beside it.
+NEAR_MATCH = (0.5, 0.7)
+
+
+def sentence_words(codes: Sequence[Collection[int]], closeness: Sequence[float], device: torch.device) -> SentenceWords:
+    """What is known of sentences with these codes of words, whose most similar sources are this close."""
+    known_SX = np.zeros((len(codes), CODES), dtype=bool)
+    for known_X, some in zip(known_SX, codes, strict=True):
+        known_X[list(some)] = True
+    strict_S = np.array([between(close, NEAR_MATCH) for close in closeness], dtype=np.float32)
+    parts = (torch.from_numpy(part).to(device, non_blocking=True) for part in (known_SX, strict_S))
+    return SentenceWords(*parts)
+
+
+def between(value: float, bounds: tuple[float, float]) -> float:
+    """0 up to the first bound, 1 from the second on, linear in between."""
+    first, second = bounds
+    return min(1.0, max(0.0, (value - first) / (second - first)))
