@@ -73,7 +73,8 @@ class ToyServer:
         near = self.word_N[first : min(entry + rule.window + 1, self.end_P[pair])]
         others = [known_X[word] for word in near if word not in (0, own)]
         share = np.mean(others) if others else 1.0
-        return (1 - strict) * float(np.clip((rule.contrast - share) / (rule.contrast - rule.paraphrase), 0.0, 1.0))
+        left = float(np.clip((rule.contrast - share) / (rule.contrast - rule.paraphrase), 0.0, 1.0))
+        return 1 - rule.strength * (1 - (1 - strict) * left)
 
     def answer_keys(self, entry: np.ndarray, columns: int) -> Arrays:
         return {"key": self.key_ND[entry, :columns]}
@@ -134,6 +135,8 @@ class ToyStore:
             search_scale=self.search_scale,
             scale=lambda columns: float(self.search_scale**0.5),
             likely_weight=self.likely_weight,
+            agreement=None,
+            agreeing_weight=None,
             knows_sources=True,
         )
 

@@ -75,6 +75,9 @@ class StoreProfile:
     scale: Callable[[int], float]
     #: Lambda under which the store's own held-out tokens are most likely, if it was measured.
     likely_weight: float | None
+    #: How strongly neighbours whose source disagrees are silenced, and the likely weight then, if measured.
+    agreement: float | None
+    agreeing_weight: float | None
     #: Whether similar sources can be found: stores made before nearmt 0.3 have no source tokens.
     knows_sources: bool
 

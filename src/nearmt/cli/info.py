@@ -61,6 +61,8 @@ def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
         "index": ", ".join(segment.index.get("factory", "exact") for segment in manifest.segments) or "none",
         "recall": 1.0 if calibration.recall is None else round(calibration.recall, 4),
         "likely_weight": calibration.likely_weight,
+        "agreement": calibration.agreement,
+        "agreeing_weight": calibration.agreeing_weight,
         "familiar": calibration.familiar,
         "search_scale": round(calibration.search_scale, 3),
         "cache_scale": round(calibration.cache_scale, 3),

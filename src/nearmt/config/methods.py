@@ -25,13 +25,13 @@ _PAPER_CACHE: dict[str, Any] = {
     "search-beams": ALL_BEAMS,
     "cache-columns": 64,
     "guard": False,
-    "agreement": False,
+    "agreement": 0,
     "ends": "all",
     "give-up": False,
 }
 #: The strategies of section 3.2 as settings.
 PRESETS: dict[str, dict[str, Any]] = {
-    "in-order": {"recall": "in-order", "seeds": 0, "guard": False, "agreement": False, "ends": "all", "give-up": False},
+    "in-order": {"recall": "in-order", "seeds": 0, "guard": False, "agreement": 0, "ends": "all", "give-up": False},
     "single-chunk": {"scope": "hypothesis", "retention": "last", **_PAPER_CACHE},
     "beam-batch": {"scope": "batch", "retention": "last", **_PAPER_CACHE},
     "sentence": {"scope": "batch", "retention": "all", **_PAPER_CACHE},
@@ -57,7 +57,12 @@ class KnnConfig(Config):
         None, "softmax temperature T at search steps, on squared distances (default: from the store)", low=1e-6
     )
     guard: bool = option(True, "weigh the neighbours less in sentences that have little in common with the memory")
-    agreement: bool = option(True, "silence neighbours whose source has another word in the place of the sentence's")
+    agreement: float | None = option(
+        None,
+        "how strongly neighbours are silenced whose source has another word there; 0 is off (default: from the store)",
+        low=0,
+        high=1,
+    )
     ends: str | None = option(
         None, "neighbours that may end a sentence: near ones or all (default: near; with a network: all)", choices=ENDS
     )

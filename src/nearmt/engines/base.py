@@ -62,6 +62,8 @@ class AgreementRule:
     #: linear in between.
     paraphrase: float
     contrast: float
+    #: How much of this applies: 0 lets all neighbours count fully.
+    strength: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from nearmt.config.schedule import parse_schedule
 from nearmt.engines.base import CachePlan, EndRule
 from nearmt.errors import ConfigError
 from nearmt.methods.adaptive import load_adaptive
-from nearmt.methods.knn import END_RADIUS, end_rule, resolve, settings_signature, tolerance_of
+from nearmt.methods.knn import END_RADIUS, agreement_rule, end_rule, resolve, settings_signature, tolerance_of
 from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.retrieval.retriever import RetrievalPlan, Retriever, ScheduledRetriever
@@ -69,8 +69,8 @@ class ChunkMethod(RetrievingMethod):
             raise ConfigError("the paper's caches are made by `make_method('chunk', ...)`")
         self.config = resolve_cache(resolve(config or ChunkConfig(), now), now)
         mixer, rule = _mixer(self.config), _end_rule(self.config, now)
-        switches = self.config.guard, self.config.agreement
-        super().__init__(store, mixer, *switches, rule, tolerance_of(self.config))
+        rules = agreement_rule(self.config), rule
+        super().__init__(store, mixer, self.config.guard, *rules, tolerance_of(self.config))
         self.plan = _plan(self.config, now)
 
     @property

@@ -9,8 +9,9 @@ from typing import TypeVar
 
 from nearmt.config.methods import ALL_BEAMS, KnnConfig
 from nearmt.config.schedule import EverySchedule
+from nearmt.datastore.search.agreement import AGREEMENT
 from nearmt.datastore.search.calibrate import TEMPERATURE_SHARE
-from nearmt.engines.base import CachePlan, EndRule
+from nearmt.engines.base import AgreementRule, CachePlan, EndRule
 from nearmt.methods.adaptive import load_adaptive
 from nearmt.methods.mixing import FixedMixer, Mixer
 from nearmt.methods.retrieving import RetrievingMethod
@@ -35,13 +36,18 @@ AnyKnnConfig = TypeVar("AnyKnnConfig", bound=KnnConfig)
 
 
 def resolve(config: AnyKnnConfig, store: EntrySource) -> AnyKnnConfig:
-    """The settings with lambda and T filled in from what the store knows of itself; a network needs neither."""
+    """The settings with what is not given filled in from what the store knows of itself."""
+    if config.agreement is None:
+        known = store.profile.agreement
+        config = replace(config, agreement=AGREEMENT.strength if known is None else known)
     if config.adaptive is not None:
         # It has learnt what neighbours are worth, also where sentences end.
         return replace(config, weight=None, temperature=None, ends=config.ends or "all")
     weight, temperature = config.weight, config.temperature
     if weight is None:
         likely = store.profile.likely_weight
+        if config.agreement and store.profile.agreeing_weight is not None:
+            likely = store.profile.agreeing_weight
         weight = WEIGHT if likely is None else round(WEIGHT_AT_LEAST + (1 - WEIGHT_AT_LEAST) * likely, 2)
     if temperature is None:
         temperature = TEMPERATURE_SHARE * store.profile.search_scale
@@ -60,6 +66,11 @@ def end_rule(config: KnnConfig, store: EntrySource) -> EndRule | None:
     """Which neighbours may end a sentence, for methods whose neighbours all come from searches."""
     radius = END_RADIUS**2 * store.profile.search_scale
     return EndRule(radius, radius, LIKELY_END) if config.ends == "near" else None
+
+
+def agreement_rule(config: KnnConfig) -> AgreementRule | None:
+    """How much neighbours count whose source disagrees with the sentence; None for all alike."""
+    return replace(AGREEMENT, strength=config.agreement) if config.agreement else None
 
 
 def tolerance_of(config: KnnConfig) -> float:
@@ -81,8 +92,8 @@ class KnnMethod(RetrievingMethod):
         now = store.snapshot()
         self.config = resolve(config or KnnConfig(), now)
         mixer, rule = search_mixer(self.config), end_rule(self.config, now)
-        switches = self.config.guard, self.config.agreement
-        super().__init__(store, mixer, *switches, rule, tolerance_of(self.config))
+        rules = agreement_rule(self.config), rule
+        super().__init__(store, mixer, self.config.guard, *rules, tolerance_of(self.config))
         k, columns = self.config.k, now.profile.columns
         self._plan = RetrievalPlan(EverySchedule(1), ALL_BEAMS, CachePlan(k, k, chunk=0, columns=columns))
 

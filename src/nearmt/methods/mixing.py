@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Evidence, Scores
-from nearmt.datastore.search.agreement import AGREEMENT
-from nearmt.engines.base import EndRule, Mixing, Retrieved, Scoring, SentenceWords
+from nearmt.engines.base import AgreementRule, EndRule, Mixing, Retrieved, Scoring, SentenceWords
 from nearmt.engines.reference.scoring import apply_agreement, apply_end_rule, evidence_of
 from nearmt.models import TranslationModel
 from nearmt.retrieval.source import EntrySource
@@ -32,7 +31,9 @@ class Votes(NamedTuple):
     agreement_BK: Tensor | None
 
 
-def votes_of(found: Retrieved, store: EntrySource, words: SentenceWords | None = None) -> Votes:
+def votes_of(
+    found: Retrieved, store: EntrySource, rule: AgreementRule | None = None, words: SentenceWords | None = None
+) -> Votes:
     """Look up the tokens of neighbours, how much each counts, and, if the words of the sentences are given, how far it
     agrees with them.
 
@@ -41,7 +42,7 @@ def votes_of(found: Retrieved, store: EntrySource, words: SentenceWords | None =
     """
     weight_BK = store.weights(found.entry_BK)
     count_BK = None if weight_BK is None else torch.where(weight_BK == 0, 1.0, weight_BK)
-    agreement_BK = None if words is None else store.agreement(found.entry_BK, words, AGREEMENT)
+    agreement_BK = None if rule is None or words is None else store.agreement(found.entry_BK, words, rule)
     return Votes(found, store.tokens(found.entry_BK), count_BK, agreement_BK)
 
 

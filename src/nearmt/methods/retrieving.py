@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nearmt.contracts import Evidence, Scores
 from nearmt.datastore.search.agreement import between, sentence_words
-from nearmt.engines.base import EndRule, SentenceWords
+from nearmt.engines.base import AgreementRule, EndRule, SentenceWords
 from nearmt.methods.mixing import Mixer, votes_of, weighed
 from nearmt.models import TranslationModel
 from nearmt.retrieval.retriever import Retriever
@@ -57,7 +57,7 @@ class RetrievingState:
         """log p(y_t | y_<t, x) of equation 3."""
         trust_B = self._trust_of(step)
         found = self._retriever.retrieve(self.store.query(step.hidden_BH), step.times, step.sentences)
-        votes = votes_of(found, self.store, self._words(step))
+        votes = votes_of(found, self.store, self._method.agreement, self._words(step))
         scoring, mixer, rule = self._request.scoring, self._method.mixer, self._method.end_rule
         if self.evidence is None:
             return mixer.mix(scoring, step.logits_BV, votes, trust_B, rule, step.ends)
@@ -112,7 +112,13 @@ class RetrievingMethod:
     seeds = 0
 
     def __init__(
-        self, store: LiveSource, mixer: Mixer, guard: bool, agreement: bool, end_rule: EndRule | None, tolerance: float
+        self,
+        store: LiveSource,
+        mixer: Mixer,
+        guard: bool,
+        agreement: AgreementRule | None,
+        end_rule: EndRule | None,
+        tolerance: float,
     ) -> None:
         self.store, self.mixer, self.guard, self.agreement = store, mixer, guard, agreement
         self.end_rule, self.tolerance = end_rule, tolerance

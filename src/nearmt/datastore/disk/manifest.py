@@ -51,6 +51,9 @@ class Calibration:
     #: Lambda that maximises the likelihood of the store's own tokens, each sentence left out of its own
     #: search; None if not measured.
     likely_weight: float | None = None
+    #: The strength of source agreement, and the likely weight with it; None if not measured.
+    agreement: float | None = None
+    agreeing_weight: float | None = None
     #: Familiarity that 19 of 20 of the store's own sources reach, each left out; None if not measured.
     familiar: float | None = None
     #: Share of the k nearest that the index finds; None for exact search.

@@ -35,6 +35,9 @@ _EM_STEPS = 60
 #: estimated at .6, and translations of new messages repeated one word until the length limit.
 FEW_PAIRS = 100
 FEW_PAIRS_CAP = 0.43
+# Strengths of source agreement that are tried, and how much less likely (nats a token) the greatest may be.
+_STRENGTHS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
+_NEARLY = 0.02
 
 
 def measured(
@@ -42,9 +45,10 @@ def measured(
 ) -> Calibration:
     """A new calibration of a store. Without a model, `likely_weight` is kept."""
     found = distances(store, cache_columns)
-    weight = before.likely_weight if model is None else likely_weight(model, store, found.search_scale)
-    familiar = store.typical_familiarity()
-    return replace(found, recall=recall, likely_weight=weight, familiar=familiar)
+    likely = {name: getattr(before, name) for name in ("likely_weight", "agreement", "agreeing_weight")}
+    if model is not None:
+        likely = likely_settings(model, store, found.search_scale)
+    return replace(found, recall=recall, familiar=store.typical_familiarity(), **likely)
 
 
 def distances(store: Snapshot, cache_columns: int) -> Calibration:
@@ -79,12 +83,12 @@ def distances(store: Snapshot, cache_columns: int) -> Calibration:
     )
 
 
-def likely_weight(model: TranslationModel, store: Snapshot, search_scale: float) -> float | None:
-    """The lambda of equation 3 that maximises the likelihood of a sample of the store's sentences.
+def likely_settings(model: TranslationModel, store: Snapshot, search_scale: float) -> dict[str, float | None]:
+    """Settings under which a sample of the store's sentences is likely, each left out of its own search.
 
-    Each sentence is left out of its own search. The weight is large where neighbours predict tokens that the
-    model does not, that is, for domains the model was not trained on. Neighbours count as in a translation: what source
-    agreement takes from them goes to the model.
+    `likely_weight` is the most likely lambda of equation 3. It is large where neighbours predict tokens that the model
+    does not, that is, for domains the model was not trained on. `agreement` is the strength of source agreement, and
+    `agreeing_weight` the most likely lambda with it: neighbours that agree are worth more.
     """
     entries, everything = store.entries, list(store.numbers())
     chosen = [everything[index] for index in sample(len(everything), _SCORED_PAIRS, seed=1).tolist()]
@@ -92,10 +96,10 @@ def likely_weight(model: TranslationModel, store: Snapshot, search_scale: float)
     # Pairs of similar length are scored together.
     numbers.sort(key=lambda number: len(entries.of_pair(number)))
     if len(numbers) < _FEWEST_PAIRS:
-        return None
+        return {"likely_weight": None, "agreement": None, "agreeing_weight": None}
     temperature = TEMPERATURE_SHARE * search_scale
     found = [_knn_probabilities(store, number, temperature, model) for number in numbers]
-    neighbour_X, kept_X = (torch.cat([part.cpu() for part in parts]) for parts in zip(*found, strict=True))
+    neighbour_X, silenced_X, lost_X = (torch.cat([part.cpu() for part in parts]) for parts in zip(*found, strict=True))
 
     def probabilities(batch: list[int]) -> list[Tensor]:
         sources = [model.codec.source_ids(store.pair(n).source) for n in batch]
@@ -106,15 +110,38 @@ def likely_weight(model: TranslationModel, store: Snapshot, search_scale: float)
     tasks = [partial(probabilities, numbers[start : start + _SCORED_TOGETHER]) for start in starts]
     parts = dict(spread(tasks, model.seq2seq.device))
     model_X = torch.cat([part_T for number in range(len(tasks)) for part_T in parts[number]])
-    weight = round(_most_likely(model_X, neighbour_X + (1.0 - kept_X) * model_X), 3)
-    return weight if len(numbers) >= FEW_PAIRS else min(weight, FEW_PAIRS_CAP)
+    most = 1.0 if len(numbers) >= FEW_PAIRS else FEW_PAIRS_CAP
+
+    def likely(strength: float) -> tuple[float, float]:
+        """The most likely lambda with this strength of agreement, and the mean log-likelihood."""
+        # What neighbours lose goes to the model.
+        mixed_X = neighbour_X + strength * (lost_X * model_X - silenced_X)
+        weight = _most_likely(model_X, mixed_X)
+        total_X = weight * mixed_X + (1 - weight) * model_X
+        return min(round(weight, 3), most), float(total_X.clamp(min=1e-30).log().mean())
+
+    agreement = _strongest({strength: likely(strength)[1] for strength in _STRENGTHS})
+    return {
+        "likely_weight": likely(0.0)[0],
+        "agreement": agreement,
+        "agreeing_weight": likely(agreement)[0],
+    }
+
+
+def _strongest(likelihood: dict[float, float]) -> float:
+    """The greatest strength that is nearly as likely as the best.
+
+    Likelihood alone would choose a smaller one: sampled sentences seldom differ from stored ones in just a word.
+    """
+    best = max(likelihood.values())
+    return max(strength for strength, found in likelihood.items() if found >= best - _NEARLY)
 
 
 def _knn_probabilities(
     store: Snapshot, number: int, temperature: float, model: TranslationModel
-) -> tuple[Tensor, Tensor]:
-    """p_kNN (equation 2) of each token of a stored pair, from neighbours in other sentences, [T], and the share of
-    their weight that neighbours keep by source agreement [T]."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """p_kNN (equation 2) of each token of a stored pair, from neighbours in other sentences; how much of it full source
+    agreement takes away; and how much of all neighbours' weight. Each [T]."""
     entries = store.entries
     entry_T = entries.of_pair(number)
     found = store.search(entries.keys(entry_T, store.columns), NEIGHBOURS + _OWN_SENTENCE)
@@ -127,9 +154,8 @@ def _knn_probabilities(
     # The softmax over no neighbours is undefined; such tokens get probability 0.
     weight_TK = torch.softmax(score_TK, dim=1).nan_to_num(0.0)
     agreement_TK = _agreement(store, number, found.entry_BK, model)
-    if agreement_TK is not None:
-        weight_TK = weight_TK * agreement_TK
-    return (weight_TK * same_TK).sum(dim=1), weight_TK.sum(dim=1).clamp(max=1.0)
+    lost_TK = torch.zeros_like(weight_TK) if agreement_TK is None else weight_TK * (1.0 - agreement_TK)
+    return (weight_TK * same_TK).sum(dim=1), (lost_TK * same_TK).sum(dim=1), lost_TK.sum(dim=1)
 
 
 def _agreement(store: Snapshot, number: int, entry_TK: Tensor, model: TranslationModel) -> Tensor | None:

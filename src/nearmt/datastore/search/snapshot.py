@@ -188,6 +188,8 @@ class Snapshot:
             search_scale=self.calibration.search_scale,
             scale=self._scale,
             likely_weight=self.calibration.likely_weight,
+            agreement=self.calibration.agreement,
+            agreeing_weight=self.calibration.agreeing_weight,
             # An empty store knows sources once something is added to it.
             knows_sources=not len(self) or any(len(part.segment.source_S) for part in self._parts),
         )

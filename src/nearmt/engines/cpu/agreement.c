@@ -24,7 +24,7 @@ LOCAL void look(const uint16_t *word, int64_t entries, int64_t at, int64_t step,
    nearby it has, the less these count. */
 EXPORTED void agreement(const uint16_t *word, int64_t entries, const int64_t *entry, int64_t rows, int64_t k,
                         const uint8_t *known, const float *strict, int64_t slots, int64_t codes, int64_t window,
-                        double paraphrase, double contrast, float *kept)
+                        double paraphrase, double contrast, double strength, float *kept)
 {
     const long each = rows / slots;
     for (long row = 0; row < rows; row++, entry += k, kept += k) {
@@ -39,7 +39,8 @@ EXPORTED void agreement(const uint16_t *word, int64_t entries, const int64_t *en
             look(word, entries, at, 1, window, mine, word[at], &total, &found);
             const float share = total ? (float)found / (float)total : 1.0f;
             const float left = ((float)contrast - share) / ((float)contrast - (float)paraphrase);
-            kept[i] = (left < 0.0f ? 0.0f : left > 1.0f ? 1.0f : left) * (1.0f - strict[row / each]);
+            const float few = (left < 0.0f ? 0.0f : left > 1.0f ? 1.0f : left) * (1.0f - strict[row / each]);
+            kept[i] = 1.0f - (float)strength * (1.0f - few);
         }
     }
 }

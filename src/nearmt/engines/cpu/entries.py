@@ -41,7 +41,7 @@ class CpuEntryTable(EntryTable):
         (slots, codes), strict_S = words.known_SX.shape, words.strict_S
         loaded().agreement(
             address(self.word_N), len(self), address(entry_BK), rows, k, address(words.known_SX), address(strict_S),
-            slots, codes, rule.window, rule.paraphrase, rule.contrast, address(agreement_BK),
+            slots, codes, rule.window, rule.paraphrase, rule.contrast, rule.strength, address(agreement_BK),
         )  # fmt: skip
         return agreement_BK
 

@@ -157,6 +157,7 @@ def agreement(
     kept,
     paraphrase,
     contrast,
+    strength,
     WINDOW: tl.constexpr,
     POSITIONS: tl.constexpr,
 ):
@@ -182,7 +183,7 @@ def agreement(
             found += tl.where(other & (tl.load(mine + near, mask=other, other=0) != 0), 1.0, 0.0)
     share = tl.where(total > 0.0, found / tl.maximum(total, 1.0), 1.0)
     left = tl.minimum(tl.maximum((contrast - share) / (contrast - paraphrase), 0.0), 1.0)
-    left *= 1.0 - tl.load(strict + row // rows)
+    left = 1.0 - strength * (1.0 - left * (1.0 - tl.load(strict + row // rows)))
     tl.store(kept + row * k + position, tl.where(unknown, left, 1.0), mask=position < k)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nearmt.config.methods import EfficientConfig
-from nearmt.methods.knn import end_rule, resolve, search_mixer, settings_signature, tolerance_of
+from nearmt.methods.knn import agreement_rule, end_rule, resolve, search_mixer, settings_signature, tolerance_of
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.research.methods.reuse import ReusingRetriever
 from nearmt.retrieval.retriever import Retriever
@@ -33,8 +33,8 @@ class EfficientMethod(RetrievingMethod):
             self.config = replace(self.config, reuse_distance=REUSE_SHARE * now.profile.search_scale**0.5)
         # A re-used distribution keeps the squared distances of its search: the same mixer fits.
         mixer, rule = search_mixer(self.config), end_rule(self.config, now)
-        switches = self.config.guard, self.config.agreement
-        super().__init__(store, mixer, *switches, rule, tolerance_of(self.config))
+        rules = agreement_rule(self.config), rule
+        super().__init__(store, mixer, self.config.guard, *rules, tolerance_of(self.config))
 
     @property
     def shares_batch(self) -> bool:  # type: ignore[override]
