@@ -43,25 +43,25 @@ Batch = tuple[list[list[int]], list[list[int]]]
 def building_batches(model: TranslationModel, pairs: list[Pair]) -> list[Batch]:
     """Record the batches that a build makes of these pairs."""
     batches: list[Batch] = []
-    decode = model.seq2seq.force_decode
+    decode = model.seq2seq.force_aligned
 
     def record(sources: list[list[int]], targets: list[list[int]]) -> Any:
         batches.append((list(sources), list(targets)))
         return decode(sources, targets)
 
-    model.seq2seq.force_decode = record  # type: ignore[method-assign, assignment]
+    model.seq2seq.force_aligned = record  # type: ignore[method-assign, assignment]
     try:
         for _ in encode_block(model, pairs):
             pass
     finally:
         with suppress(AttributeError):
-            del model.seq2seq.force_decode
+            del model.seq2seq.force_aligned
     return batches
 
 
 def forced(model: TranslationModel, batches: list[Batch]) -> None:
     """Force-decode as a build does: on a CPU, batches run in parallel."""
-    tasks = [partial(model.seq2seq.force_decode, sources, targets) for sources, targets in batches]
+    tasks = [partial(model.seq2seq.force_aligned, sources, targets) for sources, targets in batches]
     for _ in spread(tasks, model.seq2seq.device):
         pass
     if model.seq2seq.device.type == "cuda":

@@ -137,7 +137,7 @@ def test_a_long_source_is_split_and_joined(tiny: TranslationModel) -> None:
 
 
 def test_provenance_adds_up(tiny: TranslationModel, tiny_store: Datastore) -> None:
-    translator = Translator(tiny, tiny_store, "chunk", {"ends": "all"}, BEAM)
+    translator = Translator(tiny, tiny_store, "chunk", {"ends": "all", "agreement": 0}, BEAM)
     plain, explained = translator.translate("die pumpe prüfen"), translator.translate("die pumpe prüfen", explain=True)
     assert plain.provenance is None and explained.provenance is not None
     assert (plain.text, plain.searches) == (explained.text, explained.searches)
@@ -156,6 +156,24 @@ def test_provenance_adds_up(tiny: TranslationModel, tiny_store: Datastore) -> No
         if token.searched:
             expected = (1 - weight) * token.model_probability + weight * share
             assert token.probability == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("method", ["knn", "chunk"])
+def test_provenance_names_silenced_neighbours(tiny: TranslationModel, tiny_store: Datastore, method: str) -> None:
+    """With all that neighbours lost given to the model, the step's equation still adds up."""
+    settings = {"ends": "all", "agreement": 0.75, "guard": False}
+    translator = Translator(tiny, tiny_store, method, settings, BEAM)
+    text = "die pumpe prüfen"
+    plain, explained = translator.translate(text), translator.translate(text, explain=True)
+    assert explained.provenance is not None and plain.text == explained.text
+    known = {pair.id for pair in tiny_store.pairs()}
+    silenced = [each for token in explained.provenance for each in token.silenced]
+    assert silenced and {each.pair_id for each in silenced} <= known
+    for token in explained.provenance:
+        shares = [each.share for each in token.silenced]
+        assert shares == sorted(shares, reverse=True) and 0 <= sum(shares) <= 0.75 + 1e-5
+    off = Translator(tiny, tiny_store, method, {**settings, "agreement": 0}, BEAM).translate(text, explain=True)
+    assert not any(token.silenced for token in off.provenance or ())
 
 
 @pytest.mark.parametrize("method", ["plain", "knn"])

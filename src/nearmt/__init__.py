@@ -15,7 +15,7 @@ __version__ = "0.5.0"
 
 if TYPE_CHECKING:
     from nearmt.config.schedule import EverySchedule, GeometricSchedule
-    from nearmt.contracts import Pair, TokenProvenance, Translation, Witness
+    from nearmt.contracts import Pair, Silenced, TokenProvenance, Translation, Witness
     from nearmt.corpus import CleaningConfig, LimitsConfig, Match, PairStream, read_pairs
     from nearmt.datastore import BuildConfig, Datastore, FilteredStore, JoinedStore
     from nearmt.decoding import BeamConfig
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 # Imported when first used: `nearmt --help` and `nearmt info` need neither torch nor a model.
 _HOMES = {
-    "nearmt.contracts": ("Pair", "TokenProvenance", "Translation", "Witness"),
+    "nearmt.contracts": ("Pair", "Silenced", "TokenProvenance", "Translation", "Witness"),
     "nearmt.corpus": ("CleaningConfig", "LimitsConfig", "Match", "PairStream", "read_pairs"),
     "nearmt.decoding": ("BeamConfig",),
     "nearmt.documents": ("FillConfig", "FillSummary", "fill_document"),
@@ -93,6 +93,7 @@ __all__ = [
     "PairStream",
     "PlainMethod",
     "Session",
+    "Silenced",
     "TokenProvenance",
     "Translation",
     "TranslationModel",

@@ -112,6 +112,8 @@ class Evidence:
     token_BK: Tensor  # their target tokens
     weight_BK: Tensor  # their shares of p_kNN; a row sums to 1, or to 0 where there are none
     share_B: Tensor  # lambda or lambda' of each row; 0 where there is no neighbour
+    #: The shares that neighbours lost because their source disagrees with the sentence, if any did.
+    silenced_BK: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,16 @@ class Witness:
     """A stored pair with a neighbour that predicted an output token, and its share of p_kNN."""
 
     pair_id: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Silenced:
+    """A stored pair with a neighbour that predicted a token, but whose source has another word there than the
+    sentence; and the share of p_kNN that it lost."""
+
+    pair_id: str
+    token: str
     share: float
 
 
@@ -137,6 +149,8 @@ class TokenProvenance:
     witnesses: tuple[Witness, ...]
     #: Text of the chunks retrieved at this step, nearest first.
     chunks: tuple[str, ...] = ()
+    #: Neighbours that did not count, or counted less, by source agreement.
+    silenced: tuple[Silenced, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 
 from torch import Tensor
 
-from nearmt.contracts import Evidence, Origin, TokenProvenance, Witness
+from nearmt.contracts import Evidence, Origin, Silenced, TokenProvenance, Witness
 from nearmt.decoding import Hypothesis
 from nearmt.models import TextCodec
 from nearmt.retrieval.source import EntrySource
@@ -26,12 +26,14 @@ def explain_hypothesis(
     explained = []
     for number, (token, subword, step) in enumerate(zip(hypothesis.tokens, subwords, hypothesis.trace, strict=True)):
         origin, witnesses, chunks = Origin.MODEL, tuple[Witness, ...](), tuple[str, ...]()
+        silenced = tuple[Silenced, ...]()
         searched = False
         if evidence is not None and store is not None:
             found = evidence[number]
             origin = Origin(int(found.origin_B[step.row]))
             searched = origin == Origin.SEARCH
             witnesses = _witnesses(found, step.row, token, store)
+            silenced = _silenced(found, step.row, codec, store)
             chunks = _chunk_texts(found.entry_BK[step.row], store, codec, chunk) if searched else ()
         explained.append(
             TokenProvenance(
@@ -42,6 +44,7 @@ def explain_hypothesis(
                 probability=math.exp(step.log_prob),
                 witnesses=witnesses,
                 chunks=chunks,
+                silenced=silenced,
             )
         )
     return tuple(explained)
@@ -57,6 +60,20 @@ def _witnesses(evidence: Evidence, row: int, token: int, store: EntrySource) -> 
             shares[pair_id] = shares.get(pair_id, 0.0) + weight
     ranked = sorted(shares.items(), key=lambda item: item[1], reverse=True)
     return tuple(Witness(pair_id, share) for pair_id, share in ranked)
+
+
+def _silenced(evidence: Evidence, row: int, codec: TextCodec, store: EntrySource) -> tuple[Silenced, ...]:
+    """Pairs whose neighbours lost their shares by source agreement, and the tokens that they predicted."""
+    if evidence.silenced_BK is None:
+        return ()
+    lost: dict[tuple[str, int], float] = {}
+    columns = (evidence.entry_BK[row], evidence.token_BK[row], evidence.silenced_BK[row])
+    for entry, token, share in zip(*(column.tolist() for column in columns), strict=True):
+        if entry >= 0 and share > 0:
+            key = store.pair_of(entry).id, token
+            lost[key] = lost.get(key, 0.0) + share
+    ranked = sorted(lost.items(), key=lambda item: item[1], reverse=True)
+    return tuple(Silenced(pair_id, codec.subwords([token])[0], share) for (pair_id, token), share in ranked)
 
 
 def _chunk_texts(entry_K: Tensor, store: EntrySource, codec: TextCodec, size: int) -> tuple[str, ...]:

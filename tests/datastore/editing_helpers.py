@@ -26,7 +26,7 @@ from tests.datastore.test_similar import bm25
 BEAM = BeamConfig(beams=2, max_new_tokens=12)
 #: What would otherwise be taken from the calibration.
 #: Nothing that is derived from what was measured when a store was built.
-KNN = {"k": 4, "lambda": 0.7, "temperature": 2.0, "guard": False, "ends": "all"}
+KNN = {"k": 4, "lambda": 0.7, "temperature": 2.0, "guard": False, "agreement": 0.5, "ends": "all"}
 CHUNK = {**KNN, "cache-lambda": 0.7, "cache-temperature": 1.0, "cache-k": 6, "seeds": 4, "chunk": 5}
 TEXTS = [pair.source for pair in make_pairs(6, seed=91)]
 

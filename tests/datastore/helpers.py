@@ -99,16 +99,18 @@ def assert_no_strays(path: Path) -> None:
 
 def count_encoded(monkeypatch: pytest.MonkeyPatch, fail_at: int | None = None) -> list[int]:
     """Sizes of the batches force-decoded from now on; the call number `fail_at` fails."""
-    real = Seq2SeqModel.force_decode
+    real = Seq2SeqModel.force_aligned
     sizes: list[int] = []
 
-    def force_decode(self: Seq2SeqModel, sources: list[list[int]], targets: list[list[int]]) -> list[Tensor]:
+    def force_aligned(
+        self: Seq2SeqModel, sources: list[list[int]], targets: list[list[int]]
+    ) -> list[tuple[Tensor, Tensor]]:
         if len(sizes) == fail_at:
             raise MemoryError("the encoder failed")
         sizes.append(len(sources))
         return real(self, sources, targets)
 
-    monkeypatch.setattr(Seq2SeqModel, "force_decode", force_decode)
+    monkeypatch.setattr(Seq2SeqModel, "force_aligned", force_aligned)
     return sizes
 
 

@@ -28,7 +28,7 @@ from tests.requests import similar_entries, trust_in
 __all__ = ["nearmt"]  # a fixture
 
 BEAM = BeamConfig(beams=2, max_new_tokens=10)
-GIVEN = {"lambda": 0.6, "temperature": 20.0, "guard": False, "ends": "all"}
+GIVEN = {"lambda": 0.6, "temperature": 20.0, "guard": False, "agreement": 0.5, "ends": "all"}
 CHUNK = {**GIVEN, "cache-lambda": 0.5, "cache-temperature": 3.0}
 TEXTS = ["die pumpe prüfen", "das ventil nicht öffnen", "motor und welle reinigen"]
 

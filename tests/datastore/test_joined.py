@@ -26,7 +26,7 @@ from tests.requests import similar_entries, trust_in
 from tests.tiny import tiny_marian_folder
 
 BEAM = BeamConfig(beams=2, max_new_tokens=10)
-GIVEN = {"lambda": 0.6, "temperature": 20.0, "guard": False, "ends": "all"}
+GIVEN = {"lambda": 0.6, "temperature": 20.0, "guard": False, "agreement": 0.5, "ends": "all"}
 METHODS: list[tuple[str, dict[str, Any]]] = [
     ("knn", GIVEN),
     ("chunk", {**GIVEN, "cache-lambda": 0.5, "cache-temperature": 3.0, "schedule": "every:2"}),
@@ -196,9 +196,9 @@ def test_the_weight_multiplies_the_kernel(tiny: TranslationModel, domain: Datast
     entry_BK = torch.tensor([[0, len(domain) - 1, len(domain), len(joined.snapshot()) - 1, -1]])
     weight_BK = joined.snapshot().weights(entry_BK)
     assert weight_BK is not None and weight_BK.tolist() == [[1.0, 1.0, 0.25, 0.25, 1.0]]
-    explained = 0
+    explained, alike = 0, {**GIVEN, "agreement": 0}
     for pair in customer.pairs():
-        token = Translator(tiny, joined, "knn", GIVEN, BEAM).translate(pair.source, explain=True).provenance
+        token = Translator(tiny, joined, "knn", alike, BEAM).translate(pair.source, explain=True).provenance
         assert token is not None
         shares = _shares_by_hand(tiny, joined, pair.source, token[0].token, len(domain))
         assert {witness.pair_id: pytest.approx(witness.share, abs=1e-5) for witness in token[0].witnesses} == shares

@@ -41,12 +41,18 @@ class Engine:
         return CpuScoring() if self.name == "cpu" else ReferenceScoring()
 
     def entries(
-        self, keys: Sequence[Tensor], token_N: Tensor, ends: Sequence[int], weight_N: Tensor | None = None
+        self,
+        keys: Sequence[Tensor],
+        token_N: Tensor,
+        ends: Sequence[int],
+        weight_N: Tensor | None = None,
+        word_N: Tensor | None = None,
     ) -> EntryTable:
         """A table of these segments of keys, which become fp16."""
         end_P = torch.tensor(ends, dtype=torch.long, device=self.device)
-        weight_N = None if weight_N is None else weight_N.to(self.device)
-        return self.table([key_ND.to(self.device, torch.float16) for key_ND in keys], self.to(token_N), end_P, weight_N)
+        optional = [None if part is None else part.to(self.device) for part in (weight_N, word_N)]
+        keys = [key_ND.to(self.device, torch.float16) for key_ND in keys]
+        return self.table(keys, self.to(token_N), end_P, *optional)
 
     def to(self, tensor: Tensor) -> Tensor:
         """A copy on the engine's device."""

@@ -46,7 +46,8 @@ def test_attention_is_that_of_transformers(family: str, precision: str) -> None:
             layers = hf(**inputs, use_cache=False, output_attentions=True, return_dict=True).cross_attentions
         expected_TS = torch.stack(layers[:2]).float().mean(dim=(0, 2))[0, len(model.prompt) :]
         assert mine_TS.shape == (len(target) - 1, len(source)) and mine_TS.dtype == torch.float32
-        tolerance = 0.03 if precision == "bf16" else 2e-3 if precision == "int8" else 1e-5
+        # Kernels also round activations to 8 bits.
+        tolerance = 0.03 if precision == "bf16" else 5e-3 if precision == "int8" else 1e-5
         torch.testing.assert_close(mine_TS, expected_TS, rtol=0, atol=tolerance)
 
 
@@ -253,7 +254,7 @@ def test_any_text_can_be_aligned(tiny: TranslationModel, source: str, target: st
 def test_time_is_told(tiny: TranslationModel) -> None:
     with Timings().active() as timings:
         align(tiny, SOURCES, TARGETS)
-    assert timings.calls == {"model/align": 1}
+    assert timings.calls["model/align"] == 1 and timings.calls["model/force_decode"] == 1
 
 
 # A model that has learned something.

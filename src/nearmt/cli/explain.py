@@ -13,6 +13,8 @@ from nearmt.corpus import Match
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
 _CHUNKS_SHOWN = 4
+# Silenced neighbours: the most that are shown, and the least share of all neighbours that they had.
+_SILENCED_SHOWN, _SILENCED_SHARE = 4, 0.2
 _SPECIAL = ("</s>", "<pad>", "<unk>")
 
 
@@ -41,9 +43,22 @@ def print_explanation(out: TextIO, translation: Translation, matches: Sequence[M
     for step, colour, texts in chunks:
         shown = " | ".join(texts[:_CHUNKS_SHOWN])
         console.print(Text(f"  step {step:<3}", style=f"reverse {colour}"), Text(f" {shown}", style=colour), sep="")
+    _print_silenced(console, translation)
     console.print(_legend(translation))
     _print_matches(console, matches)
     console.print()
+
+
+def _print_silenced(console: SafeConsole, translation: Translation) -> None:
+    """Print what the memory would have said most, had its sources had the sentence's words."""
+    lost: dict[tuple[int, str, str], float] = {}
+    for step, token in enumerate(translation.provenance or (), 1):
+        for silenced in token.silenced:
+            lost[step, silenced.token.strip(), silenced.pair_id] = silenced.share
+    shown = sorted(lost, key=lost.__getitem__, reverse=True)[:_SILENCED_SHOWN]
+    for step, word, pair_id in sorted(key for key in shown if lost[key] >= _SILENCED_SHARE):
+        told = f'  step {step:<3} not "{word}": the source of {pair_id} has another word there'
+        console.print(Text(told, style="dim"))
 
 
 def _print_matches(console: SafeConsole, matches: Sequence[Match]) -> None:

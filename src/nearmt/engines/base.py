@@ -75,6 +75,10 @@ class SentenceWords:
     #: How much less paraphrases count, from 0 to 1: where the store has a near match of the sentence, [S].
     strict_S: Tensor
 
+    def of(self, slot: int) -> SentenceWords:
+        """What is known of one of them; a view."""
+        return SentenceWords(self.known_SX[slot : slot + 1], self.strict_S[slot : slot + 1])
+
 
 @dataclass(frozen=True)
 class CachePlan:

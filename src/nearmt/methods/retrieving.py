@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Evidence, Scores
-from nearmt.datastore.search.agreement import between, sentence_words
+from nearmt.datastore.search.agreement import between, sentence_words, stacked
 from nearmt.engines.base import AgreementRule, EndRule, SentenceWords
 from nearmt.methods.mixing import Mixer, votes_of, weighed
 from nearmt.models import TranslationModel
@@ -32,8 +32,8 @@ class RetrievingState:
         self._tolerance = method.tolerance if store.profile.pairs else math.inf
         #: How much of lambda the guard leaves to the neighbours of each sentence.
         self._trust: dict[int, float] = {}
-        #: How much each sentence has in common with its most similar source.
-        self._closeness: dict[int, float] = {}
+        #: What source agreement knows of each sentence, and of those in the slots.
+        self._words_of: dict[int, SentenceWords] = {}
         self._known: tuple[Sequence[int], SentenceWords] | None = None
         self._latest: tuple[tuple[Sequence[int], int], Tensor | None] | None = None
 
@@ -43,10 +43,14 @@ class RetrievingState:
 
     def begin(self, sentences: Sequence[int]) -> list[float]:
         seeds, guard = self._method.seeds, self._method.guard
-        if self._request.sources and (seeds or guard or self._method.agreement):
+        agreement = self._method.agreement is not None and bool(self._request.words)
+        if self._request.sources and (seeds or guard or agreement):
             similar = self.store.similar([self._request.sources[sentence] for sentence in sentences], seeds)
             self._retriever.begin(sentences, similar.entry_SX)
-            self._closeness.update(zip(sentences, similar.closeness, strict=True))
+            if agreement:
+                codes = [self._request.words[sentence] for sentence in sentences]
+                words = sentence_words(codes, similar.closeness, self._request.device)
+                self._words_of.update((sentence, words.of(slot)) for slot, sentence in enumerate(sentences))
             if guard:
                 trust = [between(familiarity, self._method.mixer.trusted) for familiarity in similar.familiarity]
                 self._trust.update(zip(sentences, trust, strict=True))
@@ -69,12 +73,10 @@ class RetrievingState:
 
     def _words(self, step: Step) -> SentenceWords | None:
         """What is known of the words of the sentences; None where agreement is not asked for."""
-        if not (self._method.agreement and self._request.words):
+        if not self._words_of:
             return None
         if self._known is None or self._known[0] != step.sentences:  # sentences change seldom
-            codes = [self._request.words[sentence] for sentence in step.sentences]
-            closeness = [self._closeness.get(sentence, 0.0) for sentence in step.sentences]
-            self._known = step.sentences, sentence_words(codes, closeness, step.logits_BV.device)
+            self._known = step.sentences, stacked([self._words_of[sentence] for sentence in step.sentences])
         return self._known[1]
 
     def _trust_of(self, step: Step) -> Tensor | None:
@@ -93,6 +95,8 @@ class RetrievingState:
 
     def release(self, sentences: Sequence[int]) -> None:
         self._retriever.release(sentences)
+        for sentence in sentences:
+            self._words_of.pop(sentence, None)
 
 
 def _per_row(values: Sequence[float], rows: int, device: torch.device) -> Tensor:

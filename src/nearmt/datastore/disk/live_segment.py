@@ -68,12 +68,14 @@ class Block:
         entries, subwords = sum(tokens), sum(sources)
         if type(first) is not int or first < 0 or not isinstance(made_of, str) or len(tokens) != len(sources):
             return None
-        if len(rest) != 4 * (entries + subwords) + 2 * (columns + 1) * entries:
-            return None  # blocks made before nearmt 0.6 have no words
+        size = 4 * (entries + subwords) + 2 * columns * entries
+        if len(rest) not in (size, size + 2 * entries):
+            return None
         token_X = np.frombuffer(rest, dtype="<i4", count=entries + subwords)
         key_ND = np.frombuffer(rest, dtype="<f2", offset=token_X.nbytes, count=columns * entries)
         key_ND = key_ND.reshape(entries, columns)
-        word_N = np.frombuffer(rest, dtype="<u2", offset=token_X.nbytes + key_ND.nbytes)
+        # Blocks made before nearmt 0.6 have no words.
+        word_N = np.frombuffer(rest, dtype="<u2", offset=size) if len(rest) > size else np.zeros(entries, dtype="<u2")
         if not (is_within(token_X, 0, MOST_TOKENS) and is_finite(key_ND)):
             return None
         tokens_of, sources_of = _split(token_X[:entries], tokens), _split(token_X[entries:], sources)

@@ -16,6 +16,11 @@ AGREEMENT = AgreementRule(window=4, paraphrase=0.2, contrast=0.5)
 NEAR_MATCH = (0.5, 0.7)
 
 
+def stacked(words: Sequence[SentenceWords]) -> SentenceWords:
+    """What is known of the sentences of all of them, one after the other."""
+    return SentenceWords(torch.cat([each.known_SX for each in words]), torch.cat([each.strict_S for each in words]))
+
+
 def sentence_words(codes: Sequence[Collection[int]], closeness: Sequence[float], device: torch.device) -> SentenceWords:
     """What is known of sentences with these codes of words, whose most similar sources are this close."""
     known_SX = np.zeros((len(codes), CODES), dtype=bool)

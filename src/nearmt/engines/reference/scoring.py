@@ -50,8 +50,8 @@ def evidence_of(found: Retrieved, token_BK: Tensor, count_BK: Tensor | None, mix
 
 def apply_agreement(evidence: Evidence, agreement_BK: Tensor) -> None:
     """Let neighbours keep these shares of their weights; the rest goes to the model. `evidence` changes in place."""
-    silenced_B = ((agreement_BK < 1) & (evidence.weight_BK > 0)).any(dim=1)
-    _keep(evidence, evidence.weight_BK * agreement_BK, silenced_B)
+    evidence.silenced_BK = evidence.weight_BK * (1 - agreement_BK)
+    _keep(evidence, evidence.weight_BK * agreement_BK, (evidence.silenced_BK > 0).any(dim=1))
 
 
 def apply_end_rule(evidence: Evidence, found: Retrieved, scores: Scores, rule: EndRule, ends: Sequence[int]) -> None:

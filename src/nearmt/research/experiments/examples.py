@@ -7,7 +7,7 @@ import json
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from nearmt.contracts import Pair, Progress, TokenProvenance, Translation, Witness
+from nearmt.contracts import Pair, Progress, Silenced, TokenProvenance, Translation, Witness
 from nearmt.corpus.encoding import Encoding
 from nearmt.corpus.output import open_file
 from nearmt.research.experiments.cells import Cell, ResultFiles
@@ -62,6 +62,7 @@ def _translation(line: str) -> Translation:
                 **token,
                 "witnesses": tuple(Witness(**witness) for witness in token["witnesses"]),
                 "chunks": tuple(token["chunks"]),
+                "silenced": tuple(Silenced(**silenced) for silenced in token["silenced"]),
             }
         )
         for token in values["provenance"] or ()

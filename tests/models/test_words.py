@@ -1,0 +1,81 @@
+"""Words of sources, their codes, and what target tokens are aligned with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from nearmt.models import ModelConfig, load_model
+from nearmt.models.words import CODES, aligned_words, form_codes, forms_in, stem_code, words_of
+
+
+@pytest.mark.parametrize(
+    ("subwords", "numbers", "words"),
+    [
+        ([" Der", " Mot", "or", " läuft", ".", ""], [0, 1, 1, 2, 3, -1], ["der", "motor", "läuft", "."]),
+        (["Mot", "or ", "läuft ", "! ", ""], [0, 0, 1, 2, -1], ["motor", "läuft", "!"]),
+        ([" E", "-", "Mail", " (", "neu", ")"], [0, 1, 2, 3, 4, 5], ["e", "-", "mail", "(", "neu", ")"]),
+        (["", " 19", "95", " 4", "5"], [-1, 0, 0, 1, 1], ["1995", "45"]),
+        ([" 你", "好", "吗"], [0, 1, 2], ["你", "好", "吗"]),
+        ([" ", "Wort"], [-1, 0], ["wort"]),
+        ([], [], []),
+    ],
+    ids=["blanks before", "blanks behind", "punctuation", "numbers", "no blanks", "a blank alone", "nothing"],
+)
+def test_words_of_subwords(subwords: list[str], numbers: list[int], words: list[str]) -> None:
+    assert words_of(subwords) == (numbers, words)
+
+
+@pytest.mark.parametrize(
+    ("stored", "present"),
+    [
+        ("motor", "motoren"),
+        ("motoren", "motor"),
+        ("heiße", "heißes"),
+        ("minute", "minuten"),
+        ("45", "45"),
+        ("im", "im"),
+    ],
+)
+def test_inflected_forms_are_the_same_word(stored: str, present: str) -> None:
+    assert stem_code(stored) in form_codes(present)
+
+
+@pytest.mark.parametrize(
+    ("stored", "present"),
+    [("kalt", "heiß"), ("30", "45"), ("1990", "1995"), ("vor", "nach"), ("mit", "ohne"), ("kein", "ein"),
+     ("berlin", "hamburg"), ("annehmen", "ablehnen"), ("öffnen", "schließen")],
+)  # fmt: skip
+def test_other_words_are_not(stored: str, present: str) -> None:
+    assert stem_code(stored) not in form_codes(present)
+
+
+def test_codes_fit_and_0_is_no_word() -> None:
+    codes = {stem_code(f"wort{number}") for number in range(3000)}
+    assert min(codes) > 0 and max(codes) < CODES and len(codes) > 2900
+
+
+@pytest.mark.embedded
+def test_tokens_are_aligned_with_the_words_that_they_translate() -> None:
+    model = load_model(ModelConfig(device="cpu"))
+    source, target = "Der Motor ist am Morgen kalt.", "The engine is cold in the morning."
+    ids, tokens = model.codec.source_ids(source), model.codec.target_ids(target)
+    ((_, weight_TS),) = model.seq2seq.force_aligned([ids], [tokens])
+    (code_T,) = aligned_words(model.codec, [ids], [weight_TS])
+    assert code_T.dtype == np.uint16 and len(code_T) == len(tokens) and code_T[-1] == 0
+    subwords = [subword.strip() for subword in model.codec.subwords(tokens)]
+    aligned = dict(zip(subwords, code_T.tolist(), strict=True))
+    assert aligned["engine"] == stem_code("motor") and aligned["cold"] == stem_code("kalt")
+    assert aligned["morning"] == stem_code("morgen")
+    known = forms_in(model.codec, ids)
+    assert set(code_T[:-1].tolist()) <= known and stem_code("heiß") not in known
+
+
+def test_a_source_without_words_aligns_nothing() -> None:
+    class NoWords:
+        def source_subwords(self, ids: list[int]) -> list[str]:
+            return [""] * len(ids)
+
+    (code_T,) = aligned_words(NoWords(), [[3]], [torch.ones(2, 1)])  # type: ignore[arg-type]
+    assert code_T.tolist() == [0, 0, 0]
