@@ -15,8 +15,8 @@ from tests.research.experiments.conftest import Runner
 
 #: Columns of the tiny model's keys; a cache uses at most these.
 COLUMNS = 16
-#: `main` and `contrast` are run by other tests.
-OTHERS = [name for name in EXPERIMENTS if name not in ("main", "contrast")]
+#: The others are run by tests of their own.
+OTHERS = [name for name in EXPERIMENTS if name not in ("main", "contrast", "support")]
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -11,6 +11,7 @@ from nearmt.research.experiments.data import GENERAL
 from nearmt.research.experiments.examples import explain, write_examples
 from nearmt.research.experiments.on_the_fly import make_on_the_fly
 from nearmt.research.experiments.rows import Experiment, Row
+from nearmt.research.experiments.support import count_support
 
 BASE = Row("base", "Base MT")
 FINE_TUNED = Row("fine-tuned", "Fine-tuned", fine_tuned=True)
@@ -148,6 +149,25 @@ def contrast() -> Experiment:
     return make_contrast(BASE, KNN, CHUNK, PAPER)
 
 
+def support() -> Experiment:
+    """Not in the paper: words that only neighbours brought, by whether the neighbours' sources support them."""
+    rows = (
+        KNN,
+        Row("knn-default", "kNN-MT, nearmt's defaults", "knn"),
+        Row("chunk-all", "Chunk-based kNN-MT, without source agreement", "chunk", {"agreement": 0}),
+        CHUNK,
+    )
+    return Experiment(
+        "support",
+        "Words brought by neighbours",
+        rows,
+        ("unsupported_share", "unsupported_precision", "supported_share", "supported_precision"),
+        part="dev",
+        reuses_cells=False,
+        measure=count_support,
+    )
+
+
 def examples() -> Experiment:
     """The paper's appendix of examples: the chunks retrieved at each step, and the output."""
     row = replace(CHUNK, name="example", tuned_as="chunk", tune=False, batch_size=1)
@@ -176,6 +196,7 @@ _FUNCTIONS: tuple[Callable[[], Experiment], ...] = (
     off_domain,
     on_the_fly,
     contrast,
+    support,
     examples,
 )
 EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in (define() for define in _FUNCTIONS)}

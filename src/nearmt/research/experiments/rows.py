@@ -100,6 +100,8 @@ class Experiment:
     reference: str | None = None
     #: The folder of the test set, if not the domain's own.
     tested_on: str | None = None
+    #: The part of a domain that is translated.
+    part: str = "test"
     #: Beam size, if the experiment fixes it.
     beams: int | None = None
     #: Whether to translate only a few lines, evenly spread over the test set.

@@ -68,7 +68,7 @@ def _check_files(artefacts: Artefacts, experiment: Experiment, domain: Domain, r
         experiment.procedure.check(artefacts, domain, rows)
         return
     general = artefacts.setup.general
-    (general if experiment.tested_on else domain).files("test")
+    (general if experiment.tested_on else domain).files(experiment.part)
     if any(row.method != "plain" or row.fine_tuned for row in rows):
         domain.files("train")
     tuned = artefacts.setup.config.tune != "none" and any(row.tunable for row in rows)
@@ -135,7 +135,7 @@ def beam_of(artefacts: Artefacts, experiment: Experiment) -> BeamConfig:
 
 def test_pairs(artefacts: Artefacts, task: Task) -> list[Pair]:
     domain = _test_domain(artefacts, task)
-    pairs = domain.pairs("test", artefacts.setup.config.limit)
+    pairs = domain.pairs(task.experiment.part, artefacts.setup.config.limit)
     if not task.experiment.sampled:
         return pairs
     count = min(artefacts.setup.config.examples, len(pairs))
@@ -147,7 +147,7 @@ def test_digest(artefacts: Artefacts, task: Task) -> str:
     if task.experiment.procedure is not None:
         return task.experiment.procedure.test_digest(artefacts, task.domain)
     sampled = f"-{config.examples}" if task.experiment.sampled else ""
-    return _test_domain(artefacts, task).digest("test", config.limit) + sampled
+    return _test_domain(artefacts, task).digest(task.experiment.part, config.limit) + sampled
 
 
 def _test_domain(artefacts: Artefacts, task: Task) -> Domain:

@@ -24,6 +24,10 @@ METRICS: dict[str, tuple[str, str]] = {
     "right": ("Right with the memory, %", ".1f"),
     "kept": ("Kept of those that the model alone gets right, %", ".1f"),
     "terms": ("Terminology: right with the memory, %", ".1f"),
+    "unsupported_share": ("Words brought without support of their source, % of all words", ".2f"),
+    "unsupported_precision": ("Of these in the reference, %", ".1f"),
+    "supported_share": ("Words brought with support of their source, % of all words", ".2f"),
+    "supported_precision": ("Of words with support in the reference, %", ".1f"),
 }
 #: Metrics that are valid only if nothing else ran on the machine.
 TIMED = frozenset({"tokens_per_second", "learning_seconds", "inference_seconds", "total_seconds"})
