@@ -74,6 +74,40 @@ def test_same_answer_compares_every_way(
     assert {cell["other_texts"] for cell in cells} == {0} and "| fp32 | chunk | 0 (" in capsys.readouterr().out
 
 
+def test_catalogues_measures_every_memory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, out = tmp_path / "strings.tsv", tmp_path / "catalogues.json"
+    data.write_text("".join(f"Datei {n} öffnen\tOpen file {n}\n" for n in range(40)), encoding="utf-8")
+    given = ("--sizes", "3,0", "--lines", 10, "--seeds", 2, "--model", tiny_folder, "--device", "cpu")
+    run(monkeypatch, "catalogues.py", "--data", data, "--out", out, *given)
+    cells, systems = report_of(out)["cells"], ["knn", "chunk", "chunk, agreement=0"]
+    assert [(cell["system"], cell["pairs"]) for cell in cells[:4]] == [("plain", 0), *((name, 3) for name in systems)]
+    assert {cell["pairs"] for cell in cells} == {0, 3, 30} and {cell["lines"] for cell in cells} == {10}
+    assert len(cells) == 2 * 7 and "| chunk | 30 | 20 |" in capsys.readouterr().out
+
+
+def test_loops_and_unknown_words_are_found() -> None:
+    script = runpy.run_path(str(BENCHMARKS / "catalogues.py"))
+    loops, unknown_words = script["loops"], script["unknown_words"]
+    assert loops("one-----...", "eins", "one") and loops("a (e)(e)(e)(e)(e)", "ein", "a")
+    assert loops("the file the file the file the file the file ", "die Datei", "the file")
+    assert not loops("one-----...", "eins-----", "one") and not loops("one-----", "eins", "one-----")
+    assert not loops("It is what it is, and it was.", "Es ist, was es ist.", "It is.")
+    known = frozenset({"the", "second"})
+    assert unknown_words("Second thet. 12 Xylo", "Das zweite xylo", known) == ["thet"]
+
+
+def test_a_test_set_shares_no_side_with_memories() -> None:
+    divided = runpy.run_path(str(BENCHMARKS / "catalogues.py"))["divided"]
+    pairs = [Pair(f"quelle {n % 30}", f"target {n % 20}") for n in range(90)]
+    strings = divided(pairs, 5, 0)
+    sources, targets = {p.source for p in strings.test}, {p.target for p in strings.test}
+    assert len(strings.test) == len(sources) == 5 and strings.others
+    assert not any(pair.source in sources or pair.target in targets for pair in strings.others)
+    assert strings.known == {"target"}
+
+
 def test_growth_measures_every_size(
     monkeypatch: pytest.MonkeyPatch, data: Path, tiny_store: Datastore, tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

@@ -15,7 +15,7 @@ from nearmt.research.experiments.support import Counts, count_support, supports,
 from nearmt.translator import Translator
 from tests.research.experiments.conftest import Runner
 
-ROWS = ["knn", "knn-default", "chunk-all", "chunk"]
+ROWS = ["base", "knn", "knn-all", "knn-agreement", "chunk-all", "chunk"]
 NOUNS = {"Motor": "engine", "Ofen": "furnace", "Tank": "tank", "Deckel": "cover", "Kessel": "boiler"}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -14,7 +14,7 @@ from nearmt.datastore.search.agreement import AGREEMENT, sentence_words
 from nearmt.datastore.search.recall import NEIGHBOURS, QUERIES, sample
 from nearmt.datastore.search.searcher import Searcher
 from nearmt.datastore.search.snapshot import Snapshot
-from nearmt.engines.base import Index
+from nearmt.engines.base import Index, SentenceWords
 from nearmt.engines.choose import exact_index
 from nearmt.engines.devices import spread
 from nearmt.engines.reference.entries import EntryTable
@@ -36,7 +36,7 @@ _EM_STEPS = 60
 FEW_PAIRS = 100
 FEW_PAIRS_CAP = 0.43
 # Strengths of source agreement that are tried, and how much less likely (nats a token) the greatest may be.
-_STRENGTHS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
+_STRENGTHS = (0.25, 0.5, 0.75, 0.9, 1.0)
 _NEARLY = 0.02
 
 
@@ -99,33 +99,52 @@ def likely_settings(model: TranslationModel, store: Snapshot, search_scale: floa
         return {"likely_weight": None, "agreement": None, "agreeing_weight": None}
     temperature = TEMPERATURE_SHARE * search_scale
     found = [_knn_probabilities(store, number, temperature, model) for number in numbers]
-    neighbour_X, silenced_X, lost_X = (torch.cat([part.cpu() for part in parts]) for parts in zip(*found, strict=True))
+    neighbours = [torch.cat([part.cpu() for part in parts]) for parts in zip(*found, strict=True)]
+    held_out = _Sample(_model_probabilities(model, store, numbers), *neighbours)
+    most = 1.0 if len(numbers) >= FEW_PAIRS else FEW_PAIRS_CAP
+    agreement = _strongest({strength: held_out.likely(strength)[1] for strength in _STRENGTHS})
+    return {
+        "likely_weight": min(held_out.likely(None)[0], most),
+        "agreement": agreement,
+        "agreeing_weight": min(held_out.likely(agreement)[0], most),
+    }
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Tokens of the store's own sentences, [X], each sentence left out of its own search."""
+
+    #: Their probabilities by the model, and by the neighbours (equation 2).
+    model_X: Tensor
+    neighbour_X: Tensor
+    #: How much of the latter full source agreement takes away, and how much of all neighbours' weight.
+    silenced_X: Tensor
+    lost_X: Tensor
+    #: How near the nearest match of their sentence is (`SentenceWords`).
+    strict_X: Tensor
+
+    def likely(self, strength: float | None) -> tuple[float, float]:
+        """The most likely lambda with this strength of agreement (None: without it), and the mean log-likelihood."""
+        applied_X = torch.zeros_like(self.strict_X) if strength is None else self.strict_X.clamp(min=strength)
+        # What neighbours lose goes to the model.
+        mixed_X = self.neighbour_X + applied_X * (self.lost_X * self.model_X - self.silenced_X)
+        weight = _most_likely(self.model_X, mixed_X)
+        total_X = weight * mixed_X + (1 - weight) * self.model_X
+        return round(weight, 3), float(total_X.clamp(min=1e-30).log().mean())
+
+
+def _model_probabilities(model: TranslationModel, store: Snapshot, numbers: list[int]) -> Tensor:
+    """p_NMT of the tokens of stored pairs, [X]."""
 
     def probabilities(batch: list[int]) -> list[Tensor]:
         sources = [model.codec.source_ids(store.pair(n).source) for n in batch]
-        targets = [entries.tokens(entries.of_pair(n)).tolist() for n in batch]
+        targets = [store.entries.tokens(store.entries.of_pair(n)).tolist() for n in batch]
         return [score.exp().cpu() for score in model.seq2seq.score(sources, targets)]
 
     starts = range(0, len(numbers), _SCORED_TOGETHER)
     tasks = [partial(probabilities, numbers[start : start + _SCORED_TOGETHER]) for start in starts]
     parts = dict(spread(tasks, model.seq2seq.device))
-    model_X = torch.cat([part_T for number in range(len(tasks)) for part_T in parts[number]])
-    most = 1.0 if len(numbers) >= FEW_PAIRS else FEW_PAIRS_CAP
-
-    def likely(strength: float) -> tuple[float, float]:
-        """The most likely lambda with this strength of agreement, and the mean log-likelihood."""
-        # What neighbours lose goes to the model.
-        mixed_X = neighbour_X + strength * (lost_X * model_X - silenced_X)
-        weight = _most_likely(model_X, mixed_X)
-        total_X = weight * mixed_X + (1 - weight) * model_X
-        return min(round(weight, 3), most), float(total_X.clamp(min=1e-30).log().mean())
-
-    agreement = _strongest({strength: likely(strength)[1] for strength in _STRENGTHS})
-    return {
-        "likely_weight": likely(0.0)[0],
-        "agreement": agreement,
-        "agreeing_weight": likely(agreement)[0],
-    }
+    return torch.cat([part_T for number in range(len(tasks)) for part_T in parts[number]])
 
 
 def _strongest(likelihood: dict[float, float]) -> float:
@@ -139,9 +158,9 @@ def _strongest(likelihood: dict[float, float]) -> float:
 
 def _knn_probabilities(
     store: Snapshot, number: int, temperature: float, model: TranslationModel
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """p_kNN (equation 2) of each token of a stored pair, from neighbours in other sentences; how much of it full source
-    agreement takes away; and how much of all neighbours' weight. Each [T]."""
+    agreement takes away, and how much of all neighbours' weight; and how near the nearest match is. Each [T]."""
     entries = store.entries
     entry_T = entries.of_pair(number)
     found = store.search(entries.keys(entry_T, store.columns), NEIGHBOURS + _OWN_SENTENCE)
@@ -153,17 +172,18 @@ def _knn_probabilities(
         score_TK = score_TK + merged_TK.log()
     # The softmax over no neighbours is undefined; such tokens get probability 0.
     weight_TK = torch.softmax(score_TK, dim=1).nan_to_num(0.0)
-    agreement_TK = _agreement(store, number, found.entry_BK, model)
+    words = _words_of(store, number, model, weight_TK.device)
+    agreement_TK = store.agreement(found.entry_BK, words, AGREEMENT)
     lost_TK = torch.zeros_like(weight_TK) if agreement_TK is None else weight_TK * (1.0 - agreement_TK)
-    return (weight_TK * same_TK).sum(dim=1), (lost_TK * same_TK).sum(dim=1), lost_TK.sum(dim=1)
+    strict_T = words.strict_S.expand(len(entry_T))
+    return (weight_TK * same_TK).sum(dim=1), (lost_TK * same_TK).sum(dim=1), lost_TK.sum(dim=1), strict_T
 
 
-def _agreement(store: Snapshot, number: int, entry_TK: Tensor, model: TranslationModel) -> Tensor | None:
-    """How far neighbours agree with the source of a stored pair, [T, K]; None where words are unknown."""
+def _words_of(store: Snapshot, number: int, model: TranslationModel, device: torch.device) -> SentenceWords:
+    """What source agreement knows of the source of a stored pair, which is left out of the store."""
     source = model.codec.source_ids(store.pair(number).source)
     close = store.closeness(source, without=number)
-    words = sentence_words([forms_in(model.codec, source)], [close], entry_TK.device)
-    return store.agreement(entry_TK, words, AGREEMENT)
+    return sentence_words([forms_in(model.codec, source)], [close], device)
 
 
 def _most_likely(model_X: Tensor, neighbour_X: Tensor) -> float:

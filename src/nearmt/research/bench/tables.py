@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nearmt.research.bench.profile import OTHER, PARTS, UNNAMED
@@ -10,6 +10,9 @@ from nearmt.research.cache_engine import TORCH
 
 #: A report mentions other programs if they used more CPUs than this.
 _DISTURBED = 0.1
+#: The system that others are compared with, and the scores, in tables of catalogues.
+PLAIN = "plain"
+_SCORES = {"bleu": "BLEU", "chrf": "chrF"}
 
 
 def speed_rows(report: dict[str, Any]) -> list[list[str]]:
@@ -116,6 +119,34 @@ def same_answer_rows(report: dict[str, Any]) -> list[list[str]]:
     return _without_empty(list(rows.values()))
 
 
+def catalogue_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Return headings and a row for every size of a memory and every system, with means over the divisions."""
+    groups: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    alone = {cell["seed"]: cell["bleu"] for cell in report["cells"] if cell["system"] == PLAIN}
+    for cell in report["cells"]:
+        groups.setdefault((cell["pairs"], cell["system"]), []).append(cell)
+    rows = []
+    for (pairs, system), cells in groups.items():
+        differences = [cell["bleu"] - alone[cell["seed"]] for cell in cells]
+        rows.append(
+            {
+                "system": system,
+                "pairs": f"{pairs:,}" if pairs else "",
+                "lines": f"{sum(cell['lines'] for cell in cells):,}",
+                **{label: f"{_mean(cell[name] for cell in cells):.2f}" for name, label in _SCORES.items()},
+                "worst to plain": "" if system == PLAIN else f"{min(differences):+.2f}",
+                "loops": str(sum(cell["loops"] for cell in cells)),
+                "unknown words": str(sum(cell["unknown_words"] for cell in cells)),
+            }
+        )
+    return _without_empty(rows)
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)
+
+
 #: For each benchmark, the titles of its tables and the functions that make their rows.
 TABLES = {
     "speed": {"Speed": speed_rows, "Share of time by part, in percent": share_rows},
@@ -123,6 +154,7 @@ TABLES = {
     "growth": {"Growth": growth_rows},
     "precision": {"Precision": precision_rows},
     "same-answer": {"Texts (scores) that differ from those of batches of 8": same_answer_rows},
+    "catalogues": {"Memories of short strings": catalogue_rows},
 }
 
 

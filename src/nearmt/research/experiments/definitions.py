@@ -152,16 +152,18 @@ def contrast() -> Experiment:
 def support() -> Experiment:
     """Not in the paper: words that only neighbours brought, by whether the neighbours' sources support them."""
     rows = (
+        BASE,
         KNN,
-        Row("knn-default", "kNN-MT, nearmt's defaults", "knn"),
-        Row("chunk-all", "Chunk-based kNN-MT, without source agreement", "chunk", {"agreement": 0}),
+        Row("knn-all", "kNN-MT (nearmt), without source agreement", "knn", {"agreement": 0}),
+        Row("knn-agreement", "kNN-MT (nearmt)", "knn"),
+        Row("chunk-all", "Chunk-based kNN-MT (nearmt), without source agreement", "chunk", {"agreement": 0}),
         CHUNK,
     )
     return Experiment(
         "support",
         "Words brought by neighbours",
         rows,
-        ("unsupported_share", "unsupported_precision", "supported_share", "supported_precision"),
+        ("bleu", "chrf", "unsupported_share", "unsupported_precision", "supported_share", "supported_precision"),
         part="dev",
         reuses_cells=False,
         measure=count_support,

@@ -17,6 +17,7 @@ from nearmt.contracts import Pair, Progress, TokenProvenance, Translation
 from nearmt.models import TranslationModel
 from nearmt.models.alignment import WORD, align, subword_spans
 from nearmt.models.words import form_codes, stem_code
+from nearmt.research.evaluation import score
 from nearmt.research.experiments.contrast_scoring import percent
 from nearmt.translator import Translator
 
@@ -68,8 +69,9 @@ def count_support(
 ) -> tuple[dict[str, Any], list[str]]:
     """Translate with and without the datastore, and count the words that it brought."""
     sources = [pair.source for pair in pairs]
-    alone = Translator(translator.model, beam=translator.beam, batch_size=translator.batch_size).translate(sources)
-    found = translator.translate(sources, explain=True, progress=progress)
+    plain = Translator(translator.model, beam=translator.beam, batch_size=translator.batch_size)
+    alone = plain.translate(sources)
+    found = alone if translator.datastore is None else translator.translate(sources, explain=True, progress=progress)
     brought = [list(_brought(translator.model, *each)) for each in zip(sources, found, alone, strict=True)]
     codes = _source_codes(translator, {each.pair_id for words in brought for each in words})
     counts = Counts(words=sum(len(WORD.findall(translation.text)) for translation in found))
@@ -79,8 +81,10 @@ def count_support(
             right = left[each.word] > 0
             left[each.word] -= right
             counts.add(supports(each.source_word, codes[each.pair_id]), right)
-    evaluation = {"sentences": len(pairs), "signature": translator.signature(), **counts.evaluation()}
-    return evaluation, [translation.text for translation in found]
+    texts = [translation.text for translation in found]
+    scores = dataclasses.asdict(score(texts, [pair.target for pair in pairs]))
+    evaluation = {"sentences": len(pairs), "signature": translator.signature(), **scores, **counts.evaluation()}
+    return evaluation, texts
 
 
 def words_in(text: str) -> Counter[str]:
