@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Pair, SimilarSources, StoreProfile
-from nearmt.engines.base import AgreementRule, CachePlan, SentenceCache, SentenceWords
+from nearmt.engines.base import CONTESTED, KNOWN, AgreementRule, CachePlan, SentenceCache, SentenceWords
 from nearmt.engines.reference.cache import ReferenceCache
 from nearmt.retrieval.source import EntrySource
 
@@ -66,12 +66,14 @@ class ToyServer:
 
     def _kept(self, entry: int, known_X: np.ndarray, strict: float, rule: AgreementRule) -> float:
         assert self.word_N is not None
-        if entry < 0 or not (own := self.word_N[entry]) or known_X[own]:
+        if entry < 0 or not (own := self.word_N[entry]) or known_X[own] == KNOWN:
             return 1.0
+        if known_X[own] == CONTESTED:
+            return 1 - strict
         pair = int(np.searchsorted(self.end_P, entry, side="right"))
         first = max(entry - rule.window, self.end_P[pair - 1] if pair else 0)
         near = self.word_N[first : min(entry + rule.window + 1, self.end_P[pair])]
-        others = [known_X[word] for word in near if word not in (0, own)]
+        others = [known_X[word] != 0 for word in near if word not in (0, own)]
         share = np.mean(others) if others else 1.0
         left = float(np.clip((rule.contrast - share) / (rule.contrast - rule.paraphrase), 0.0, 1.0))
         return 1 - max(rule.strength, strict) * (1 - (1 - strict) * left)
@@ -91,11 +93,8 @@ class ToyServer:
         width = max((len(entries) for entries in found), default=0)
         padded = [[*entries, *[-1] * (width - len(entries))] for entries in found]
         entry_SX = np.array(padded, dtype=np.int64).reshape(len(found), width)
-        return {
-            "entry": entry_SX,
-            "familiarity": [self.familiarity] * len(found),
-            "closeness": [self.closeness] * len(found),
-        }
+        alike = {"familiarity": self.familiarity, "closeness": self.closeness, "near": []}
+        return {"entry": entry_SX, **{name: [value] * len(found) for name, value in alike.items()}}
 
     def _similar(self, source: Sequence[int], count: int) -> list[int]:
         if not source or not len(self.end_P):
@@ -167,7 +166,7 @@ class ToyStore:
 
     def similar(self, sources: Sequence[Sequence[int]], count: int) -> SimilarSources:
         found = self.server("similar", sources=sources, count=count)
-        return SimilarSources(torch.from_numpy(found["entry"]), found["familiarity"], found["closeness"])
+        return SimilarSources(torch.from_numpy(found["entry"]), found["familiarity"], found["closeness"], found["near"])
 
     def new_cache(self, plan: CachePlan, device: torch.device) -> SentenceCache:
         return ReferenceCache(self, plan, device)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,6 +12,7 @@ from torch import Tensor
 from nearmt.contracts import Evidence, Scores
 from nearmt.engines.base import Scoring
 from nearmt.models import TranslationModel
+from nearmt.models.words import SourceWords
 from nearmt.retrieval.source import EntrySource
 
 
@@ -30,8 +31,8 @@ class Request:
     scoring: Scoring
     #: Keep the evidence of every step.
     trace: bool = False
-    #: Codes of the words of each sentence (`models.words`); empty if they are not known.
-    words: Sequence[Collection[int]] = ()
+    #: The words of each sentence; empty if they are not known.
+    words: Sequence[SourceWords] = ()
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from nearmt.engines.devices import device_of, spread
 from nearmt.errors import ConfigError, NearmtError, NearmtWarning, warn_renamed
 from nearmt.methods import make_method
 from nearmt.models import ModelConfig, TranslationModel, load_model, split_to_fit
-from nearmt.models.words import forms_in
+from nearmt.models.words import SourceWords
 from nearmt.provenance import explain_hypothesis
 from nearmt.steps import Method, MethodState
 from nearmt.threads import workers
@@ -177,7 +177,7 @@ class Translator:
 
     def _decode(self, parts: list[SourcePart], explain: bool) -> list[Translation]:
         sources, lengths = [part.ids for part in parts], [part.length for part in parts]
-        words = [] if self.datastore is None else [forms_in(self.model.codec, source) for source in sources]
+        words = [] if self.datastore is None else [SourceWords.of(self.model.codec, source) for source in sources]
         best, state = beam_search(
             self.model.seq2seq, self.method, sources, lengths, self.beam, explain, self.batch_size, words
         )

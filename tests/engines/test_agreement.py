@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Evidence, Origin
-from nearmt.engines.base import AgreementRule, Mixing, Retrieved, SentenceWords
+from nearmt.engines.base import CONTESTED, KNOWN, AgreementRule, Mixing, Retrieved, SentenceWords
 from nearmt.engines.reference.scoring import apply_agreement
 from tests.engines.every_engine import Engine, every_engine
 from tests.toy_store import ToyServer, random_store
@@ -19,10 +19,11 @@ CODES = 1 << 16
 WORDS = [1, 2, 3, 40_000, 50_000, 65_535]
 
 
-def words_of(known: list[list[int]], strict: list[float]) -> SentenceWords:
-    known_SX = torch.zeros(len(known), CODES, dtype=torch.bool)
+def words_of(known: list[list[int]], strict: list[float], contested: list[int] | None = None) -> SentenceWords:
+    known_SX = torch.zeros(len(known), CODES, dtype=torch.uint8)
     for row, codes in enumerate(known):
-        known_SX[row, codes] = True
+        known_SX[row, codes] = KNOWN
+        known_SX[row, contested or []] = CONTESTED
     return SentenceWords(known_SX, torch.tensor(strict))
 
 
@@ -63,6 +64,22 @@ def test_the_strength_scales_what_is_taken(engine: Engine) -> None:
 
 
 @every_engine
+def test_a_near_match_disagrees_fully_however_weak_the_rule_is(engine: Engine) -> None:
+    stored, entry_BK = [1, 2, 3, 40_000, 0], torch.tensor([[3], [3], [3]])
+    words, rule = words_of([[1, 2, 3]] * 3, [0.0, 0.75, 1.0]), AgreementRule(3, 0.25, 0.75, 0.5)
+    assert kept(engine, stored, entry_BK, words, rule).tolist() == [[0.5], [0.25], [0.0]]
+
+
+@every_engine
+def test_a_contested_word_counts_less_the_nearer_the_match(engine: Engine) -> None:
+    """Stored words 1 2 3: the sentence has all, with one more beside 2. Nearby, 2 counts as known."""
+    stored, entry_BK = [1, 2, 3, 40_000, 0], torch.tensor([[0, 1, 2, 3]] * 3)
+    words = words_of([[1, 3]] * 3, [0.0, 0.75, 1.0], contested=[2])
+    expected_BK = [[1.0, 1.0, 1.0, 0.0], [1.0, 0.25, 1.0, 0.0], [1.0, 0.0, 1.0, 0.0]]
+    assert kept(engine, stored, entry_BK, words).tolist() == expected_BK
+
+
+@every_engine
 def test_words_nearby_end_with_the_pair_and_do_not_include_its_own(engine: Engine) -> None:
     """The neighbour's pair has its own word three times and one other, which is unknown; the pairs around are known."""
     stored = [1, 1, 0, 50_000, 50_000, 65_535, 50_000, 0, 1, 1, 0]
@@ -82,7 +99,8 @@ def test_agreement_is_what_the_rule_says(engine: Engine, slots: int) -> None:
     server.word_N = word_N
     entry_BK = torch.from_numpy(random.integers(-1, len(store), (6, 20)))
     known = [random.choice(WORDS, 3).tolist() for _ in range(slots)]
-    words = words_of(known, random.random(slots).round(2).tolist())
+    strict = (random.random(slots) / 2).round(2).tolist()
+    words = words_of(known, strict, contested=[int(random.choice(WORDS))])
     rule = AgreementRule(2, 0.2, 0.6, 0.9)
     given = {"known": words.known_SX.numpy(), "strict": words.strict_S.numpy(), "rule": rule}
     expected_BK = torch.from_numpy(server("agreement", entry=entry_BK.numpy(), **given)["kept"])

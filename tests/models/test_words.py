@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nearmt.models import ModelConfig, load_model
-from nearmt.models.words import CODES, aligned_words, form_codes, forms_in, stem_code, words_of
+from nearmt.models.words import CODES, SourceWords, aligned_words, form_codes, stem_code, words_of
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,40 @@ def test_codes_fit_and_0_is_no_word() -> None:
     assert min(codes) > 0 and max(codes) < CODES and len(codes) > 2900
 
 
+class WholeWords:
+    """A codec whose subwords are words."""
+
+    def __init__(self, *texts: str) -> None:
+        self.known = sorted({word for text in texts for word in text.split()})
+
+    def ids(self, text: str) -> list[int]:
+        return [self.known.index(word) for word in text.split()]
+
+    def source_subwords(self, ids: list[int]) -> list[str]:
+        return [f" {self.known[number]}" for number in ids]
+
+
+@pytest.mark.parametrize(
+    ("source", "near", "contested"),
+    [
+        ("viele gäste hörten nicht zu", ["viele gäste hörten zu"], {"hörten", "zu"}),  # one more
+        ("viele gäste hörten zu", ["viele gäste hörten nicht zu"], {"hörten", "zu"}),  # one less
+        ("viele gäste hörten lange , nicht zu", ["viele gäste hörten lange zu"], {"lange", "zu"}),  # punctuation
+        ("viele kinder hörten zu", ["viele gäste hörten zu"], set()),  # another: its neighbour disagrees itself
+        ("viele gäste hörten nicht zu", ["viele gäste hörten zu", "wir hörten nicht"], set()),  # told by another
+        ("viele gäste hörten zu", ["viele gäste hörten zu"], set()),
+        ("viele gäste hörten zu", [], set()),
+        ("nicht", [""], set()),  # nothing stands beside it
+    ],
+)
+def test_words_beside_a_difference_are_contested(source: str, near: list[str], contested: set[str]) -> None:
+    codec = WholeWords(source, *near)
+    words = SourceWords.of(codec, codec.ids(source))  # type: ignore[arg-type]
+    assert words.codes == frozenset().union(*map(form_codes, source.split()))
+    expected = frozenset().union(*map(form_codes, contested))
+    assert words.contested([codec.ids(text) for text in near]) == expected
+
+
 @pytest.mark.embedded
 def test_tokens_are_aligned_with_the_words_that_they_translate() -> None:
     model = load_model(ModelConfig(device="cpu"))
@@ -68,7 +102,7 @@ def test_tokens_are_aligned_with_the_words_that_they_translate() -> None:
     aligned = dict(zip(subwords, code_T.tolist(), strict=True))
     assert aligned["engine"] == stem_code("motor") and aligned["cold"] == stem_code("kalt")
     assert aligned["morning"] == stem_code("morgen")
-    known = forms_in(model.codec, ids)
+    known = SourceWords.of(model.codec, ids).codes
     assert set(code_T[:-1].tolist()) <= known and stem_code("heiß") not in known
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from nearmt.engines.base import Scoring
 from nearmt.engines.cuda.graphs import current
 from nearmt.engines.devices import device_of
 from nearmt.models import Seq2SeqModel
+from nearmt.models.words import SourceWords
 from nearmt.steps import Method, MethodState, Request, Step
 from nearmt.threads import check_wanted
 from nearmt.timing import timed
@@ -50,13 +51,13 @@ def beam_search(
     config: BeamConfig,
     trace: bool = False,
     slots: int | None = None,
-    words: Sequence[Collection[int]] = (),
+    words: Sequence[SourceWords] = (),
 ) -> tuple[list[Hypothesis], MethodState]:
     """The best hypothesis of every source (token ids), and the method's state, which explains it if traced.
 
     `slots` is how many sentences are decoded at a time, if not all. A finished sentence is replaced in its slot: the
-    method's state must be per sentence, and sentences of similar length should follow each other. `words` are codes of
-    the words of each source (`models.words`), if the method is to compare them with those of stored sources.
+    method's state must be per sentence, and sentences of similar length should follow each other. `words` are those of
+    each source, if the method is to compare them with those of stored sources.
     """
     beams = [
         SentenceBeam(
@@ -85,7 +86,7 @@ class _Decoding:
         beams: list[SentenceBeam],
         trace: bool,
         slots: int,
-        words: Sequence[Collection[int]],
+        words: Sequence[SourceWords],
     ) -> None:
         self.model, self.sources, self.beams, self.trace, self.slots = model, sources, beams, trace, slots
         self.scoring: Scoring = model.scoring.lease(self)

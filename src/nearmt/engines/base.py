@@ -46,6 +46,11 @@ class EndRule:
     likely: float
 
 
+#: A word that the sentence has; and one that stands where a near match in the store has a word more, or less. There
+#: neighbours say nothing of the difference: beside an added *not* they predict the verb.
+KNOWN, CONTESTED = 1, 2
+
+
 @dataclass(frozen=True)
 class AgreementRule:
     """How much a neighbour counts whose own source word does not occur in the sentence (source agreement).
@@ -71,7 +76,7 @@ class AgreementRule:
 class SentenceWords:
     """What source agreement needs to know of the sentences in the slots."""
 
-    #: Which codes of words (`models.words`) each has, [S, CODES].
+    #: Which codes of words (`models.words`) each has, [S, CODES]: 0, KNOWN or CONTESTED (uint8).
     known_SX: Tensor
     #: How near the nearest match in the store is, from 0 to 1: how much less paraphrases count, and the least strength
     #: of the rule, [S].

@@ -48,8 +48,8 @@ class RetrievingState:
             similar = self.store.similar([self._request.sources[sentence] for sentence in sentences], seeds)
             self._retriever.begin(sentences, similar.entry_SX)
             if agreement:
-                codes = [self._request.words[sentence] for sentence in sentences]
-                words = sentence_words(codes, similar.closeness, self._request.device)
+                mine = [self._request.words[sentence] for sentence in sentences]
+                words = sentence_words(mine, similar.closeness, similar.near, self._request.device)
                 self._words_of.update((sentence, words.of(slot)) for slot, sentence in enumerate(sentences))
             if guard:
                 trust = [between(familiarity, self._method.mixer.trusted) for familiarity in similar.familiarity]

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cached_property, lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -73,9 +76,49 @@ def form_codes(word: str) -> frozenset[int]:
     return frozenset(codes)
 
 
-def forms_in(codec: TextCodec, source: Sequence[int]) -> frozenset[int]:
-    """The codes of all forms of the words of a source (subword ids)."""
-    return frozenset().union(*map(form_codes, words_of(codec.source_subwords(source))[1]))
+@dataclass(frozen=True)
+class SourceWords:
+    """The words of a source, to be compared with those of stored sources."""
+
+    #: Subword ids, and the word of each (-1 for one without text).
+    source: tuple[int, ...]
+    number_S: list[int]
+    words: list[str]
+
+    @classmethod
+    def of(cls, codec: TextCodec, source: Sequence[int]) -> SourceWords:
+        return cls(tuple(source), *words_of(codec.source_subwords(source)))
+
+    @cached_property
+    def codes(self) -> frozenset[int]:
+        """The codes of all forms of all words."""
+        return self._codes_of(range(len(self.words)))
+
+    def contested(self, near: Sequence[Sequence[int]]) -> frozenset[int]:
+        """The codes of words next to words that the nearest of these sources (subword ids) lacks, or has in addition.
+
+        Where it has other words, its neighbours disagree (`codes`). Words that another of the sources has are not
+        lacking.
+        """
+        if not near:
+            return frozenset()
+        others = frozenset().union(*near[1:])
+        found: set[int] = set()
+        for kind, _, _, start, end in SequenceMatcher(None, near[0], self.source, autojunk=False).get_opcodes():
+            if kind == "delete" or (kind == "insert" and not others.issuperset(self.source[start:end])):
+                found.update(self._next_to(start, end))
+        return self._codes_of(found)
+
+    def _next_to(self, start: int, end: int) -> Iterator[int]:
+        """The words before and behind these subwords; punctuation is passed over."""
+        inside = {number for number in self.number_S[start:end] if number >= 0}
+        for positions in (range(start - 1, -1, -1), range(end, len(self.source))):
+            numbers = (self.number_S[position] for position in positions)
+            beside = (n for n in numbers if n >= 0 and n not in inside and any(map(str.isalnum, self.words[n])))
+            yield from islice(beside, 1)
+
+    def _codes_of(self, numbers: Iterable[int]) -> frozenset[int]:
+        return frozenset().union(*(form_codes(self.words[number]) for number in numbers))
 
 
 def aligned_words(codec: TextCodec, sources: Sequence[Sequence[int]], attention: Sequence[Tensor]) -> list[np.ndarray]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 
-from nearmt.engines.base import AgreementRule, SentenceWords
-from nearmt.models.words import CODES
+from nearmt.engines.base import CONTESTED, KNOWN, AgreementRule, SentenceWords
+from nearmt.models.words import CODES, SourceWords
 
 #: Tuned on the open half of the experiment contrast and on dev sets (docs/log.md).
 AGREEMENT = AgreementRule(window=4, paraphrase=0.2, contrast=0.5)
@@ -21,11 +21,18 @@ def stacked(words: Sequence[SentenceWords]) -> SentenceWords:
     return SentenceWords(torch.cat([each.known_SX for each in words]), torch.cat([each.strict_S for each in words]))
 
 
-def sentence_words(codes: Sequence[Collection[int]], closeness: Sequence[float], device: torch.device) -> SentenceWords:
-    """What is known of sentences with these codes of words, whose most similar sources are this close."""
-    known_SX = np.zeros((len(codes), CODES), dtype=bool)
-    for known_X, some in zip(known_SX, codes, strict=True):
-        known_X[list(some)] = True
+def sentence_words(
+    words: Sequence[SourceWords],
+    closeness: Sequence[float],
+    near: Sequence[Sequence[Sequence[int]]],
+    device: torch.device,
+) -> SentenceWords:
+    """What is known of sentences with these words, whose most similar sources are this close, and their near matches
+    (subword ids)."""
+    known_SX = np.zeros((len(words), CODES), dtype=np.uint8)
+    for known_X, mine, sources in zip(known_SX, words, near, strict=True):
+        known_X[list(mine.codes)] = KNOWN
+        known_X[list(mine.contested(sources))] = CONTESTED
     strict_S = np.array([between(close, NEAR_MATCH) for close in closeness], dtype=np.float32)
     parts = (torch.from_numpy(part).to(device, non_blocking=True) for part in (known_SX, strict_S))
     return SentenceWords(*parts)

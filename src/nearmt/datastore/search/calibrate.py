@@ -19,7 +19,7 @@ from nearmt.engines.choose import exact_index
 from nearmt.engines.devices import spread
 from nearmt.engines.reference.entries import EntryTable
 from nearmt.models import TranslationModel
-from nearmt.models.words import forms_in
+from nearmt.models.words import SourceWords
 from nearmt.reduction import Reduction
 
 #: T in units of the typical squared distance between a query and its neighbours.
@@ -182,8 +182,8 @@ def _knn_probabilities(
 def _words_of(store: Snapshot, number: int, model: TranslationModel, device: torch.device) -> SentenceWords:
     """What source agreement knows of the source of a stored pair, which is left out of the store."""
     source = model.codec.source_ids(store.pair(number).source)
-    close = store.closeness(source, without=number)
-    return sentence_words([forms_in(model.codec, source)], [close], device)
+    close, near = store.near_matches(source, without=number)
+    return sentence_words([SourceWords.of(model.codec, source)], [close], [near], device)
 
 
 def _most_likely(model_X: Tensor, neighbour_X: Tensor) -> float:

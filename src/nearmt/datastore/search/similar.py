@@ -21,8 +21,8 @@ _B = 0.75
 #: Subwords of more than this share of all pairs are ignored: they distinguish little and cost the most.
 _COMMON = 0.1
 _FEW_PAIRS = 1000
-# Sources that a sentence is compared with to tell how familiar it is.
-_COMPARED = 8
+#: Sources that a sentence is compared with to tell how familiar it is.
+COMPARED = 8
 # The threshold of familiarity is a quantile (_STRANGE) over a sample (_TRIED) of the store's own sources. In a small
 # memory (FEWEST_PAIRS), new sentences of its own domain look unfamiliar, too: there is no threshold.
 _TRIED = 256
@@ -195,7 +195,7 @@ class SourceIndex:
 
     def best_shares(self, source: Sequence[int], without: int | None = None) -> np.ndarray:
         """The scores behind `familiarity`, the best last; 1 is that of the same source."""
-        count = min(_COMPARED, max(1, self.seen))
+        count = min(COMPARED, max(1, self.seen))
         own = self.own_score(source)
         if not own:
             return np.ones(count)  # there is nothing in it but what nearly all sources have
@@ -230,7 +230,7 @@ class SourceIndex:
     def _best_by_matrix(
         self, matrix: SourceMatrix, sources: Sequence[Sequence[int]], count: int
     ) -> tuple[Tensor, list[np.ndarray]]:
-        compared = min(_COMPARED, self.seen)
+        compared = min(COMPARED, self.seen)
         number_SP, score_SP = matrix.best(sources, max(count, compared))
         score_SK, own = score_SP[:, :compared].cpu().numpy()[:, ::-1], matrix.own_scores(sources).tolist()
         shares = [score_K / mine if mine else np.ones(compared) for score_K, mine in zip(score_SK, own, strict=True)]

@@ -15,12 +15,13 @@ from nearmt.contracts import Neighbours, Pair, SimilarSources, StoreProfile
 from nearmt.corpus import Match
 from nearmt.datastore.disk import AnySegment, Calibration
 from nearmt.datastore.disk.ids import DigestIndex, digest_of
+from nearmt.datastore.search.agreement import NEAR_MATCH
 from nearmt.datastore.search.entries import open_entries
 from nearmt.datastore.search.indexing import open_index
 from nearmt.datastore.search.matches import SegmentSources, SourceLookup
 from nearmt.datastore.search.recall import measure_recall
 from nearmt.datastore.search.searcher import Searcher
-from nearmt.datastore.search.similar import Postings, SourceIndex
+from nearmt.datastore.search.similar import COMPARED, Postings, SourceIndex
 from nearmt.engines.base import AgreementRule, CachePlan, Index, RowSearch, SentenceCache, SentenceWords
 from nearmt.errors import ConfigError
 from nearmt.reduction import Reduction
@@ -262,15 +263,25 @@ class Snapshot:
 
     def similar(self, sources: Sequence[Sequence[int]], count: int) -> SimilarSources:
         with timed("index/similar"):
-            number_SP, shares = self._sources.best_of_each(sources, count)
+            number_SP, shares = self._sources.best_of_each(sources, max(count, COMPARED))
+            nearest = zip(number_SP[:, :COMPARED].tolist(), shares, strict=True)
             usual = self.calibration.familiar
             familiarity = [inf if usual is None else _familiarity(best, usual) for best in shares]
             closeness = [float(best[-1]) for best in shares]
-            return SimilarSources(self.entries.of_pairs_each(number_SP), familiarity, closeness)
+            near = [self._near(numbers, best) for numbers, best in nearest]
+            return SimilarSources(self.entries.of_pairs_each(number_SP[:, :count]), familiarity, closeness, near)
 
-    def closeness(self, source: Sequence[int], without: int) -> float:
-        """What the most similar source but that of one pair has in common with a source, in shares of itself."""
-        return float(self._sources.best_shares(source, without)[-1])
+    def near_matches(self, source: Sequence[int], without: int) -> tuple[float, list[list[int]]]:
+        """What the most similar source but that of one pair has in common with a source, in shares of itself; and the
+        sources of near matches, the nearest first."""
+        best = self._sources.best_shares(source, without)
+        numbers = [number for number in self.similar_pairs(source, COMPARED + 1) if number != without]
+        return float(best[-1]), self._near(numbers, best)
+
+    def _near(self, numbers: Sequence[int], shares: np.ndarray) -> list[list[int]]:
+        """The sources of those among the most similar pairs (best first; shares best last) that are near matches."""
+        near = zip(numbers, shares[::-1], strict=False)
+        return [self._sources.source(number) for number, share in near if number >= 0 and share >= NEAR_MATCH[0]]
 
     def similar_pairs(self, source: Sequence[int], count: int) -> list[int]:
         """Numbers of the pairs with the most similar sources, best first."""

@@ -4,6 +4,9 @@
 
 #if NEARMT_KERNELS
 
+/* What a sentence says of a word: it has it, or has it beside a difference from a near match. */
+enum { KNOWN = 1, CONTESTED = 2 };
+
 /* Counts the words of the entries on one side of an entry, up to the end of its pair, that differ from its own. */
 LOCAL void look(const uint16_t *word, int64_t entries, int64_t at, int64_t step, int64_t window, const uint8_t *known,
                 uint16_t own, long *total, long *found)
@@ -14,13 +17,13 @@ LOCAL void look(const uint16_t *word, int64_t entries, int64_t at, int64_t step,
             return;
         if (word[at] != own) {
             *total += 1;
-            *found += known[word[at]];
+            *found += known[word[at]] != 0;
         }
     }
 }
 
 /* `word` has the code of each entry's source word, 0 for the last entry of a pair; `known` [S, codes] which codes the
-   sentence of each slot has, `strict` [S] how much less neighbours count whose words it lacks. The more of the words
+   sentence of each slot has (KNOWN or CONTESTED), `strict` [S] how much less neighbours count whose words it lacks. The more of the words
    nearby it has, the less these count. */
 EXPORTED void agreement(const uint16_t *word, int64_t entries, const int64_t *entry, int64_t rows, int64_t k,
                         const uint8_t *known, const float *strict, int64_t slots, int64_t codes, int64_t window,
@@ -33,8 +36,12 @@ EXPORTED void agreement(const uint16_t *word, int64_t entries, const int64_t *en
         for (long i = 0; i < k; i++) {
             const int64_t at = entry[i];
             kept[i] = 1.0f;
-            if (at < 0 || !word[at] || mine[word[at]])
+            if (at < 0 || !word[at] || mine[word[at]] == KNOWN)
                 continue;
+            if (mine[word[at]] == CONTESTED) {
+                kept[i] = 1.0f - strict[row / each];
+                continue;
+            }
             long total = 0, found = 0;
             look(word, entries, at, -1, window, mine, word[at], &total, &found);
             look(word, entries, at, 1, window, mine, word[at], &total, &found);

@@ -168,7 +168,9 @@ def agreement(
     at = tl.load(entry + row * k + position, mask=position < k, other=-1)
     there = at >= 0
     own = tl.load(word + at, mask=there, other=0).to(tl.int32) & 0xFFFF
-    unknown = there & (own != 0) & (tl.load(mine + own, mask=there, other=1) == 0)
+    status = tl.load(mine + own, mask=there, other=1).to(tl.int32)
+    unknown = there & (own != 0) & (status == 0)
+    contested = there & (own != 0) & (status == 2)
     total = tl.zeros((POSITIONS,), tl.float32)
     found = tl.zeros((POSITIONS,), tl.float32)
     for side in tl.static_range(-1, 2, 2):
@@ -185,7 +187,8 @@ def agreement(
     left = tl.minimum(tl.maximum((contrast - share) / (contrast - paraphrase), 0.0), 1.0)
     close = tl.load(strict + row // rows)
     left = 1.0 - tl.maximum(strength, close) * (1.0 - left * (1.0 - close))
-    tl.store(kept + row * k + position, tl.where(unknown, left, 1.0), mask=position < k)
+    left = tl.where(contested, 1.0 - close, tl.where(unknown, left, 1.0))
+    tl.store(kept + row * k + position, left, mask=position < k)
 
 
 @triton.jit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nearmt.engines.base import AgreementRule, SentenceWords
+from nearmt.engines.base import CONTESTED, KNOWN, AgreementRule, SentenceWords
 
 
 def agreement(word_N: Tensor, entry_BK: Tensor, words: SentenceWords, rule: AgreementRule) -> Tensor:
@@ -15,23 +15,25 @@ def agreement(word_N: Tensor, entry_BK: Tensor, words: SentenceWords, rule: Agre
     of nearby words that the sentence has, a neighbour whose word it does not have keeps
     r = (contrast - s) / (contrast - paraphrase), between 0 and 1, times 1 - strict; with a strength below 1, it keeps
     1 - max(strength, strict) (1 - r). Entries nearby that are aligned with the same word do not count; without others,
-    s is 1.
+    s is 1. A neighbour whose word is contested keeps 1 - strict.
     """
     known_SX = words.known_SX
     if not len(word_N):
         return torch.ones(entry_BK.shape, device=entry_BK.device)
     slot_B = torch.arange(len(entry_BK), device=entry_BK.device) // (len(entry_BK) // len(known_SX))
     word_BK = _codes(word_N, entry_BK.clamp(min=0))
-    agrees_BK = known_SX[slot_B[:, None], word_BK] | (word_BK == 0) | (entry_BK < 0)
+    status_BK = known_SX[slot_B[:, None], word_BK]
+    agrees_BK = (status_BK == KNOWN) | (word_BK == 0) | (entry_BK < 0)
     nearby_BKW = _words_nearby(word_N, entry_BK, rule.window)
     counts_BKW = (nearby_BKW != 0) & (nearby_BKW != word_BK[:, :, None])
-    known_BKW = known_SX[slot_B[:, None, None], nearby_BKW] & counts_BKW
+    known_BKW = (known_SX[slot_B[:, None, None], nearby_BKW] != 0) & counts_BKW
     total_BK = counts_BKW.sum(dim=2)
     share_BK = torch.where(total_BK > 0, known_BKW.sum(dim=2) / total_BK, 1.0)
     kept_BK = ((rule.contrast - share_BK) / (rule.contrast - rule.paraphrase)).clamp(0.0, 1.0)
     strict_B1 = words.strict_S[slot_B][:, None]
     strength_B1 = strict_B1.clamp(min=rule.strength)
-    return torch.where(agrees_BK, 1.0, 1.0 - strength_B1 * (1.0 - kept_BK * (1.0 - strict_B1)))
+    disagreeing_BK = 1.0 - strength_B1 * (1.0 - kept_BK * (1.0 - strict_B1))
+    return torch.where(agrees_BK, 1.0, torch.where(status_BK == CONTESTED, 1.0 - strict_B1, disagreeing_BK))
 
 
 def _codes(word_N: Tensor, entry: Tensor) -> Tensor:
