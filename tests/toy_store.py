@@ -69,7 +69,7 @@ class ToyServer:
         if entry < 0 or not (own := self.word_N[entry]) or known_X[own] == KNOWN:
             return 1.0
         if known_X[own] == CONTESTED:
-            return 1 - strict
+            return 0.0
         pair = int(np.searchsorted(self.end_P, entry, side="right"))
         first = max(entry - rule.window, self.end_P[pair - 1] if pair else 0)
         near = self.word_N[first : min(entry + rule.window + 1, self.end_P[pair])]
@@ -93,7 +93,7 @@ class ToyServer:
         width = max((len(entries) for entries in found), default=0)
         padded = [[*entries, *[-1] * (width - len(entries))] for entries in found]
         entry_SX = np.array(padded, dtype=np.int64).reshape(len(found), width)
-        alike = {"familiarity": self.familiarity, "closeness": self.closeness, "near": []}
+        alike = {"familiarity": self.familiarity, "closeness": self.closeness, "nearly_equal": []}
         return {"entry": entry_SX, **{name: [value] * len(found) for name, value in alike.items()}}
 
     def _similar(self, source: Sequence[int], count: int) -> list[int]:
@@ -166,7 +166,9 @@ class ToyStore:
 
     def similar(self, sources: Sequence[Sequence[int]], count: int) -> SimilarSources:
         found = self.server("similar", sources=sources, count=count)
-        return SimilarSources(torch.from_numpy(found["entry"]), found["familiarity"], found["closeness"], found["near"])
+        return SimilarSources(
+            torch.from_numpy(found["entry"]), found["familiarity"], found["closeness"], found["nearly_equal"]
+        )
 
     def new_cache(self, plan: CachePlan, device: torch.device) -> SentenceCache:
         return ReferenceCache(self, plan, device)

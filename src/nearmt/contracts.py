@@ -93,8 +93,8 @@ class SimilarSources:
     familiarity: list[float]
     #: The share of what each sentence has in common with itself that its most similar source has in common with it.
     closeness: list[float]
-    #: The sources (subword ids) of the near matches of each sentence, the nearest first.
-    near: list[list[list[int]]]
+    #: The sources (subword ids) that nearly equal each sentence, the most similar first.
+    nearly_equal: list[list[list[int]]]
 
 
 class Origin(IntEnum):

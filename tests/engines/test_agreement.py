@@ -71,12 +71,11 @@ def test_a_near_match_disagrees_fully_however_weak_the_rule_is(engine: Engine) -
 
 
 @every_engine
-def test_a_contested_word_counts_less_the_nearer_the_match(engine: Engine) -> None:
+def test_a_contested_word_keeps_nothing(engine: Engine) -> None:
     """Stored words 1 2 3: the sentence has all, with one more beside 2. Nearby, 2 counts as known."""
-    stored, entry_BK = [1, 2, 3, 40_000, 0], torch.tensor([[0, 1, 2, 3]] * 3)
-    words = words_of([[1, 3]] * 3, [0.0, 0.75, 1.0], contested=[2])
-    expected_BK = [[1.0, 1.0, 1.0, 0.0], [1.0, 0.25, 1.0, 0.0], [1.0, 0.0, 1.0, 0.0]]
-    assert kept(engine, stored, entry_BK, words).tolist() == expected_BK
+    stored, entry_BK = [1, 2, 3, 40_000, 0], torch.tensor([[0, 1, 2, 3]])
+    words, rule = words_of([[1, 3]], [0.0], contested=[2]), AgreementRule(3, 0.25, 0.75, 0.5)
+    assert kept(engine, stored, entry_BK, words, rule).tolist() == [[1.0, 0.0, 1.0, 0.5]]
 
 
 @every_engine

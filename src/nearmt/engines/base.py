@@ -46,8 +46,8 @@ class EndRule:
     likely: float
 
 
-#: A word that the sentence has; and one that stands where a near match in the store has a word more, or less. There
-#: neighbours say nothing of the difference: beside an added *not* they predict the verb.
+#: A word that the sentence has; and one that stands where a nearly equal source in the store has a word more, or less.
+#: There neighbours do not know of the difference: beside an added *not* they predict the verb. They do not count.
 KNOWN, CONTESTED = 1, 2
 
 

@@ -49,7 +49,7 @@ class RetrievingState:
             self._retriever.begin(sentences, similar.entry_SX)
             if agreement:
                 mine = [self._request.words[sentence] for sentence in sentences]
-                words = sentence_words(mine, similar.closeness, similar.near, self._request.device)
+                words = sentence_words(mine, similar.closeness, similar.nearly_equal, self._request.device)
                 self._words_of.update((sentence, words.of(slot)) for slot, sentence in enumerate(sentences))
             if guard:
                 trust = [between(familiarity, self._method.mixer.trusted) for familiarity in similar.familiarity]

@@ -94,17 +94,17 @@ class SourceWords:
         """The codes of all forms of all words."""
         return self._codes_of(range(len(self.words)))
 
-    def contested(self, near: Sequence[Sequence[int]]) -> frozenset[int]:
-        """The codes of words next to words that the nearest of these sources (subword ids) lacks, or has in addition.
+    def contested(self, nearly_equal: Sequence[Sequence[int]]) -> frozenset[int]:
+        """The codes of words next to words that the first of these sources (subword ids) lacks, or has in addition.
 
         Where it has other words, its neighbours disagree (`codes`). Words that another of the sources has are not
         lacking.
         """
-        if not near:
+        if not nearly_equal:
             return frozenset()
-        others = frozenset().union(*near[1:])
+        others = frozenset().union(*nearly_equal[1:])
         found: set[int] = set()
-        for kind, _, _, start, end in SequenceMatcher(None, near[0], self.source, autojunk=False).get_opcodes():
+        for kind, _, _, start, end in SequenceMatcher(None, nearly_equal[0], self.source, autojunk=False).get_opcodes():
             if kind == "delete" or (kind == "insert" and not others.issuperset(self.source[start:end])):
                 found.update(self._next_to(start, end))
         return self._codes_of(found)

@@ -14,6 +14,8 @@ from nearmt.models.words import CODES, SourceWords
 AGREEMENT = AgreementRule(window=4, paraphrase=0.2, contrast=0.5)
 #: The closeness from which a source is a near match of a sentence, and from which paraphrases do not count beside it.
 NEAR_MATCH = (0.5, 0.7)
+#: The closeness from which a source differs so little from a sentence that a word more or less is contested.
+NEARLY_EQUAL = 0.8
 
 
 def stacked(words: Sequence[SentenceWords]) -> SentenceWords:
@@ -24,13 +26,13 @@ def stacked(words: Sequence[SentenceWords]) -> SentenceWords:
 def sentence_words(
     words: Sequence[SourceWords],
     closeness: Sequence[float],
-    near: Sequence[Sequence[Sequence[int]]],
+    nearly_equal: Sequence[Sequence[Sequence[int]]],
     device: torch.device,
 ) -> SentenceWords:
-    """What is known of sentences with these words, whose most similar sources are this close, and their near matches
-    (subword ids)."""
+    """What is known of sentences with these words, whose most similar sources are this close, and of which some are
+    nearly equal (subword ids)."""
     known_SX = np.zeros((len(words), CODES), dtype=np.uint8)
-    for known_X, mine, sources in zip(known_SX, words, near, strict=True):
+    for known_X, mine, sources in zip(known_SX, words, nearly_equal, strict=True):
         known_X[list(mine.codes)] = KNOWN
         known_X[list(mine.contested(sources))] = CONTESTED
     strict_S = np.array([between(close, NEAR_MATCH) for close in closeness], dtype=np.float32)

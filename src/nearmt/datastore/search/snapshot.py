@@ -15,7 +15,7 @@ from nearmt.contracts import Neighbours, Pair, SimilarSources, StoreProfile
 from nearmt.corpus import Match
 from nearmt.datastore.disk import AnySegment, Calibration
 from nearmt.datastore.disk.ids import DigestIndex, digest_of
-from nearmt.datastore.search.agreement import NEAR_MATCH
+from nearmt.datastore.search.agreement import NEARLY_EQUAL
 from nearmt.datastore.search.entries import open_entries
 from nearmt.datastore.search.indexing import open_index
 from nearmt.datastore.search.matches import SegmentSources, SourceLookup
@@ -268,20 +268,20 @@ class Snapshot:
             usual = self.calibration.familiar
             familiarity = [inf if usual is None else _familiarity(best, usual) for best in shares]
             closeness = [float(best[-1]) for best in shares]
-            near = [self._near(numbers, best) for numbers, best in nearest]
-            return SimilarSources(self.entries.of_pairs_each(number_SP[:, :count]), familiarity, closeness, near)
+            equal = [self._nearly_equal(numbers, best) for numbers, best in nearest]
+            return SimilarSources(self.entries.of_pairs_each(number_SP[:, :count]), familiarity, closeness, equal)
 
     def near_matches(self, source: Sequence[int], without: int) -> tuple[float, list[list[int]]]:
         """What the most similar source but that of one pair has in common with a source, in shares of itself; and the
-        sources of near matches, the nearest first."""
+        sources that nearly equal it, the most similar first."""
         best = self._sources.best_shares(source, without)
         numbers = [number for number in self.similar_pairs(source, COMPARED + 1) if number != without]
-        return float(best[-1]), self._near(numbers, best)
+        return float(best[-1]), self._nearly_equal(numbers, best)
 
-    def _near(self, numbers: Sequence[int], shares: np.ndarray) -> list[list[int]]:
-        """The sources of those among the most similar pairs (best first; shares best last) that are near matches."""
+    def _nearly_equal(self, numbers: Sequence[int], shares: np.ndarray) -> list[list[int]]:
+        """The sources of those among the most similar pairs (best first; shares best last) that are nearly equal."""
         near = zip(numbers, shares[::-1], strict=False)
-        return [self._sources.source(number) for number, share in near if number >= 0 and share >= NEAR_MATCH[0]]
+        return [self._sources.source(number) for number, share in near if number >= 0 and share >= NEARLY_EQUAL]
 
     def similar_pairs(self, source: Sequence[int], count: int) -> list[int]:
         """Numbers of the pairs with the most similar sources, best first."""

@@ -39,7 +39,7 @@ EXPORTED void agreement(const uint16_t *word, int64_t entries, const int64_t *en
             if (at < 0 || !word[at] || mine[word[at]] == KNOWN)
                 continue;
             if (mine[word[at]] == CONTESTED) {
-                kept[i] = 1.0f - strict[row / each];
+                kept[i] = 0.0f;
                 continue;
             }
             long total = 0, found = 0;

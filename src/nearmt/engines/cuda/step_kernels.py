@@ -187,7 +187,7 @@ def agreement(
     left = tl.minimum(tl.maximum((contrast - share) / (contrast - paraphrase), 0.0), 1.0)
     close = tl.load(strict + row // rows)
     left = 1.0 - tl.maximum(strength, close) * (1.0 - left * (1.0 - close))
-    left = tl.where(contested, 1.0 - close, tl.where(unknown, left, 1.0))
+    left = tl.where(contested, 0.0, tl.where(unknown, left, 1.0))
     tl.store(kept + row * k + position, left, mask=position < k)
 
 

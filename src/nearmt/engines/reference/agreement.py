@@ -15,7 +15,7 @@ def agreement(word_N: Tensor, entry_BK: Tensor, words: SentenceWords, rule: Agre
     of nearby words that the sentence has, a neighbour whose word it does not have keeps
     r = (contrast - s) / (contrast - paraphrase), between 0 and 1, times 1 - strict; with a strength below 1, it keeps
     1 - max(strength, strict) (1 - r). Entries nearby that are aligned with the same word do not count; without others,
-    s is 1. A neighbour whose word is contested keeps 1 - strict.
+    s is 1. A neighbour whose word is contested keeps nothing.
     """
     known_SX = words.known_SX
     if not len(word_N):
@@ -33,7 +33,7 @@ def agreement(word_N: Tensor, entry_BK: Tensor, words: SentenceWords, rule: Agre
     strict_B1 = words.strict_S[slot_B][:, None]
     strength_B1 = strict_B1.clamp(min=rule.strength)
     disagreeing_BK = 1.0 - strength_B1 * (1.0 - kept_BK * (1.0 - strict_B1))
-    return torch.where(agrees_BK, 1.0, torch.where(status_BK == CONTESTED, 1.0 - strict_B1, disagreeing_BK))
+    return torch.where(agrees_BK, 1.0, torch.where(status_BK == CONTESTED, 0.0, disagreeing_BK))
 
 
 def _codes(word_N: Tensor, entry: Tensor) -> Tensor:
