@@ -166,9 +166,7 @@ class ToyStore:
 
     def similar(self, sources: Sequence[Sequence[int]], count: int) -> SimilarSources:
         found = self.server("similar", sources=sources, count=count)
-        return SimilarSources(
-            torch.from_numpy(found["entry"]), found["familiarity"], found["closeness"], found["nearly_equal"]
-        )
+        return SimilarSources(torch.from_numpy(found.pop("entry")), **found)
 
     def new_cache(self, plan: CachePlan, device: torch.device) -> SentenceCache:
         return ReferenceCache(self, plan, device)
