@@ -87,6 +87,11 @@ def _counted(text: str, spans: list[Span]) -> Counter[str]:
     return Counter(" ".join(text[span.start : span.end].split()) for span in spans)
 
 
+def placeholders_like(source: str, target: str, printf: bool | None = None) -> Counter[str]:
+    """Count the protected spans of a target, as far as its source has them or their form says what they are."""
+    return _counted(target, _spans_like(source, find_spans(source, printf), target, printf))
+
+
 def _spans_like(source: str, spans: list[Span], target: str, printf: bool | None) -> list[Span]:
     """Find the spans of a target; those of its source may be recognisable only there, as `Version 2.0`."""
     known = {source[span.start : span.end] for span in spans if span.kind not in MARKED}
