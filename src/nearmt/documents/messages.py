@@ -21,6 +21,7 @@ from nearmt.translator import joined
 _FIRST_TAG, _LAST_TAG = 0xF0000, 0xFFFFD
 _TAGS = re.compile(f"([{chr(_FIRST_TAG)}-{chr(_LAST_TAG)}])")
 _OWN = "argument "
+_ALIGNED = "numbers or arguments were put back by alignment: check their positions"
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,10 @@ def fill_messages(messages: Sequence[MessageUnit], fill: Callable[[list[Unit]], 
             filled[number, index] = _with_target(filled[number, index], target)
     repeated = fill([messages[number].protected_unit(index) for number, index in again])
     for (number, index), each in zip(again, repeated, strict=True):
-        warning = "the number was put back by alignment: check its position"
-        filled[number, index] = replace(each, warnings=(*each.warnings, warning))
+        filled[number, index] = each
+    for (number, index), each in filled.items():
+        if any(isinstance(part, Tag) and part.key.startswith(_OWN) for part in each.filling.target):
+            filled[number, index] = replace(each, warnings=(*each.warnings, _ALIGNED))
     parts = ([filled[number, index] for index in range(len(found))] for number, found in enumerate(branches))
     return [_combined(message, part) for message, part in zip(messages, parts, strict=True)]
 
