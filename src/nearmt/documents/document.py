@@ -12,7 +12,8 @@ from nearmt.config.filling import FillConfig
 from nearmt.corpus import Document, FillingOrigin, Part, Report, Request, Tag, Unit, open_document
 from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
 from nearmt.corpus.output import open_file
-from nearmt.documents.filling import FilledUnit, Filler
+from nearmt.documents.filled import FilledUnit
+from nearmt.documents.filling import Filler
 from nearmt.documents.issues import IssueSummary
 from nearmt.translator import Translator
 

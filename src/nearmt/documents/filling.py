@@ -1,4 +1,4 @@
-"""Filling of units: exact matches, sentences, placeholders, tags."""
+"""Filling of units: exact matches, messages, sentences, placeholders, tags."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from dataclasses import dataclass, replace
 from nearmt.config.filling import FillConfig
 from nearmt.contracts import Progress, Translation
 from nearmt.corpus import Filling, FillingOrigin, Match, Segment, Tag, Unit, plain_text
-from nearmt.documents.issues import Issue, find_issue
+from nearmt.corpus.icu import MessageError
+from nearmt.documents.filled import FilledUnit
+from nearmt.documents.issues import find_issue
+from nearmt.documents.messages import MessageUnit, fill_messages
 from nearmt.documents.placeholders import as_tags, as_text, lost, spaced, without_placeholders
 from nearmt.documents.sentences import sentence_spans, stripped_span
 from nearmt.documents.tags import project
@@ -18,16 +21,6 @@ from nearmt.translator import Translator, joined
 
 #: Maximum number of pairs named as the origin of a translation.
 _PAIRS_NAMED = 3
-
-
-@dataclass(frozen=True)
-class FilledUnit:
-    """A unit's filling, its translation, and warnings about it."""
-
-    filling: Filling
-    translation: Translation
-    warnings: tuple[str, ...] = ()
-    issue: Issue | None = None
 
 
 @dataclass(frozen=True)
@@ -50,14 +43,36 @@ class Filler:
     def fill(self, units: Sequence[Unit], progress: Progress | None = None) -> list[FilledUnit]:
         """Fill every unit, in order."""
         filled: dict[int, FilledUnit] = {}
+        messages: dict[int, MessageUnit] = {}
+        malformed: dict[int, str] = {}
         for number, unit in enumerate(units):
-            ready = _copied(unit) or self._from_memory(unit)
+            ready = self._ready(unit)
             if ready is not None:
                 filled[number] = ready
-        left = [number for number in range(len(units)) if number not in filled]
-        for number, result in zip(left, self._translated([units[n] for n in left], progress), strict=True):
-            filled[number] = result
+                continue
+            try:
+                message = MessageUnit.of(unit, self.translator.model.language_pair)
+            except MessageError as error:
+                malformed[number] = f"not an ICU message, translated as plain text: {error}"
+            else:
+                if message is not None:
+                    messages[number] = message
+        left = [number for number in range(len(units)) if number not in filled and number not in messages]
+        filled |= zip(left, self._translated([units[n] for n in left], progress), strict=True)
+        filled |= zip(messages, fill_messages(list(messages.values()), self._flat), strict=True)
+        for number, warning in malformed.items():
+            filled[number] = replace(filled[number], warnings=(warning, *filled[number].warnings))
         return [self._with_matches(units[number], filled[number]) for number in range(len(units))]
+
+    def _ready(self, unit: Unit) -> FilledUnit | None:
+        return _copied(unit) or self._from_memory(unit)
+
+    def _flat(self, units: Sequence[Unit]) -> list[FilledUnit]:
+        """Fill units without branches."""
+        filled = {number: ready for number, unit in enumerate(units) if (ready := self._ready(unit))}
+        left = [number for number in range(len(units)) if number not in filled]
+        filled |= zip(left, self._translated([units[n] for n in left]), strict=True)
+        return [filled[number] for number in range(len(units))]
 
     def _from_memory(self, unit: Unit) -> FilledUnit | None:
         store = self.translator.datastore
@@ -72,7 +87,7 @@ class Filler:
         warnings = _warnings(lost(unit.source, target, unit.printf))
         return FilledUnit(filling, Translation(source=text, text=pair.target, score=0.0), warnings)
 
-    def _translated(self, units: Sequence[Unit], progress: Progress | None) -> list[FilledUnit]:
+    def _translated(self, units: Sequence[Unit], progress: Progress | None = None) -> list[FilledUnit]:
         """Translate units; if placeholders are lost, translate again with placeholders as tags."""
         results = self._segments([(unit.source, unit.printf) for unit in units], progress)
         again = [n for n, unit in enumerate(units) if lost(unit.source, results[n].target, unit.printf)]

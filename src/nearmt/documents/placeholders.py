@@ -1,4 +1,4 @@
-"""Placeholders in texts: finding, comparing, and conversion to tags if the model would lose them."""
+"""Protected spans in segments: comparing, and conversion to tags if the model would lose them."""
 
 from __future__ import annotations
 
@@ -6,55 +6,42 @@ import re
 from collections import Counter
 
 from nearmt.corpus import Segment, Tag, TagKind, plain_text
+from nearmt.corpus.spans import MARKED, Span, find_spans
 
-_PRINTF = r"%(?:\(\w+\)|\d+\$)?[-+0#]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh|h|ll|l|L|q|j|z|t)?[diouxXeEfFgGcrsabAp]|%%"
-_OTHERS = [
-    r"\$\{[^{}\s]+\}",  # ${name}
-    r"%\{[^{}\s]+\}",  # %{name}
-    r"\{\{[^{}]+\}\}",  # {{name}}
-    r"\{[\w.\[\]]*(?:![rsa])?(?::[^{}]*)?\}",  # {name}, {0}, {name!r:>10}
-    r"</?[A-Za-z][^<>]*>",  # <b>, <x id="1"/>, </b>
-    r"&(?:[A-Za-z]\w*|#\d+|#x[0-9A-Fa-f]+);",  # &amp;
-]
-# Longest first, so that `${name}` is not matched as `{name}` after a dollar.
-_WITHOUT_PRINTF = re.compile("|".join(_OTHERS))
-_WITH_PRINTF = re.compile("|".join([*_OTHERS, _PRINTF]))
-# If the document does not mark format strings, `50%ig` is a word.
-_MAYBE_PRINTF = re.compile("|".join([*_OTHERS, rf"(?<!\d)(?:{_PRINTF})(?![A-Za-z])"]))
 _ELEMENT = re.compile(r"<(/?)([A-Za-z][\w:.-]*)[^<>]*?(/?)>")
 _OWN = "placeholder "
 
 
-def _pattern(printf: bool | None) -> re.Pattern[str]:
-    return {False: _WITHOUT_PRINTF, True: _WITH_PRINTF, None: _MAYBE_PRINTF}[printf]
-
-
 def placeholders(text: str, printf: bool | None = None) -> Counter[str]:
-    """Count the placeholders of a text."""
-    return Counter(_pattern(printf).findall(text))
+    """Count the protected spans of a text."""
+    return _counted(text, find_spans(text, printf))
 
 
 def without_placeholders(text: str, printf: bool | None = None) -> str:
-    return _pattern(printf).sub(" ", text)
+    parts, offset = [], 0
+    for span in find_spans(text, printf):
+        parts += [text[offset : span.start], " "]
+        offset = span.end
+    return "".join([*parts, text[offset:]])
 
 
 def as_tags(segment: Segment, printf: bool | None = None) -> Segment:
-    """Convert placeholders to tags, which are removed before translation and projected back."""
+    """Convert protected spans to tags, which are removed before translation and projected back."""
     parts: list[str | Tag] = []
     for part in segment:
         if isinstance(part, Tag):
             parts.append(part)
             continue
         offset = 0
-        for found in _pattern(printf).finditer(part):
-            parts += [part[offset : found.start()], Tag(found.group(), key=f"{_OWN}{len(parts)}")]
-            offset = found.end()
+        for span in find_spans(part, printf):
+            parts += [part[offset : span.start], Tag(part[span.start : span.end], key=f"{_OWN}{len(parts)}")]
+            offset = span.end
         parts.append(part[offset:])
     return _paired(tuple(part for part in parts if part != ""))
 
 
 def _paired(segment: Segment) -> Segment:
-    """Pair start and end tags among the placeholders."""
+    """Pair start and end tags among the spans."""
     parts = list(segment)
     waiting: list[tuple[str, int]] = []
     for index, part in enumerate(parts):
@@ -85,26 +72,48 @@ def as_text(segment: Segment) -> Segment:
 
 
 def lost(source: Segment, target: Segment, printf: bool | None = None) -> list[str]:
-    """List placeholders that the target lacks, and, with a plus, those it has in excess."""
-    before, after = placeholders(plain_text(source), printf), placeholders(plain_text(target), printf)
-    return [*(before - after), *(f"+{extra}" for extra in after - before)]
+    """List protected spans that the target lacks, and, with a plus, those it has in excess."""
+    text, translation = plain_text(source), plain_text(target)
+    spans = [span for span in find_spans(text, printf) if span.once]
+    found = [span for span in _spans_like(text, spans, translation, printf) if span.once]
+    before, after = _counted(text, spans), _counted(translation, found)
+    excess = after - before
+    new = _counted(translation, [span for span in found if span.kind in MARKED])
+    return [*(before - after), *(f"+{extra}" for extra in excess if extra in before or extra in new)]
+
+
+def _counted(text: str, spans: list[Span]) -> Counter[str]:
+    """Count the texts of spans; white space in them is one blank, as in a translation."""
+    return Counter(" ".join(text[span.start : span.end].split()) for span in spans)
+
+
+def placeholders_like(source: str, target: str, printf: bool | None = None) -> Counter[str]:
+    """Count the protected spans of a target, as far as its source has them or their form says what they are."""
+    return _counted(target, _spans_like(source, find_spans(source, printf), target, printf))
+
+
+def _spans_like(source: str, spans: list[Span], target: str, printf: bool | None) -> list[Span]:
+    """Find the spans of a target; those of its source may be recognisable only there, as `Version 2.0`."""
+    known = {source[span.start : span.end] for span in spans if span.kind not in MARKED}
+    return find_spans(target, printf, tuple(sorted(known)))
 
 
 def spaced(source: str, target: str, printf: bool | None = None) -> str:
-    """Insert blanks between placeholders and words of the target, unless they are adjacent in the source."""
-    pattern = _pattern(printf)
-    # (placeholder, side) without an adjacent word in the source.
-    free = {(found.group(), side) for found in pattern.finditer(source) for side in (0, 1) if not _word(found, side)}
+    """Insert blanks between protected spans and words of the target, unless they are adjacent in the source."""
+    spans = find_spans(source, printf)
+    # (text, side) without an adjacent word in the source.
+    free = {(source[span.start : span.end], side) for span in spans for side in (0, 1) if not _word(source, span, side)}
+    parts, offset = [], 0
+    for span in find_spans(target, printf) if free else ():
+        text = target[span.start : span.end]
+        before, after = ((text, side) in free and _word(target, span, side) for side in (0, 1))
+        parts += [target[offset : span.start], " " * before + text + " " * after]
+        offset = span.end
+    return "".join([*parts, target[offset:]])
 
-    def replace(found: re.Match[str]) -> str:
-        before, after = ((found.group(), side) in free and _word(found, side) for side in (0, 1))
-        return " " * before + found.group() + " " * after
 
-    return pattern.sub(replace, target)
-
-
-def _word(found: re.Match[str], side: int) -> bool:
-    """Whether a word is adjacent to the match, before (0) or after (1) it."""
-    start = max(0, found.start() - 1) if side == 0 else found.end()
-    end = found.start() if side == 0 else found.end() + 1
-    return found.string[start:end].isalnum()
+def _word(text: str, span: Span, side: int) -> bool:
+    """Whether a word is adjacent to the span, before (0) or after (1) it."""
+    start = max(0, span.start - 1) if side == 0 else span.end
+    end = span.start if side == 0 else span.end + 1
+    return text[start:end].isalnum()

@@ -1,4 +1,4 @@
-"""Tables of benchmarks, made from their reports: speed, building, growth, precision, same-answer."""
+"""Tables of benchmarks, made from their reports: speed, building, growth, precision, spans, same-answer."""
 
 from __future__ import annotations
 
@@ -147,12 +147,39 @@ def _mean(values: Iterable[float]) -> float:
     return sum(found) / len(found)
 
 
+def spans_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Return headings and a row for every kind of span."""
+    return _without_empty([{"kind": cell["kind"], **_kept(cell)} for cell in report["cells"]])
+
+
+def span_ways_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Return headings and a row for every way of writing spans."""
+    rows = []
+    for cell in report["cells"]:
+        scores = {"BLEU": f"{cell['bleu']:.2f}", "BLEU around": f"{cell['around']:.2f}"}
+        rows.append({"way": f"`{cell['way']}`", **_kept(cell), **scores})
+    return _without_empty(rows)
+
+
+def _kept(cell: dict[str, Any]) -> dict[str, str]:
+    shown = {
+        "spans": f"{cell['spans']:,}",
+        "as often as in the source": f"{cell['kept']:,}",
+        "percent": f"{100 * cell['kept'] / max(1, cell['spans']):.1f}",
+    }
+    if "whole" in cell:
+        shown["units with all of theirs"] = f"{cell['whole']:,} of {cell['units']:,}"
+    return shown
+
+
 #: For each benchmark, the titles of its tables and the functions that make their rows.
 TABLES = {
     "speed": {"Speed": speed_rows, "Share of time by part, in percent": share_rows},
     "building": {"Building": building_rows},
     "growth": {"Growth": growth_rows},
     "precision": {"Precision": precision_rows},
+    "spans": {"Protected spans in the translation": spans_rows},
+    "span-ways": {"Ways of writing protected spans for the model": span_ways_rows},
     "same-answer": {"Texts (scores) that differ from those of batches of 8": same_answer_rows},
     "catalogues": {"Memories of short strings": catalogue_rows},
 }
