@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, overload
 
 from nearmt import __version__
 from nearmt.contracts import Progress, Translation
 from nearmt.corpus import clean
+from nearmt.corpus.marks import MarkedText, marked, marks_in
 from nearmt.datastore import Datastore, LiveStore
 from nearmt.decoding import BeamConfig, Hypothesis, beam_search
+from nearmt.decoding.marks import MarkRule
 from nearmt.engines.devices import device_of, spread
 from nearmt.errors import ConfigError, NearmtError, NearmtWarning, warn_renamed
 from nearmt.methods import make_method
 from nearmt.models import ModelConfig, TranslationModel, load_model, split_to_fit
+from nearmt.models.marks import Marks
 from nearmt.models.words import SourceWords
 from nearmt.provenance import explain_hypothesis
 from nearmt.steps import Method, MethodState
@@ -30,6 +33,8 @@ class SourcePart:
     unit: int
     ids: list[int]
     length: int  # |x|
+    #: Those of its marks that its translation has to have; None if it has no marks.
+    marks: Marks | None = None
 
 
 class Translator:
@@ -113,24 +118,39 @@ class Translator:
 
     @overload
     def translate(  # type: ignore[overload-overlap]  # a str is a sequence of str
-        self, text: str, *, explain: bool = False, progress: Progress | None = None
+        self, text: str, *, explain: bool = False, progress: Progress | None = None, printf: bool | None = None
     ) -> Translation: ...
 
     @overload
     def translate(
-        self, text: Sequence[str], *, explain: bool = False, progress: Progress | None = None
+        self,
+        text: Sequence[str],
+        *,
+        explain: bool = False,
+        progress: Progress | None = None,
+        printf: bool | None = None,
     ) -> list[Translation]: ...
 
     def translate(
-        self, text: str | Sequence[str], *, explain: bool = False, progress: Progress | None = None
+        self,
+        text: str | Sequence[str],
+        *,
+        explain: bool = False,
+        progress: Progress | None = None,
+        printf: bool | None = None,
     ) -> Translation | list[Translation]:
-        """Translate one unit or several; the results stand in the order of the inputs."""
+        """Translate one unit or several; the results stand in the order of the inputs.
+
+        Protected spans (`corpus.spans`), such as placeholders, tags and URLs, are in the translation exactly once.
+        `printf` says whether `%s` is a placeholder; None if that is not known.
+        """
         if isinstance(text, str):
-            return self.translate([text], explain=explain)[0]
+            return self.translate([text], explain=explain, printf=printf)[0]
         self._follow_datastore()
         units = [clean(unit) for unit in text]
+        marked_units = [marked(unit, printf) for unit in units]
         parts: list[list[Translation]] = [[] for _ in units]
-        sources = [source for number, unit in enumerate(units) if unit for source in self._source_parts(number, unit)]
+        sources = [part for number, unit in enumerate(marked_units) if unit.text for part in self._parts(number, unit)]
         done: dict[int, Translation] = {}
         for batch, translations in self._decode_all(sources, explain):
             done.update(zip(batch, translations, strict=True))
@@ -138,13 +158,13 @@ class Translator:
                 progress(len(done), len(sources))
         for position, source in enumerate(sources):
             parts[source.unit].append(done[position])
-        return [joined(unit, found) for unit, found in zip(units, parts, strict=True)]
+        return [restored(joined(*each), unit) for *each, unit in zip(units, parts, marked_units, strict=True)]
 
-    def _source_parts(self, number: int, unit: str) -> Iterator[SourcePart]:
+    def _parts(self, number: int, unit: MarkedText) -> Iterator[SourcePart]:
         codec = self.model.codec
         ids_of = cache(codec.source_ids)
-        for text in split_to_fit(unit, lambda text: len(ids_of(text)), self.model.seq2seq.positions):
-            yield SourcePart(number, ids_of(text), codec.source_length(ids_of(text)))
+        for text in split_to_fit(unit.text, lambda text: len(ids_of(text)), self.model.seq2seq.positions):
+            yield SourcePart(number, ids_of(text), codec.source_length(ids_of(text)), marks_of(unit, text))
 
     def _requests(self, sources: list[SourcePart], explain: bool) -> list[list[int]]:
         """The positions of each request's sources: batches of similar length, unless results depend on the batch.
@@ -178,8 +198,11 @@ class Translator:
     def _decode(self, parts: list[SourcePart], explain: bool) -> list[Translation]:
         sources, lengths = [part.ids for part in parts], [part.length for part in parts]
         words = [] if self.datastore is None else [SourceWords.of(self.model.codec, source) for source in sources]
+        rule = None
+        if any(part.marks for part in parts):
+            rule = MarkRule(self.model.mark_tokens, [part.marks for part in parts], self.model.seq2seq.eos_ids)
         best, state = beam_search(
-            self.model.seq2seq, self.method, sources, lengths, self.beam, explain, self.batch_size, words
+            self.model.seq2seq, self.method, sources, lengths, self.beam, explain, self.batch_size, words, rule
         )
         return [self._translation(hypothesis, state, explain) for hypothesis in best]
 
@@ -209,6 +232,20 @@ def _learn_pending(datastore: LiveStore, model: TranslationModel) -> None:
         except NearmtError as error:
             told = f"{datastore.pending} logged pairs are not used yet: {error}"
             warnings.warn(told, NearmtWarning, stacklevel=3)
+
+
+def marks_of(unit: MarkedText, text: str) -> Marks | None:
+    """The marks that the translation of a part of a unit has to have."""
+    numbers = frozenset(marks_in(text)) if unit.spans else frozenset()
+    pairs = ((number, opener) for number, opener in enumerate(unit.opened_by, 1) if opener)
+    return Marks(numbers, tuple(pair for pair in pairs if numbers.issuperset(pair))) if numbers else None
+
+
+def restored(translation: Translation, unit: MarkedText) -> Translation:
+    """A translation with the spans of its source in place of marks."""
+    if not unit.spans:
+        return translation
+    return replace(translation, text=unit.restored(translation.text))
 
 
 def joined(source: str, parts: Sequence[Translation]) -> Translation:

@@ -12,6 +12,7 @@ from torch import Tensor
 from nearmt.config.beam import BeamConfig
 from nearmt.contracts import Scores
 from nearmt.decoding.hypothesis import Candidate, Hypothesis, SentenceBeam, StepTrace
+from nearmt.decoding.marks import MarkRule
 from nearmt.decoding.state import Array, BeamState, Chosen
 from nearmt.engines.base import Scoring
 from nearmt.engines.cuda.graphs import current
@@ -52,12 +53,14 @@ def beam_search(
     trace: bool = False,
     slots: int | None = None,
     words: Sequence[SourceWords] = (),
+    marks: MarkRule | None = None,
 ) -> tuple[list[Hypothesis], MethodState]:
     """The best hypothesis of every source (token ids), and the method's state, which explains it if traced.
 
     `slots` is how many sentences are decoded at a time, if not all. A finished sentence is replaced in its slot: the
     method's state must be per sentence, and sentences of similar length should follow each other. `words` are those of
-    each source, if the method is to compare them with those of stored sources.
+    each source, if the method is to compare them with those of stored sources; `marks` sees to it that translations
+    have those of their sources.
     """
     beams = [
         SentenceBeam(
@@ -68,7 +71,7 @@ def beam_search(
     slots = slots or len(sources)
     assert slots >= len(sources) or (method.per_sentence and not trace)
     with current(model.device):
-        decoding = _Decoding(model, method, sources, source_lengths, beams, trace, slots, words)
+        decoding = _Decoding(model, method, sources, source_lengths, beams, trace, slots, words, marks)
         decoding.run()
     state = decoding.method
     return [replace(beam.best, searches=state.searches[number]) for number, beam in enumerate(beams)], state
@@ -87,7 +90,9 @@ class _Decoding:
         trace: bool,
         slots: int,
         words: Sequence[SourceWords],
+        marks: MarkRule | None,
     ) -> None:
+        self.marks = marks
         self.model, self.sources, self.beams, self.trace, self.slots = model, sources, beams, trace, slots
         self.scoring: Scoring = model.scoring.lease(self)
         longest = max(beam.limit for beam in beams)
@@ -135,7 +140,7 @@ class _Decoding:
         mixed = self.method.scores(Step(logits_BV, hidden_BH, times, state.sentences, self.model.eos_ids))
         tracer = None if before is None else Tracer(before, mixed.log_probs())
         beams = [self.beams[sentence] for sentence in state.sentences]
-        ranked = _constrain(self.model, state, beams, mixed, total_B)
+        ranked = _constrain(self.model, state, beams, mixed, total_B, self.marks)
         best_SK, ranks_S = self._decide(state, ranked, tracer)
         finished = [slot for slot, ranks in enumerate(ranks_S) if not ranks]
         self.method.release([state.sentences[slot] for slot in finished])
@@ -207,11 +212,19 @@ class _Decoding:
 
 
 def _constrain(
-    model: Seq2SeqModel, state: BeamState, beams: list[SentenceBeam], scores: Scores, total_B: Tensor | None
+    model: Seq2SeqModel,
+    state: BeamState,
+    beams: list[SentenceBeam],
+    scores: Scores,
+    total_B: Tensor | None,
+    marks: MarkRule | None,
 ) -> Scores:
-    """Apply the generation config: its rules, and the forced last token where a sentence reaches its bound."""
+    """Apply the generation config: its rules, and the forced last token where a sentence reaches its bound; before the
+    bound, a sentence keeps its marks."""
     lengths = state.length_S.tolist()
     at_bound = [length >= beam.limit for length, beam in zip(lengths, beams, strict=True)]
+    if marks is not None:
+        marks.apply(state, [slot for slot, last in enumerate(at_bound) if not last], scores.logits_BV)
     if model.constraint is not None:
         # Some rules scale log-probabilities.
         log_prob_BV = scores.log_probs()

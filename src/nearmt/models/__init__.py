@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from nearmt.models.fingerprint import PlainWeights, Weights, checksum, fingerpri
 from nearmt.models.fitting import split_to_fit
 from nearmt.models.huggingface import Seq2SeqModel
 from nearmt.models.loading import load_pretrained
+from nearmt.models.marks import MarkTokens
 from nearmt.timing import timed
 
 if TYPE_CHECKING:
@@ -61,6 +62,10 @@ class TranslationModel:
     @property
     def key_layer(self) -> str:
         return self.seq2seq.key_layer
+
+    @cached_property
+    def mark_tokens(self) -> MarkTokens:
+        return MarkTokens(self.codec, self.seq2seq.vocabulary)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,99 @@
+"""Which tokens a model may write next, so that a translation has every mark of its source exactly once.
+
+A mark is `[`, digits and `]`, in as many tokens as the vocabulary needs (`corpus.marks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nearmt.models.codec import TextCodec
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The marks that a sentence has to have."""
+
+    numbers: frozenset[int]
+    #: Of a mark that closes something, the number of the mark that opens it.
+    opened_by: tuple[tuple[int, int], ...] = ()
+
+    def allowed(self, written: Sequence[int]) -> frozenset[int]:
+        """The marks that may come next. What is opened last is closed first."""
+        openers = dict(self.opened_by)
+        closers = {opener: closer for closer, opener in self.opened_by}
+        opened: list[int] = []
+        for number in written:
+            if number in closers:
+                opened.append(number)
+            elif number in openers and opened:
+                opened.pop()
+        left = self.numbers.difference(written)
+        return frozenset(n for n in left if n not in openers or (opened and opened[-1] == openers[n]))
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a hypothesis is: the marks it has, and what it has of the one that it is writing."""
+
+    written: tuple[int, ...] = ()
+    #: The digits since `[`; None outside of a mark.
+    digits: str | None = None
+
+    def read(self, text: str, allowed: frozenset[int] | None = None) -> Progress | None:
+        """Progress after some more text; None if the text breaks a mark, or begins one that is not allowed."""
+        written, digits = self.written, self.digits
+        for character in text:
+            if digits is None:
+                if character == "]":
+                    return None
+                digits = "" if character == "[" else None
+            elif character == "]" and digits and (allowed is None or int(digits) in allowed):
+                written, digits = (*written, int(digits)), None
+                allowed = None if allowed is None else allowed - {written[-1]}
+            elif character in "0123456789":
+                digits += character
+            else:
+                return None
+            if digits is not None and allowed is not None and not any(str(n).startswith(digits) for n in allowed):
+                return None
+        return Progress(written, digits)
+
+
+class MarkTokens:
+    """The tokens of a vocabulary that marks can be made of."""
+
+    def __init__(self, codec: TextCodec, vocabulary: int) -> None:
+        subwords = codec.subwords(range(vocabulary))
+        #: Tokens with brackets, and those that can follow in a mark: by number, their text without blanks.
+        self._brackets = {n: text.strip() for n, text in enumerate(subwords) if "[" in text or "]" in text}
+        digits = {n: text for n, text in enumerate(subwords) if text and text.isascii() and text.isdigit()}
+        self._inside = {n: text for n, text in {**self._brackets, **digits}.items() if not subwords[n][0].isspace()}
+        #: Tokens that begin a mark.
+        self.openers = [n for n, text in self._brackets.items() if text.endswith("[") and text.count("[") == 1]
+        self._next = lru_cache(maxsize=4096)(self._find_next)
+
+    def progress(self, tokens: Iterable[int]) -> Progress:
+        """How far a hypothesis is. What is no mark does not count."""
+        found = Progress()
+        for token in tokens:
+            text = self._brackets.get(token)
+            if text is None and found.digits is not None:
+                text = self._inside.get(token)
+            if text is not None:
+                found = found.read(text) or Progress(found.written)
+        return found
+
+    def next_tokens(self, marks: Marks, progress: Progress) -> tuple[list[int] | None, list[int]]:
+        """The only tokens that may follow (None: all), and tokens that may not."""
+        return self._next(marks.allowed(progress.written), progress.digits)
+
+    def _find_next(self, allowed: frozenset[int], digits: str | None) -> tuple[list[int] | None, list[int]]:
+        progress = Progress(digits=digits)
+        if digits is not None:
+            return [n for n, text in self._inside.items() if progress.read(text, allowed) is not None], []
+        return None, [n for n, text in self._brackets.items() if progress.read(text, allowed) is None]
