@@ -11,7 +11,7 @@ from typing import Any, overload
 from nearmt import __version__
 from nearmt.contracts import Progress, Translation
 from nearmt.corpus import clean
-from nearmt.corpus.marks import MarkedText, marked, marks_in
+from nearmt.corpus.marks import MARKS, MarkedText, marked, marks_in
 from nearmt.datastore import Datastore, LiveStore
 from nearmt.decoding import BeamConfig, Hypothesis, beam_search
 from nearmt.decoding.marks import MarkRule
@@ -35,6 +35,12 @@ class SourcePart:
     length: int  # |x|
     #: Those of its marks that its translation has to have; None if it has no marks.
     marks: Marks | None = None
+
+
+_WITHOUT_MARKS = (
+    "the datastore was made before nearmt 0.6: it knows placeholders and tags as text, so it helps less in sentences "
+    "that have any; `nearmt reindex DIR --model MODEL` encodes it anew"
+)
 
 
 class Translator:
@@ -68,6 +74,8 @@ class Translator:
         if datastore is not None:
             datastore.check_model(self.model)
             _learn_pending(datastore, self.model)
+            if datastore.marks != MARKS:
+                warnings.warn(_WITHOUT_MARKS, NearmtWarning, stacklevel=2)
         self.datastore = datastore
         if method is None:
             method = "plain" if datastore is None else "chunk"

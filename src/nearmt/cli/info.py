@@ -61,6 +61,7 @@ def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
         "index": ", ".join(segment.index.get("factory", "exact") for segment in manifest.segments) or "none",
         "recall": 1.0 if calibration.recall is None else round(calibration.recall, 4),
         "likely_weight": calibration.likely_weight,
+        "marks": manifest.marks or "none (made before nearmt 0.6; reindex --model encodes it anew)",
         "agreement": calibration.agreement,
         "agreeing_weight": calibration.agreeing_weight,
         "familiar": calibration.familiar,

@@ -38,6 +38,8 @@ class MarkedText:
 
     def target(self, text: str) -> str:
         """A translation of the text with the same marks, each at most once; other spans stay as they are."""
+        if not self.spans:
+            return text
         left: dict[str, list[int]] = defaultdict(list)
         for number, span in enumerate(self.spans, 1):
             left[span].append(number)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn, Protocol
 
 from nearmt.contracts import Progress
+from nearmt.corpus.marks import MARKS
 from nearmt.datastore.search.snapshot import Snapshot
 from nearmt.errors import DatastoreError
 from nearmt.models import TranslationModel
@@ -30,6 +31,11 @@ class LiveStore(Protocol):
     @abstractmethod
     def cleaning(self) -> str:
         """Signature of the cleaning rules that were applied to the pairs; empty if unknown."""
+
+    @property
+    @abstractmethod
+    def marks(self) -> str:
+        """How protected spans are marked in tokens (`corpus.marks`); empty for not at all, or not everywhere."""
 
     @property
     @abstractmethod
@@ -58,6 +64,10 @@ class StoreView(LiveStore):
     @property
     def cleaning(self) -> str:
         return "; ".join(dict.fromkeys(store.cleaning for store in self._stores))
+
+    @property
+    def marks(self) -> str:
+        return min((store.marks for store in self._stores), default=MARKS)
 
     @property
     def pending(self) -> int:

@@ -94,6 +94,10 @@ class Datastore(LiveStore):
     def cleaning(self) -> str:
         return self.manifest.cleaning
 
+    @property
+    def marks(self) -> str:
+        return self.manifest.marks
+
     def check_model(self, model: TranslationModel) -> None:
         """Refuse a model other than the one that computed the keys, naming both."""
         check_model(self.path, self.manifest, model)

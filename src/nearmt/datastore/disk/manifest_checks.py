@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from nearmt.corpus.marks import MARKS
+
 if TYPE_CHECKING:
     from nearmt.datastore.disk.file_checks import FileRecord
     from nearmt.datastore.disk.manifest import Calibration, Manifest, SegmentRecord
@@ -68,6 +70,7 @@ _MANIFEST: dict[str, Check] = {
     **dict.fromkeys(("model", "fingerprint", "source_lang", "target_lang", "key_layer", "precision"), _text),
     **dict.fromkeys(("reduction", "nearmt", "created", "cleaning"), _text),
     "log": _or_none(_text),
+    "marks": lambda value: value in ("", MARKS),
     "columns": _whole(1, _MOST_COLUMNS),
     "cache_columns": _whole(1, _MOST_COLUMNS),
 }

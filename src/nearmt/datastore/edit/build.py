@@ -21,6 +21,7 @@ import torch
 from nearmt import __version__
 from nearmt.config import Config, option
 from nearmt.contracts import Pair, Progress
+from nearmt.corpus.marks import MARKS
 from nearmt.datastore.disk import Calibration, FileRecord, Manifest, Segment, SegmentRecord, SegmentWriter
 from nearmt.datastore.disk.content import deleted_mask
 from nearmt.datastore.disk.file_names import segment_name
@@ -161,6 +162,7 @@ def _manifest_of(
         nearmt=__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         cleaning=cleaning,
+        marks=MARKS,
     )
     return calibrated(folder, manifest, reduction, records, model)
 

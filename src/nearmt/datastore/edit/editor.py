@@ -168,7 +168,8 @@ def _encoded(model: TranslationModel, store: OpenStore, pairs: list[Pair], progr
     tokens: list[list[int]] = [[] for _ in pairs]
     sources: list[list[int]] = [[] for _ in pairs]
     with timed("store/encode"):
-        units = encode_block(model, [pairs[number] for number in wanted], reduction, progress)
+        chosen = [pairs[number] for number in wanted]
+        units = encode_block(model, chosen, reduction, progress, store.manifest.marks)
         for number, unit in zip(wanted, units, strict=True):
             tokens[number], sources[number] = unit.tokens, unit.source
             words.append(unit.word_T)

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Pair
+from nearmt.corpus.marks import MARKS
 from nearmt.datastore.disk.pairs import blocks_of
+from nearmt.datastore.edit.tokens import tokens_of
 from nearmt.engines.devices import device_of, spread
 from nearmt.models import TranslationModel
 from nearmt.models.words import aligned_words
@@ -35,15 +37,15 @@ def encode_block(
     pairs: list[Pair],
     reduction: Reduction | None = None,
     progress: Callable[[int], None] | None = None,
+    marks: str = MARKS,
 ) -> Iterator[EncodedPair]:
     """Force-decode a block in batches of similar length; yield the results in the order of the pairs.
 
     Keys are the model's states, reduced if a reduction is given. `progress` is called after each batch with the
-    number of pairs done.
+    number of pairs done; `marks` is how the store marks protected spans.
     """
-    sources = [model.codec.source_ids(pair.source) for pair in pairs]
-    targets = [model.codec.target_ids(pair.target) for pair in pairs]
-    encoded = [EncodedPair(*unit) for unit in zip(pairs, sources, targets, strict=True)]
+    encoded = [EncodedPair(pair, *tokens_of(model.codec, pair, marks)) for pair in pairs]
+    sources = [unit.source for unit in encoded]
     positions, prompt = model.seq2seq.positions, len(model.seq2seq.prompt)
     fitting = []
     for number, unit in enumerate(encoded):

@@ -137,7 +137,7 @@ def _model_probabilities(model: TranslationModel, store: Snapshot, numbers: list
     """p_NMT of the tokens of stored pairs, [X]."""
 
     def probabilities(batch: list[int]) -> list[Tensor]:
-        sources = [model.codec.source_ids(store.pair(n).source) for n in batch]
+        sources = [_source_of(model, store, n) for n in batch]
         targets = [store.entries.tokens(store.entries.of_pair(n)).tolist() for n in batch]
         return [score.exp().cpu() for score in model.seq2seq.score(sources, targets)]
 
@@ -179,9 +179,14 @@ def _knn_probabilities(
     return (weight_TK * same_TK).sum(dim=1), (lost_TK * same_TK).sum(dim=1), lost_TK.sum(dim=1), strict_T
 
 
+def _source_of(model: TranslationModel, store: Snapshot, number: int) -> list[int]:
+    """The source tokens of a pair; stores made before nearmt 0.3 do not have them."""
+    return store.source(number) or model.codec.source_ids(store.pair(number).source)
+
+
 def _words_of(store: Snapshot, number: int, model: TranslationModel, device: torch.device) -> SentenceWords:
     """What source agreement knows of the source of a stored pair, which is left out of the store."""
-    source = model.codec.source_ids(store.pair(number).source)
+    source = _source_of(model, store, number)
     close, near = store.near_matches(source, without=number)
     return sentence_words([SourceWords.of(model.codec, source)], [close], [near], device)
 

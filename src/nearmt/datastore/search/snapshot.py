@@ -271,6 +271,10 @@ class Snapshot:
             equal = [self._nearly_equal(numbers, best) for numbers, best in nearest]
             return SimilarSources(self.entries.of_pairs_each(number_SP[:, :count]), familiarity, closeness, equal)
 
+    def source(self, number: int) -> list[int]:
+        """The source tokens of a pair."""
+        return self._sources.source(number)
+
     def near_matches(self, source: Sequence[int], without: int) -> tuple[float, list[list[int]]]:
         """What the most similar source but that of one pair has in common with a source, in shares of itself; and the
         sources that nearly equal it, the most similar first."""

@@ -13,9 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from nearmt.contracts import Pair
+from nearmt.corpus.marks import MARKS
 from nearmt.datastore.disk.ids import digest_of
 from nearmt.datastore.disk.pairs import pair_from_json
 from nearmt.datastore.disk.segment import END, ID, PAIR_START, PAIRS, SOURCE, SOURCE_END, TOKEN
+from nearmt.datastore.edit.tokens import tokens_of
 from nearmt.models import TextCodec
 from nearmt.opening import exists_inside, opened
 
@@ -109,10 +111,9 @@ class _Evidence:
         if self._ids is not None and (number >= len(self._ids) or digest_of(pair.id) != int(self._ids[number])):
             return False
         tokens, source = _part(self._tokens, number), _part(self._sources, number)
-        if source and source != self._codec.source_ids(pair.source):
-            return False
-        # Pairs that are too long have no target tokens.
-        return not tokens or tokens == self._codec.target_ids(pair.target)
+        # Pairs that are too long have no target tokens. Stores made before nearmt 0.6 have no marks.
+        expected = [tokens_of(self._codec, pair, marks) for marks in (MARKS, "")]
+        return any((not source or source == one) and (not tokens or tokens == other) for one, other in expected)
 
 
 def _always(number: int, pair: Pair) -> bool:
