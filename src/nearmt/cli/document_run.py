@@ -31,7 +31,8 @@ from nearmt.translator import Translator
 
 # Formats that are read line by line: the first translation does not wait for the end of standard input.
 _STREAMED = ("text", "tsv", "jsonl")
-_WITHOUT_NOTES = ("text", "tsv")
+#: Formats that cannot name the pairs of a translation.
+WITHOUT_NOTES = ("text", "tsv")
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def translate_file(file: Path, output: Path | None, options: RunOptions, given: 
         if work is not None:
             work.begin(translator.signature())
         # A document in a format with notes names the pairs there.
-        explained = options.explain and (output is None or format_name in _WITHOUT_NOTES)
+        explained = options.explain and (output is None or format_name in WITHOUT_NOTES)
         shows_matches = filling.matches and output is None and format_name == "text"
         writer = DocumentWriter(work, as_json=options.as_json, as_explanation=explained or shows_matches)
         flags = (options.everything, options.explain, options.strict)

@@ -25,7 +25,9 @@ COUNTED = {"machine": "translated", "memory": "exact matches", "copy": "copied",
 class DocumentWriter:
     """Writes parts as the document, as JSON or as explanations, and collects the summary."""
 
-    def __init__(self, work: FinishedWork | None = None, *, as_json: bool = False, as_explanation: bool = False) -> None:
+    def __init__(
+        self, work: FinishedWork | None = None, *, as_json: bool = False, as_explanation: bool = False
+    ) -> None:
         self.as_json, self.as_explanation = as_json, as_explanation
         self._summary = FillSummary() if work is None else copy.deepcopy(work.summary)
         self._out: TextIO | None = None

@@ -10,6 +10,7 @@ from nearmt.cli.document_run import RunOptions, translate_file
 from nearmt.cli.given import MODEL_SETTINGS, TRANSLATION, Given
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import setting_options
+from nearmt.cli.tree_run import translate_tree
 from nearmt.corpus import DOCUMENTS, LimitsConfig
 from nearmt.documents import FillConfig
 
@@ -17,11 +18,17 @@ _SHOWN = ("datastore", "filter", "method", "preset", "batch-size", "beams", "mat
 
 
 @click.command(cls=ManualCommand)
-@click.argument("file", default="-", type=click.Path(path_type=Path))
-@click.option("--output", type=click.Path(path_type=Path), help="write here instead of standard output")
+@click.argument("files", nargs=-1, metavar="[FILE|FOLDER]...", type=click.Path(path_type=Path))
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help="write here instead of standard output; a folder for several files or a folder",
+)
 @click.option("--format", "format_name", type=click.Choice(list(DOCUMENTS)), help="[default: by the file's suffix]")
 @click.option("--all", "everything", is_flag=True, help="also translate units that have a translation")
-@click.option("--json", "as_json", is_flag=True, help="one JSON object a unit instead of the document")
+@click.option(
+    "--json", "as_json", is_flag=True, help="one JSON object a unit instead of the document; the summary of a folder"
+)
 @click.option(
     "--explain",
     is_flag=True,
@@ -31,7 +38,7 @@ _SHOWN = ("datastore", "filter", "method", "preset", "batch-size", "beams", "mat
 @click.option("--resume", is_flag=True, help="continue an interrupted run that had the same --output")
 @setting_options(*TRANSLATION, FillConfig, LimitsConfig, shown=_SHOWN)
 def command(
-    file: Path,
+    files: tuple[Path, ...],
     output: Path | None,
     format_name: str | None,
     everything: bool,
@@ -51,15 +58,26 @@ def command(
     translations are marked (PO: fuzzy; XLIFF: state), with their score. Placeholders and inline tags are
     kept; units in which that failed are named on stderr.
 
+    Several files and folders are translated into the folder --output, with the same paths below it. In folders,
+    files in other formats are left alone. A file that cannot be read does not stop the others.
+
     With --output, finished parts are kept in OUTPUT.resume until the output is complete. After an interruption
-    the same command with --resume continues there; other settings or another input are refused.
+    the same command with --resume continues there; other settings or another input are refused. In a folder, files
+    that are finished and have not changed are left out.
 
     \b
     nearmt translate text.txt --datastore memory --output text.en.txt
     nearmt translate app.po --datastore memory --output app.en.po
     nearmt translate manual.xliff --datastore memory --matches --output manual.en.xliff
+    nearmt translate app.po manual.xliff --datastore memory --output english
     echo "Guten Morgen!" | nearmt translate
     nearmt translate text.txt --datastore memory --method knn --set k=16 --set lambda=0.7
     """
     options = RunOptions(format_name, everything, as_json, explain, strict, resume)
+    file, *others = files or (Path("-"),)
+    if others or file.is_dir():
+        translate_tree(files, output, options, given)
+        return
+    if output is not None and output.is_dir() and str(file) != "-":
+        output /= file.name
     translate_file(file, output, options, given)
