@@ -64,7 +64,8 @@ def find_documents(paths: Sequence[Path]) -> Tree:
 def check_outputs(tree: Tree, paths: Sequence[Path], output: Path, record: str) -> None:
     """Refuse an output folder among the inputs, and files that would be written over others.
 
-    `record` is the name of the file in the output folder that lists what is finished.
+    `record` is the name of the file in the output folder that lists what is finished. Of a file that is named twice,
+    one is left in the tree.
     """
     for path in paths:
         if path.is_dir() and _real(output).is_relative_to(_real(path)):
