@@ -41,7 +41,7 @@ COMMANDS = {
     "experiment": "Measure the systems of the paper.",
     "bench": "Measure how fast nearmt and others translate.",
     "inspect": "Show what is in translation memories.",
-    "split": "Split a memory into pairs to build from and pairs to measure with.",
+    "split": "Hold out a test set from a memory.",
     "info": "Describe a datastore.",
     "export": "Write a datastore's pairs as a file.",
     "add": "Add translation memories to a datastore.",
