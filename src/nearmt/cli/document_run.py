@@ -129,6 +129,7 @@ def run_document(
             with finishing() as interruption:
                 writer.keep(job.work, encoding)
                 interruption.check()
+            interruption.check()  # a signal may have come after the check inside
         with progress.window(len(units)) as in_sentences:
             return filler.fill(units, in_sentences)
 

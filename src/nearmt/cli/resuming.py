@@ -160,6 +160,12 @@ class FinishedWork(_Record):
             for line in self._lines():
                 yield line["text"]
 
+    def remove(self) -> None:
+        """Also delete the record of an earlier run, which was to be replaced."""
+        if self._file is None and self.path.is_file() and not self.path.is_symlink():
+            self._file = self._opened()
+        super().remove()
+
     @property
     def told(self) -> str:
         """What an interrupted run keeps, in one line."""

@@ -64,8 +64,9 @@ def command(
 
     FILES are memories in any format of `nearmt build`. They are split into pairs to build from and pairs to
     measure with, drawn from all of them. Pairs that share their source or their target with one of the test or the
-    dev set are left out of the rest, so that nothing is measured on what is stored; letter case and white space do not count. Duplicates are left out
-    (--no-drop-duplicates keeps them in the rest). The same memory and --seed give the same sets.
+    dev set are left out of the rest, so that nothing is measured on what is stored; letter case and white space do
+    not count. Duplicates are left out (--no-drop-duplicates keeps them in the rest). The same memory and --seed
+    give the same sets.
 
     Files are written in the format of their suffix: TSV, JSONL, TMX or PO. Needs no model.
 

@@ -172,6 +172,7 @@ class _TreeRun:
             self._work = None
             self._summary.add(file, target, finished)
             interruption.check()
+        interruption.check()  # a signal may have come after the check inside
 
     def _filled(
         self, known: _Known, target: Path, digest: str, translator: Translator, progress: UnitProgress
