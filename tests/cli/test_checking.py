@@ -106,6 +106,8 @@ def test_an_output_that_cannot_be_written(
         (tmp_path, "is a folder"),
         ("/proc/f", "/proc/f"),
     ):
+        if name == "translate" and path == tmp_path:
+            continue  # the file goes into the folder
         assert_one_line(unloaded(*run, option, path), 1, told)
 
 

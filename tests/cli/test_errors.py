@@ -103,7 +103,7 @@ def test_unfinished_and_missing_datastores(nearmt: Nearmt, text: Path, tmp_path:
 def test_output_that_cannot_be_written(nearmt: Nearmt, text: Path, tiny_folder: Path, tmp_path: Path) -> None:
     run = ("translate", text, "--model", tiny_folder, "--beams", "1", "--set", "max-new-tokens=5", "--device", "cpu")
     assert_one_line(nearmt(*run, "--output", tmp_path / "no" / "folder.txt"), 1, "cannot be written")
-    assert_one_line(nearmt(*run, "--output", tmp_path), 1, "is a folder")
+    assert_one_line(nearmt(*run, "--output", tmp_path), 2, "is an input file")  # it goes into the folder
     text.write_text("\n\n", encoding="utf-8")  # nothing to translate, and so nothing to warn of
     assert_one_line(nearmt(*run, "--output", "/dev/full"), 1, "/dev/full: the disk is full")
 

@@ -117,6 +117,15 @@ def test_another_input_or_other_settings_are_refused(nearmt: Nearmt, begun: tupl
     assert anew.code == 0 and "will be replaced" in anew.err and not (tmp_path / "out.txt.resume").exists()
 
 
+def test_a_short_document_replaces_the_record_of_a_long_one(
+    nearmt: Nearmt, begun: tuple[object, ...], tmp_path: Path
+) -> None:
+    """It is finished in one window, and so keeps nothing itself."""
+    (tmp_path / "text.txt").write_text("ventil\n", encoding="utf-8")
+    assert nearmt(*begun).code == 0
+    assert not (tmp_path / "out.txt.resume").exists()
+
+
 @pytest.mark.parametrize("damage", ["torn", "altered", "emptied"])
 def test_only_whole_records_count(nearmt: Nearmt, begun: tuple[object, ...], tmp_path: Path, damage: str) -> None:
     path = tmp_path / "out.txt.resume"

@@ -55,3 +55,14 @@ def check_folder(path: Path) -> None:
         raise OutputError(f"{path}: cannot be written ({above} is not a folder)")
     with writing(path), tempfile.TemporaryFile(dir=above):
         pass
+
+
+def check_output_folder(path: Path) -> None:
+    """Refuse a folder in which files cannot be created; it need not exist."""
+    if path.exists() and not path.is_dir():
+        raise OutputError(f"{path}: is not a folder; name a folder for several files")
+    if not path.exists():
+        check_folder(path)
+        return
+    with writing(path), tempfile.TemporaryFile(dir=path):
+        pass

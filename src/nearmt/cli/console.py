@@ -102,6 +102,11 @@ def warn(message: str) -> None:
         echo(f"nearmt: {message}", err=True)
 
 
+def complain(message: str) -> None:
+    """Print an error after which the command goes on, also with `--quiet`."""
+    echo(f"nearmt: error: {' '.join(message.split())}", err=True)
+
+
 def explain_run(message: str) -> None:
     """Print a note with `--verbose`."""
     if verbosity.verbose and not verbosity.quiet:

@@ -41,6 +41,7 @@ COMMANDS = {
     "experiment": "Measure the systems of the paper.",
     "bench": "Measure how fast nearmt and others translate.",
     "inspect": "Show what is in translation memories.",
+    "split": "Hold out a test set from a memory.",
     "info": "Describe a datastore.",
     "export": "Write a datastore's pairs as a file.",
     "add": "Add translation memories to a datastore.",

@@ -1,7 +1,8 @@
-"""Finished parts of a translation, kept in `OUT.resume` until the output is complete.
+"""What an interrupted translation has finished: parts of a file in `OUT.resume`, files of a folder in a list inside it.
 
-The first line names input and settings; every other line is a block of finished parts. Each is a checksum and JSON. A
-block is on disk before the next one begins. Reading stops at the first torn or altered line.
+The first line of a record names input and settings; every other line is a block of finished parts, or a finished file.
+Each is a checksum and JSON. A line is on disk before the next one begins. Reading stops at the first torn or altered
+line. A record is deleted when the output is complete.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -34,70 +36,55 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class FinishedWork:
-    """The finished parts of one output, in order."""
+class _Record:
+    """A file of lines, locked while it is open; the first says what it is about."""
 
-    def __init__(self, output: Path, about: Mapping[str, Any], resume: bool) -> None:
+    def __init__(self, path: Path, about: Mapping[str, Any], resume: bool) -> None:
         """`about` identifies input and options before the model is loaded; a record about others is refused."""
-        self.output, self.path = output, output.with_name(output.name + ".resume")
+        self.path = path
         self._about = {"format": _FORMAT, **about}
-        #: Finished parts, and the summary of their units.
-        self.parts, self.summary = 0, FillSummary()
         self._file: BinaryIO | None = None
         if resume and self.path.exists():
             self._file = self._opened()
             self._check(self._read_header())
-            for record in self._records():
-                self.parts += record["parts"]
-                self.summary.counts += Counter(record["counts"])
-                self.summary.warnings += record["warnings"]
+            for line in self._lines():
+                self._take(line)
+
+    def _take(self, line: Mapping[str, Any]) -> None:
+        """Take over a line of an earlier run."""
+        raise NotImplementedError
 
     def begin(self, settings: str) -> None:
         """Set the settings, which are known once the model is loaded."""
         self._about["settings"] = settings
         if self._file is not None:
             self._check(self._read_header())
-            for _ in self._records():
+            for _ in self._lines():
                 pass
             self._file.truncate()  # after the last valid line
-
-    def keep(self, text: str, parts: int, summary: FillSummary) -> None:
-        """Append finished parts: their text, and what the summary gained since the last call."""
-        if not parts:
-            return
-        with writing(self.path):
-            if self._file is None:
-                self._file = self._opened()
-                self._file.truncate(0)
-                self._write(self._about)
-            counts = summary.counts - self.summary.counts
-            warnings = summary.warnings[len(self.summary.warnings) :]
-            self._write({"parts": parts, "text": text, "counts": dict(counts), "warnings": warnings})
-        self.parts += parts
-        self.summary.counts += counts
-        self.summary.warnings += warnings
-
-    def texts(self) -> Iterator[str]:
-        """The text of all finished parts, in order."""
-        if self._file is not None:
-            self._read_header()
-            for record in self._records():
-                yield record["text"]
 
     def remove(self) -> None:
         """Delete the record: the output is complete, or cannot be completed from it."""
         if self._file is not None:
             self.path.unlink(missing_ok=True)
+            self.close()
+
+    def close(self) -> None:
+        if self._file is not None:
             self._file.close()
             self._file = None
 
-    @property
-    def told(self) -> str:
-        """What an interrupted run keeps, in one line."""
-        if not self.parts:
-            return "nothing was finished, and nothing is kept"
-        units = sum(self.summary.counts.values())
-        return f"{units:,} finished units are kept in {self.path}; the same command with --resume continues there"
+    def _append(self, line: Mapping[str, Any]) -> None:
+        with writing(self.path):
+            self._start()
+            self._write(line)
+
+    def _start(self) -> None:
+        """Begin a new record, unless one is open."""
+        if self._file is None:
+            self._file = self._opened()
+            self._file.truncate(0)
+            self._write(self._about)
 
     def _opened(self) -> BinaryIO:
         with writing(self.path):
@@ -110,10 +97,10 @@ class FinishedWork:
             raise OutputError(f"{self.path}: another process is writing this output; wait until it is done") from error
         return file
 
-    def _write(self, record: Mapping[str, Any]) -> None:
+    def _write(self, line: Mapping[str, Any]) -> None:
         assert self._file is not None
         # ASCII with escapes: bytes that are not UTF-8 survive as lone surrogates.
-        data = json.dumps(record).encode()
+        data = json.dumps(line).encode()
         self._file.write(b"%08x %s\n" % (zlib.crc32(data), data))
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -123,16 +110,16 @@ class FinishedWork:
         self._file.seek(0)
         return _parsed(self._file.readline()) or {}
 
-    def _records(self) -> Iterator[dict[str, Any]]:
-        """The valid blocks; leaves the file position after the last of them."""
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        """The valid lines after the first; leaves the file position after the last of them."""
         assert self._file is not None
         while True:
             position = self._file.tell()
-            record = _parsed(self._file.readline())
-            if record is None:
+            line = _parsed(self._file.readline())
+            if line is None:
                 self._file.seek(position)
                 return
-            yield record
+            yield line
 
     def _check(self, found: Mapping[str, Any]) -> None:
         for name, value in self._about.items():
@@ -140,10 +127,99 @@ class FinishedWork:
                 self.close()
                 raise ConfigError(f"{self.path}: was begun with {_OTHER[name]}; leave out --resume to start again")
 
-    def close(self) -> None:
+
+class FinishedWork(_Record):
+    """The finished parts of one output, in order."""
+
+    def __init__(self, output: Path, about: Mapping[str, Any], resume: bool) -> None:
+        #: Finished parts, and the summary of their units.
+        self.parts, self.summary = 0, FillSummary()
+        self.output = output
+        super().__init__(output.with_name(output.name + ".resume"), about, resume)
+
+    def _take(self, line: Mapping[str, Any]) -> None:
+        self.parts += line["parts"]
+        self.summary.counts += Counter(line["counts"])
+        self.summary.warnings += line["warnings"]
+
+    def keep(self, text: str, parts: int, summary: FillSummary) -> None:
+        """Append finished parts: their text, and what the summary gained since the last call."""
+        if not parts:
+            return
+        counts = summary.counts - self.summary.counts
+        warnings = summary.warnings[len(self.summary.warnings) :]
+        self._append({"parts": parts, "text": text, "counts": dict(counts), "warnings": warnings})
+        self.parts += parts
+        self.summary.counts += counts
+        self.summary.warnings += warnings
+
+    def texts(self) -> Iterator[str]:
+        """The text of all finished parts, in order."""
         if self._file is not None:
-            self._file.close()
-            self._file = None
+            self._read_header()
+            for line in self._lines():
+                yield line["text"]
+
+    def remove(self) -> None:
+        """Also delete the record of an earlier run, which was to be replaced."""
+        if self._file is None and self.path.is_file() and not self.path.is_symlink():
+            self._file = self._opened()
+        super().remove()
+
+    @property
+    def told(self) -> str:
+        """What an interrupted run keeps, in one line."""
+        if not self.parts:
+            return "nothing was finished, and nothing is kept"
+        units = sum(self.summary.counts.values())
+        return f"{units:,} finished units are kept in {self.path}; the same command with --resume continues there"
+
+
+@dataclass(frozen=True)
+class FinishedFile:
+    """A translated file of a folder."""
+
+    #: Checksum of the input, and the format it was read in.
+    digest: str
+    format_name: str
+    #: Units by origin, and what was said about them.
+    counts: Counter[str]
+    notes: list[str]
+
+
+class FinishedFiles(_Record):
+    """The finished files of an output folder, by their path in it."""
+
+    #: Name of the record in the output folder.
+    NAME = "nearmt.resume"
+
+    def __init__(self, folder: Path, about: Mapping[str, Any], resume: bool) -> None:
+        self._found: dict[str, FinishedFile] = {}
+        super().__init__(folder / self.NAME, about, resume)
+
+    def _take(self, line: Mapping[str, Any]) -> None:
+        counts = Counter(line["counts"])
+        self._found[line["file"]] = FinishedFile(line["digest"], line["format"], counts, line["notes"])
+
+    def begin(self, settings: str) -> None:
+        """Also lock the record, for the whole run."""
+        super().begin(settings)
+        with writing(self.path):
+            self._start()
+
+    def add(self, name: str, file: FinishedFile) -> None:
+        """Append a file whose output is complete."""
+        line = {"file": name, "digest": file.digest, "format": file.format_name}
+        self._append({**line, "counts": dict(file.counts), "notes": file.notes})
+        self._found[name] = file
+
+    def find(self, name: str, digest: str, format_name: str) -> FinishedFile | None:
+        """The result for an input if it was translated before."""
+        found = self._found.get(name)
+        return found if found and (found.digest, found.format_name) == (digest, format_name) else None
+
+    def __len__(self) -> int:
+        return len(self._found)
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

@@ -51,6 +51,11 @@ def clean(text: str) -> str:
     return _single_blanks(_without_controls(text))
 
 
+def comparable(text: str) -> str:
+    """Normalise a text for comparison: letter case and white space are ignored."""
+    return " ".join(text.casefold().split())
+
+
 def digest(*texts: str) -> bytes:
     """Hash texts to eight bytes, for sets with millions of elements."""
     content = "".join(f"{len(text)}:{text}" for text in texts)

@@ -71,6 +71,11 @@ def format_of(path: Path) -> str:
     return _FORMAT_OF.get(suffix, "text")
 
 
+def has_document_suffix(path: Path) -> bool:
+    """Whether the suffix of a file says that it is a document; only `.txt` says that a file is plain text."""
+    return inner_suffix(path) in (*_FORMAT_OF, ".txt")
+
+
 def open_document(path: Path, request: Request, report: Report, format: str | None = None) -> Document:
     """Open a document to fill in; its format is given, or follows from the suffix.
 

@@ -71,7 +71,8 @@ def text_to(raw: IO[bytes], encoding: Encoding, name: Path | str) -> Iterator[Te
 
 @contextmanager
 def _packed(path: Path, suffix: str) -> Iterator[IO[bytes]]:
-    with path.open("wb") as raw:
+    path.unlink(missing_ok=True)  # what is left of an earlier run, or a link to another file
+    with path.open("xb") as raw:
         if suffix == ".gz":
             # Without name and time, so that equal content gives equal files.
             with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:

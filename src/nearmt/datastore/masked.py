@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 import numpy as np
 
+from nearmt.corpus.cleaning import comparable
 from nearmt.datastore.live_store import LiveStore, StoreView
 from nearmt.datastore.search.snapshot import Snapshot
 
@@ -30,11 +31,6 @@ class MaskedStore(StoreView):
 
     def snapshot(self) -> Snapshot:
         return self._rest
-
-
-def comparable(text: str) -> str:
-    """Normalise a text for comparison: letter case and white space are ignored."""
-    return " ".join(text.casefold().split())
 
 
 def _with_copies(whole: Snapshot, hidden: Collection[int]) -> frozenset[int]:

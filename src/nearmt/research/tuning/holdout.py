@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from nearmt.contracts import Pair
+from nearmt.corpus.cleaning import comparable
 from nearmt.datastore import LiveStore, MaskedStore
-from nearmt.datastore.masked import comparable
 from nearmt.errors import InputError
 
 #: Smaller datastores have nothing to spare.
