@@ -48,7 +48,7 @@ from nearmt.translator import Translator
 
 # Formats that are read line by line: the first translation does not wait for the end of standard input.
 _STREAMED = ("text", "tsv", "jsonl")
-_WITHOUT_NOTES = ("text", "tsv")
+_WITHOUT_NOTES = ("text", "tsv", "html", "markdown", "android")
 _WARNINGS_SHOWN = 10
 _SHOWN = ("datastore", "filter", "method", "preset", "batch-size", "beams", "matches", *MODEL_SETTINGS)
 
@@ -80,13 +80,14 @@ def command(
 ) -> None:
     """Translate text and documents.
 
-    FILE is text with one unit a line, or a document: TMX, XLIFF, PO, TSV or JSONL (also with .gz or .xz).
-    Without it, or with -, standard input is read as text.
+    FILE is text with one unit a line, or a document: TMX, XLIFF, PO, TSV, JSONL, HTML, Markdown or Android's
+    strings.xml (also with .gz or .xz). Without it, or with -, standard input is read as text.
 
     In text every line is translated, and line n of the output belongs to line n of the input. In documents
-    the units without a translation are filled in; everything else is written back unchanged. Machine
-    translations are marked (PO: fuzzy; XLIFF: state), with their score. Placeholders and inline tags are
-    kept; units in which that failed are named on stderr.
+    the units without a translation are filled in; everything else is written back unchanged. In HTML, Markdown
+    and strings.xml translations replace the texts. In other documents machine translations are marked (PO:
+    fuzzy; XLIFF: state), with their score. Placeholders and inline tags are kept; units in which that failed
+    are named on stderr.
 
     With --output, finished parts are kept in OUTPUT.resume until the output is complete. After an interruption
     the same command with --resume continues there; other settings or another input are refused.
@@ -117,7 +118,7 @@ def command(
             work.begin(translator.signature())
         # A document in a format with notes names the pairs there.
         explained = explain and (output is None or format_name in _WITHOUT_NOTES)
-        shows_matches = filling.matches and output is None and format_name == "text"
+        shows_matches = filling.matches and output is None and format_name in _WITHOUT_NOTES
         writer = _Writer(as_json, explained or shows_matches, work)
         _run(translator, path, format_name, output, everything, strict, filling, explain, writer, work, limits)
 

@@ -21,6 +21,8 @@ from nearmt.corpus.passages import Passage, Piece, Span, Write, part_of, passage
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.whole import whole_text
 
+#: Longer paragraphs are not parsed: of brackets alone, the time grows with the square of the length.
+_LONGEST = 20_000
 _IMAGE = re.compile(r"!\[([^\[\]\\*_`<&!$~^]*)\]\(")
 _TITLE = re.compile(r"""\]\([^\n]*\s(?:"([^"\\&\n]*)"|'([^'\\&\n]*)')\s*\)""")
 
@@ -39,6 +41,12 @@ def _parts(path: Path, encoding: Encoding, request: Request, report: Report) -> 
         if block.start > at:
             yield Part(text[at : block.start])
         raw, at = text[block.start : block.end], block.end
+        if len(block.content) > _LONGEST:
+            report.problem(
+                path, block.line, f"a paragraph of more than {_LONGEST:,} characters, which is kept as it is"
+            )
+            yield Part(raw)
+            continue
         passages = usable(_passages(block, environment), block.content, block.line, path, request, report)
         yield part_of(raw, passages, block.line, block.content, block.restored)
     if at < len(text):
