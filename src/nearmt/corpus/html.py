@@ -107,7 +107,7 @@ class _Reader:
 
     def _on_start(self, tag: Token) -> None:
         found = attributes(self._text, tag)
-        is_inline = tag.name in INLINE
+        is_inline = tag.name in INLINE or self._open.in_foreign
         if not is_inline or (tag.name == "br" and self._after_break()):
             self._finish()
         translates = self._open.start(tag.name, found, tag.is_empty)
@@ -123,7 +123,7 @@ class _Reader:
             self._replace_language(found)
 
     def _on_end(self, tag: Token) -> None:
-        if tag.name not in INLINE:
+        if tag.name not in INLINE and not self._open.in_foreign:
             self._finish()
             self._open.end(tag.name)
             return
@@ -171,7 +171,10 @@ class _Reader:
             while kept and at < len(run) and run[at][1]:
                 end = run[at][0].end
                 at += 1
-            yield Piece(piece.start, end, Tag(self._text[piece.start : end]), is_word=True) if kept else piece
+            if kept:  # code or a name is a word of its sentence, a drawing is not
+                yield Piece(piece.start, end, Tag(self._text[piece.start : end]), is_word=piece.name != "svg")
+            else:
+                yield piece
 
 
 def _written(segment: Segment, encoding: str, is_xml: bool) -> str:

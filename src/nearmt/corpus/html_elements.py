@@ -73,9 +73,15 @@ class OpenElements:
     def translates(self) -> bool:
         return self._stack[-1].translates if self._stack else True
 
+    @property
+    def in_foreign(self) -> bool:
+        """Whether this is inside a drawing or a formula, whose elements are not those of HTML."""
+        return bool(self._counts["svg"] or self._counts["math"])
+
     def start(self, name: str, found: Mapping[str, Attribute], is_empty: bool) -> bool:
         """Enter an element, and return whether it is translated."""
-        self._end_others(name)
+        if not self.in_foreign:
+            self._end_others(name)
         translates = _translates(name, found, self.translates)
         if not is_empty and name not in VOID:
             self._stack.append(_Open(name, translates))

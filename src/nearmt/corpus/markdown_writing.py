@@ -18,7 +18,7 @@ from nearmt.corpus.markdown_inline import PARSER, SPACE, Environment, pieces_of
 # Signs of inline markup; `!` before a link would make it an image, and `#` may end a heading.
 _SIGNS = re.compile(r"[\\`*_\[\]<&~$^]|[!#]\Z")
 # Signs of a block at the beginning of a line.
-_START = re.compile(r"(\s*\d{0,9})([#>+=:~|.)-])")
+_START = re.compile(r"\A(\s*\d{0,9})([#>+=:~|.)-])")
 _IN_DESCRIPTION = re.compile(r"[\\\[\]*_`<&!$~^]")
 _ELEMENTS = {"*": "em", "_": "em", "**": "strong", "__": "strong", "~~": "del"}
 
