@@ -257,7 +257,8 @@ def test_pages_come_back(content: str, is_xml: bool) -> None:
         assert filled(html_document, path, same, report=Report()) == raw.encode()
 
 
-TARGETS = st.text("aZ ä<>&\"'{}%-/!?日\u00a0;#", min_size=1, max_size=12).map(lambda text: f"x{text}x")
+# Without braces: what looks like a template in a page is one.
+TARGETS = st.text("aZ ä<>&\"'%-/!?日\u00a0;#", min_size=1, max_size=12).map(lambda text: f"x{text}x")
 
 
 @given(st.lists(SNIPPETS, max_size=20).map("".join), st.lists(TARGETS, min_size=1, max_size=5))
@@ -285,8 +286,8 @@ def sources_shown(path: Path) -> list[str]:
 
 
 def without_attributes(text: str) -> str:
-    """Leave out the markup of tags, in which attributes are translated."""
-    return re.sub("⟦[^⟧]*⟧", "⟦⟧", text)
+    """Leave out the markup of tags, in which attributes are translated, and white space that is collapsed."""
+    return re.sub(" +", " ", re.sub("⟦[^⟧]*⟧", "⟦⟧", text))
 
 
 def test_tags_have_their_kinds(tmp_path: Path) -> None:

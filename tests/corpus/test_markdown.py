@@ -180,6 +180,8 @@ def test_what_is_a_unit(tmp_path: Path, content: str, expected: list[str]) -> No
         ("alt", "10\u00a0kg", "10&nbsp;kg"),
         ("# alt", "neu #", "# neu \\#"),
         ("# alt", "1. neu", "# 1. neu"),
+        ("# alt", "neu {#x}", "# neu \\{#x}"),
+        ("- alt", "[x] neu", "- \\[x\\] neu"),
         ("> - alt", "neu\nneu", "> - neu neu"),
         ("| alt |\n|---|", "a|b", "| a\\|b |\n|---|"),
         ("![alt](x)", "[a] 'b'", "![\\[a\\] 'b'](x)"),

@@ -14,16 +14,12 @@ from itertools import pairwise
 from markdown_it.token import Token
 
 from nearmt.corpus.markdown_inline import PARSER, Environment
-from nearmt.corpus.markdown_writing import Frame
+from nearmt.corpus.markdown_writing import HEAD, TAIL, Frame
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _FRONT_MATTER = re.compile(
     r"---[ \t]*\n(?!\s*\n).*?\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)|\+\+\+[ \t]*\n.*?\n\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL
 )
-# The box of a task list, and the kind of a note.
-_HEAD = re.compile(r"\[[ xX]\][ \t]+|\[![A-Za-z]+\][ \t]*\n[ \t]*")
-# The identifier of a heading.
-_TAIL = re.compile(r"[ \t]+\{:?[ \t]*[#.][^{}\n]*\}\Z")
 _CLOSING_SIGNS = re.compile(r"\s*#*\s*")
 
 
@@ -85,13 +81,13 @@ class _Lines:
             return None
         start, end = found[0][0], found[-1][1]
         begin = 0
-        if head := _HEAD.match(content):
+        if head := HEAD.match(content):
             begin = head.end()
             lines_passed = head.group().count("\n")
             found = found[lines_passed:]
             first += lines_passed
             start = found[0][0] + (0 if lines_passed else begin)
-        tail = _TAIL.search(content, begin) if frame is Frame.HEADING else None
+        tail = TAIL.search(content, begin) if frame is Frame.HEADING else None
         stop = tail.start() if tail else len(content)
         line_break = self._line_end
         if len(found) > 1:

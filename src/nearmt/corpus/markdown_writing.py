@@ -6,7 +6,7 @@ A text is escaped only where parsing shows that it has to be.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -15,8 +15,12 @@ from markdown_it.token import Token
 from nearmt.corpus.document import Segment, Tag, TagKind
 from nearmt.corpus.markdown_inline import PARSER, SPACE, Environment, pieces_of
 
+#: The box of a task list, and the kind of a note, which are no text of their block.
+HEAD = re.compile(r"\[[ xX]\][ \t]+|\[![A-Za-z]+\][ \t]*\n[ \t]*")
+#: The identifier of a heading.
+TAIL = re.compile(r"[ \t]+\{:?[ \t]*[#.][^{}\n]*\}\Z")
 # Signs of inline markup; `!` before a link would make it an image, and `#` may end a heading.
-_SIGNS = re.compile(r"[\\`*_\[\]<&~$^]|[!#]\Z")
+_SIGNS = re.compile(r"[\\`*_\[\]<&~$^]|[!#]\Z|\{(?=[:#.][^{}]*\}\Z)")
 # Signs of a block at the beginning of a line.
 _START = re.compile(r"\A(\s*\d{0,9})([#>+=:~|.)-])")
 _IN_DESCRIPTION = re.compile(r"[\\\[\]*_`<&!$~^]")
@@ -96,6 +100,8 @@ def _signature(segment: Segment) -> list[tuple[bool, str]]:
 
 def _is_block(content: str, frame: Frame) -> bool:
     """Whether a content is one block, and all of it."""
+    if HEAD.match(content) or (frame is Frame.HEADING and TAIL.search(content)):
+        return False
     if frame is Frame.CELL:
         return "\n" not in content
     mark = "# " if frame is Frame.HEADING else ""
@@ -108,7 +114,12 @@ def _is_block(content: str, frame: Frame) -> bool:
 
 def _with_starts_escaped(segment: Segment) -> Segment:
     """Escape what could begin a block, in each line."""
-    return tuple(_START.sub(r"\1\\\2", part, count=1) if at_start else part for part, at_start in _lines(segment))
+    parts: list[str | Tag] = []
+    at_start = True
+    for part in segment:
+        parts.append(_START.sub(r"\1\\\2", part) if at_start and isinstance(part, str) else part)
+        at_start = isinstance(part, Tag) and part.markup.endswith("\n")
+    return tuple(parts)
 
 
 def _escaped(segment: Segment) -> Segment:
@@ -131,12 +142,3 @@ def _as_element(tag: Tag) -> Tag:
     if name is None or tag.kind is TagKind.SINGLE:
         return tag
     return replace(tag, markup=f"</{name}>" if tag.kind is TagKind.CLOSE else f"<{name}>")
-
-
-def _lines(segment: Sequence[str | Tag]) -> list[tuple[str | Tag, bool]]:
-    """Return the parts of a segment, and whether each is a text at the beginning of a line."""
-    found, at_start = [], True
-    for part in segment:
-        found.append((part, at_start and isinstance(part, str)))
-        at_start = isinstance(part, Tag) and part.markup.endswith("\n")
-    return found
