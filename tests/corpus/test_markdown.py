@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nearmt.corpus.document import Tag, TagKind
+from nearmt.corpus.document import Segment, Tag, TagKind
 from nearmt.corpus.markdown import markdown_document
 from nearmt.corpus.markdown_inline import pieces_of
 from nearmt.corpus.report import Report
@@ -284,6 +284,21 @@ def test_translations_are_read_as_they_are_meant(content: str, target: str) -> N
         path.write_bytes(filled(markdown_document, path, with_texts(lambda _: target)))
         after = [shown(source) for source in sources(markdown_document, path)]
         assert [text.split() for text in after] == [target.split()] * len(before)
+
+
+@given(SOUP, st.sampled_from(["neu", "neu und alt.", "3. x!"]))
+def test_markup_around_translations_is_read_as_before(content: str, target: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_file(Path(folder), content, "a.md")
+        rewrite = with_texts(lambda _: f"{target}z")
+        meant = [outline(rewrite(source)) for source in sources(markdown_document, path)]
+        path.write_bytes(filled(markdown_document, path, rewrite))
+        assert [outline(source) for source in sources(markdown_document, path)] == meant
+
+
+def outline(segment: Segment) -> str:
+    """Return a segment without the markup of its tags, which may change from `**` to an element."""
+    return "".join("⟦⟧" if isinstance(part, Tag) else part for part in segment)
 
 
 def test_tags_have_their_kinds(tmp_path: Path) -> None:

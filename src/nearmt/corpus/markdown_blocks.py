@@ -101,7 +101,7 @@ class _Lines:
         for number, part in enumerate(content.split("\n"), first):
             if number >= len(self._lines):
                 return None
-            inner = part.strip()
+            inner = part.strip(" \t")
             start = self._lines[number].rfind(inner)
             rest = self._lines[number][start + len(inner) :]
             if start < 0 or (rest.strip() and not (frame is Frame.HEADING and _CLOSING_SIGNS.fullmatch(rest))):
