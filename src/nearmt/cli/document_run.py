@@ -32,7 +32,7 @@ from nearmt.translator import Translator
 # Formats that are read line by line: the first translation does not wait for the end of standard input.
 _STREAMED = ("text", "tsv", "jsonl")
 #: Formats that cannot name the pairs of a translation.
-WITHOUT_NOTES = ("text", "tsv")
+WITHOUT_NOTES = ("text", "tsv", "csv", "xlsx", "strings", "xcstrings", "json", "arb", "html", "markdown", "android")
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def translate_file(file: Path, output: Path | None, options: RunOptions, given: 
             work.begin(translator.signature())
         # A document in a format with notes names the pairs there.
         explained = options.explain and (output is None or format_name in WITHOUT_NOTES)
-        shows_matches = filling.matches and output is None and format_name == "text"
+        shows_matches = filling.matches and output is None and format_name in WITHOUT_NOTES
         writer = DocumentWriter(work, as_json=options.as_json, as_explanation=explained or shows_matches)
         flags = (options.everything, options.explain, options.strict)
         job = Job(path, format_name, output, work, filling, limits, *flags)

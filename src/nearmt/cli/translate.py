@@ -50,13 +50,15 @@ def command(
 ) -> None:
     """Translate text and documents.
 
-    FILE is text with one unit a line, or a document: TMX, XLIFF, PO, TSV or JSONL (also with .gz or .xz).
-    Without it, or with -, standard input is read as text.
+    FILE is text with one unit a line, or a document (also with .gz or .xz): TMX, XLIFF, PO, TSV, CSV, XLSX, JSONL;
+    HTML, Markdown, Android's strings.xml; JSON or ARB of an app, .strings or .xcstrings of iOS. Without it, or
+    with -, standard input is read as text.
 
     In text every line is translated, and line n of the output belongs to line n of the input. In documents
-    the units without a translation are filled in; everything else is written back unchanged. Machine
-    translations are marked (PO: fuzzy; XLIFF: state), with their score. Placeholders and inline tags are
-    kept; units in which that failed are named on stderr.
+    the units without a translation are filled in; everything else is written back unchanged. In documents of one
+    language translations replace the texts. In others machine translations are marked where the format can say so
+    (PO: fuzzy; XLIFF: state), with their score. Placeholders and inline tags are kept; units in which that failed
+    are named on stderr.
 
     Several files and folders are translated into the folder --output, with the same paths below it. In folders,
     files in other formats are left alone. A file that cannot be read does not stop the others.

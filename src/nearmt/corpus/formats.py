@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from nearmt.contracts import Pair
+from nearmt.corpus.android import android_document
 from nearmt.corpus.document import Document
+from nearmt.corpus.html import html_document
 from nearmt.corpus.jsonl import jsonl_document, read_jsonl
 from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
 from nearmt.corpus.mo import read_mo
@@ -17,10 +19,22 @@ from nearmt.corpus.tmx import read_tmx, tmx_document
 from nearmt.corpus.tsv import read_tsv, tsv_document
 from nearmt.corpus.unpacking import inner_suffix, open_bytes, reading
 from nearmt.corpus.xliff import read_xliff, xliff_document
-from nearmt.errors import InputError
+from nearmt.errors import InputError, MissingPackageError
 
 Reader = Callable[[Path, Request, Report], Iterator[Pair]]
 Opener = Callable[[Path, Request, Report], Document]
+
+
+def markdown_document(path: Path, request: Request, report: Report) -> Document:
+    """Open a Markdown document. Its parser is imported when it is needed."""
+    try:
+        from nearmt.corpus import markdown
+    except ImportError as error:
+        raise MissingPackageError(
+            "Markdown needs the packages markdown-it-py and mdit-py-plugins: pip install markdown-it-py mdit-py-plugins"
+        ) from error
+    return markdown.markdown_document(path, request, report)
+
 
 READERS: dict[str, Reader] = {
     ".tsv": read_tsv,
@@ -42,6 +56,9 @@ DOCUMENTS: dict[str, Opener] = {
     "tmx": tmx_document,
     "xliff": xliff_document,
     "po": po_document,
+    "html": html_document,
+    "markdown": markdown_document,
+    "android": android_document,
 }
 _FORMAT_OF = {
     ".tsv": "tsv",
@@ -54,7 +71,15 @@ _FORMAT_OF = {
     ".mqxliff": "xliff",
     ".po": "po",
     ".pot": "po",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".xml": "android",
 }
+#: Suffixes of documents that have no translations, so that they are no memories.
+ONLY_DOCUMENTS = frozenset(_FORMAT_OF) - frozenset(READERS)
 _NOT_TEXT = {
     ".mo": "a compiled catalogue; translate the .po file it was made from",
     **dict.fromkeys(

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nearmt.corpus.formats import READERS
+from nearmt.corpus.formats import ONLY_DOCUMENTS, READERS
 from nearmt.corpus.report import Request
 from nearmt.corpus.unpacking import COMPRESSED, inner_suffix
 from nearmt.errors import InputError, did_you_mean
@@ -16,7 +16,7 @@ from nearmt.languages import same_language
 
 _LANGUAGE = re.compile(r"\.[a-z]{2,3}([-_]\w+)?")
 # Suffixes that look like a language code but are not.
-_NO_LANGUAGE = (".txt", ".csv", ".xml", ".zip", ".md", ".py", ".js", ".rtf", ".doc", ".pdf")
+_NO_LANGUAGE = (".txt", ".csv", ".zip", ".py", ".js", ".rtf", ".doc", ".pdf", *ONLY_DOCUMENTS)
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,8 @@ def _stem(path: Path) -> str:
 
 def _unknown(path: Path) -> InputError:
     known = ", ".join(sorted(READERS))
+    if inner_suffix(path) in ONLY_DOCUMENTS:
+        return InputError(f"{path}: is a document to translate and has no translations; a memory is one of {known}")
     return InputError(
         f"{path}: unknown format '{inner_suffix(path)}'; give files of the formats {known} (also with .gz or .xz), "
         "or two aligned files that end in the two languages, like a.de a.en"

@@ -45,7 +45,7 @@ _OUT_OF_PLACE = {
 }
 # Attribute values may hold `>`, but never `<`.
 _WHOLE_TAG = re.compile(rb"""<(?:[^>"']++|"[^"]*+"|'[^']*+')*+>""")
-_LAST_TAG = re.compile(rb"</(?:[\w.-]+:)?(?:tmx|xliff)\s*>")
+_LAST_TAG = re.compile(rb"</(?:[\w.-]+:)?(?:tmx|xliff|resources)\s*>")
 
 
 class _Broken(Exception):
