@@ -70,7 +70,7 @@ def command(
 ) -> None:
     """Translate interactively and learn every correction at once.
 
-    FILE is text with one unit a line, or a document (TMX, XLIFF, PO, TSV, JSONL). Each unit is shown with its
+    FILE is text with one unit a line, or a document (as of `nearmt translate`). Each unit is shown with its
     translation and similar pairs of the memory; Enter accepts it, e edits it, s skips it, u takes the last one back,
     q quits. A confirmed pair is added to the datastore and used from the next unit on. It is on disk before the next
     unit is shown. The same command continues after an interruption: units that are in the memory word for word are

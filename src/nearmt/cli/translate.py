@@ -18,7 +18,7 @@ from typing import Any, TextIO
 import click
 
 from nearmt.cli.changing import finishing
-from nearmt.cli.checking import check_document, check_output
+from nearmt.cli.checking import check_document, check_output, check_terminal
 from nearmt.cli.console import explain_run, open_output, progress_bar, shows_bars, warn
 from nearmt.cli.explain import print_explanation
 from nearmt.cli.given import MODEL_SETTINGS, TRANSLATION, Given, pick
@@ -48,7 +48,7 @@ from nearmt.translator import Translator
 
 # Formats that are read line by line: the first translation does not wait for the end of standard input.
 _STREAMED = ("text", "tsv", "jsonl")
-_WITHOUT_NOTES = ("text", "tsv")
+_WITHOUT_NOTES = ("text", "tsv", "csv", "xlsx", "strings", "xcstrings", "json", "arb")
 _WARNINGS_SHOWN = 10
 _SHOWN = ("datastore", "filter", "method", "preset", "batch-size", "beams", "matches", *MODEL_SETTINGS)
 
@@ -80,8 +80,8 @@ def command(
 ) -> None:
     """Translate text and documents.
 
-    FILE is text with one unit a line, or a document: TMX, XLIFF, PO, TSV or JSONL (also with .gz or .xz).
-    Without it, or with -, standard input is read as text.
+    FILE is text with one unit a line, or a document: TMX, XLIFF, PO, TSV, CSV, XLSX, JSONL, JSON or ARB of an
+    app, .strings or .xcstrings of iOS (also with .gz or .xz). Without it, or with -, standard input is read as text.
 
     In text every line is translated, and line n of the output belongs to line n of the input. In documents
     the units without a translation are filled in; everything else is written back unchanged. Machine
@@ -102,6 +102,8 @@ def command(
         raise InputError(f"{file}: no such file")
     format_name = format_name or ("text" if str(file) == "-" else format_of(file))
     check_output(output, [file])
+    if not as_json and not explain:
+        check_terminal(output, format_name)
     settings = given.settings()
     filling, limits = pick(FillConfig, settings), pick(LimitsConfig, settings)
     plan = make_plan(settings, frozenset(given.typed))
@@ -265,7 +267,8 @@ class _Writer:
     def keep(self, work: FinishedWork, encoding: Encoding) -> None:
         """Move the text of finished parts from the buffer to the record."""
         if isinstance(self._out, io.StringIO):
-            with text_to(io.BytesIO(), encoding, work.output) as trial:  # an encoding error shows here
+            codec = dataclasses.replace(encoding, container=None)
+            with text_to(io.BytesIO(), codec, work.output) as trial:  # an encoding error shows here
                 trial.write(self._out.getvalue())
             work.keep(self._out.getvalue(), self._parts, self._summary)
             self._out.seek(0)
@@ -275,6 +278,8 @@ class _Writer:
     def summarise(self, report: Report, document: bool) -> None:
         """Print issues, problems and counts to stderr."""
         shown = [*self._summary.issues.notes(), *report.problems, *dict.fromkeys(self._summary.warnings)]
+        for note in report.notes:
+            warn(note)
         for message in shown[:_WARNINGS_SHOWN]:
             warn(message)
         for message in shown[_WARNINGS_SHOWN:]:

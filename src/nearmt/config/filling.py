@@ -16,5 +16,5 @@ class FillConfig(Config):
     min_match: float = option(0.5, "least similarity of a match that is shown", low=0, high=1)
     max_matches: int = option(3, "most matches shown for a unit", low=1, high=100)
     split_sentences: bool | None = option(
-        None, "translate sentence by sentence (default: in TMX, XLIFF, PO and JSONL, not in text and TSV)"
+        None, "translate sentence by sentence (default: in documents, but not in text and TSV)"
     )

@@ -1,0 +1,29 @@
+"""Reading of documents that are parsed as a whole, with a limit on their size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nearmt.corpus.encoding import Encoding, decoded
+from nearmt.corpus.limits import LimitsConfig
+from nearmt.errors import InputError
+
+#: The maximum size of a file that is read into RAM, as a multiple of that of a unit.
+UNITS_HELD = 16
+
+
+def whole_text(path: Path, encoding: Encoding, limits: LimitsConfig) -> str:
+    """Return the text of a file, with its line ends unchanged and without its byte-order mark."""
+    most = UNITS_HELD * limits.unit_bytes
+    chunks, size = [], 0
+    for chunk in decoded(path, encoding, limits):
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > most:
+            raise InputError(f"{path}: is a file of more than {most >> 20} MiB (see the setting max-unit)")
+    return "".join(chunks)
+
+
+def is_text(text: str) -> bool:
+    """Whether a text can be encoded, that is, has no lone surrogates."""
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
