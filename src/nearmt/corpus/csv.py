@@ -47,7 +47,7 @@ def read_csv(path: Path, request: Request, report: Report) -> Iterator[Pair]:
     for record in islice(_records(path, layout, request), layout.skipped, None):
         if record.problem:
             if record.line != reported:
-                report.problem(path, record.line, f"{record.problem} (see the setting max-unit)")
+                report.problem(path, record.line, record.problem)
             reported = record.line
             continue
         report.units += 1
@@ -77,7 +77,7 @@ def _parts(path: Path, layout: _Layout, request: Request) -> Iterator[Part]:
             continue
         where = f"{path}, line {record.line}"
         if record.problem:  # rows after it may be misread
-            raise InputError(f"{where}: {record.problem} (see the setting max-unit)")
+            raise InputError(f"{where}: {record.problem}")
         if not is_text(record.raw):
             raise InputError(f"{where}: not {layout.encoding.name}; convert the file, e.g. with iconv")
         unit = Unit((record.text(columns.source),), record.text(columns.target), record.line)
@@ -91,7 +91,7 @@ def _rendered(record: Record, column: int, delimiter: str, fillings: Fillings) -
 
 
 def _records(path: Path, layout: _Layout, request: Request) -> Iterator[Record]:
-    return records(decoded(path, layout.encoding, request.limits), layout.delimiter, request.limits.unit_bytes)
+    return records(decoded(path, layout.encoding, request.limits), layout.delimiter, request.limits)
 
 
 def _layout(path: Path, request: Request, report: Report) -> _Layout | None:
@@ -137,7 +137,7 @@ class _Guess:
 
     @classmethod
     def of(cls, delimiter: str, head: str, request: Request) -> _Guess:
-        found = list(islice(records([head], delimiter, len(head)), _HEAD_RECORDS))
+        found = list(islice(records([head], delimiter), _HEAD_RECORDS))
         # The last one may be cut off.
         rows = [record for record in found[: max(1, len(found) - 1)] if record.raw.strip()] or found
         counts = Counter(len(record.spans) for record in rows)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
+
 _QUOTE = '"'
 #: What follows an opening quotation mark, up to the closing one.
 _CLOSING = re.compile(r'[^"]*+(?:""[^"]*+)*+"')
@@ -24,8 +26,6 @@ class Record:
     spans: list[tuple[int, int]] = field(default_factory=list)
     #: Why it cannot be used.
     problem: str = ""
-    #: Its last field has no closing quotation mark.
-    is_open: bool = False
 
     @property
     def end(self) -> int:
@@ -74,28 +74,29 @@ def split_lines(chunks: Iterable[str], most: int) -> Iterator[tuple[str, bool]]:
         yield last, is_whole
 
 
-def records(chunks: Iterable[str], delimiter: str, most: int) -> Iterator[Record]:
+def records(chunks: Iterable[str], delimiter: str, limits: LimitsConfig = DEFAULT_LIMITS) -> Iterator[Record]:
     """Yield the records of a table; one that is too large, or broken, has a problem."""
+    unclosed = f"a quotation mark is missing, or a field of {limits.too_large}"
     draft: _Draft | None = None
     number, is_continued = 1, False
-    for line, is_whole in split_lines(chunks, most):
+    for line, is_whole in split_lines(chunks, limits.unit_bytes):
         if not is_whole or is_continued:
             if draft is not None:
-                yield draft.record("a quotation mark is missing, or a line is too long")
+                yield draft.record(unclosed)
                 draft = None
-            yield Record(number, line, problem="a line that is too long")
+            yield Record(number, line, problem=f"a line of {limits.too_large}")
             is_continued = not line.endswith("\n")
         else:
             draft = draft or _Draft(number, delimiter)
             if draft.add(line):
                 yield draft.record()
                 draft = None
-            elif draft.size > most:
-                yield draft.record("a quotation mark is missing, or a field is too long")
+            elif draft.size > limits.unit_bytes:
+                yield draft.record(unclosed)
                 draft = None
         number += line.endswith("\n")
     if draft is not None:
-        yield draft.record("a quotation mark is missing at its end", is_open=True)
+        yield draft.record("the file ends in the middle of a quoted field; get a complete one")
 
 
 class _Draft:
@@ -148,5 +149,5 @@ class _Draft:
             self._problem = f"more than {MOST_COLUMNS:,} columns"
         self._start = end + 1
 
-    def record(self, problem: str = "", is_open: bool = False) -> Record:
-        return Record(self._line, "".join(self._lines), self._spans, problem or self._problem, is_open)
+    def record(self, problem: str = "") -> Record:
+        return Record(self._line, "".join(self._lines), self._spans, problem or self._problem)

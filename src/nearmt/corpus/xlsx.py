@@ -87,7 +87,7 @@ def _pair(columns: Columns) -> tuple[int, int]:
 
 
 def _rows(
-    package: Package, sheet: _Sheet, shared: Sequence[str], report: Report | None
+    package: Package, sheet: _Sheet, shared: Sequence[str], report: Report
 ) -> Iterator[tuple[Fragment, int, int, list[Cell]]]:
     """Yield the fragments of a sheet; a row with its position, its number in the sheet, and its cells."""
     position = label = 0
@@ -118,17 +118,22 @@ def _main(package: Package) -> str:
     return main
 
 
-def _sheets(package: Package, shared: Sequence[str], request: Request, report: Report) -> list[_Sheet]:
-    """Choose the sheets that name both languages, or else the first one, and state the columns."""
+def _all_sheets(package: Package) -> Iterator[_Sheet]:
+    """Yield the sheets in their order; charts have no cells."""
     main = _main(package)
-    members = package.related(main, "worksheet")
-    found, halves = [], []
-    first: _Sheet | None = None
+    members, seen = package.related(main, "worksheet"), set[str]()
     for node in package.nodes(main, "sheet"):
         reference = next((value for key, value in node.attributes.items() if key.endswith(":id")), "")
-        sheet = _Sheet(node.attributes.get("name", ""), members.get(reference, ""), Columns())
-        if sheet.member not in package:  # a chart
-            continue
+        if (member := members.get(reference, "")) in package and member not in seen:
+            seen.add(member)
+            yield _Sheet(node.attributes.get("name", ""), member, Columns())
+
+
+def _sheets(package: Package, shared: Sequence[str], request: Request, report: Report) -> list[_Sheet]:
+    """Choose the sheets that name both languages, or else the first one, and state the columns."""
+    found, halves = [], []
+    first: _Sheet | None = None
+    for sheet in _all_sheets(package):
         first = first or sheet
         position, columns = _header(package, sheet, shared, request)
         if isinstance(columns, Columns):
@@ -137,11 +142,13 @@ def _sheets(package: Package, shared: Sequence[str], request: Request, report: R
             halves.append(columns)
     if halves and not found:
         raise halves[0].error(package.path)
-    chosen = found or ([first] if first else [])
+    if first is None:
+        raise InputError(f"{package.path}: has no sheet with cells")
+    chosen = found or [first]
     for sheet in chosen:
-        columns = [f"column {column_name(c)}{sheet.columns.named(c)}" for c in _pair(sheet.columns)]
+        source, target = (f"column {column_name(c)}{sheet.columns.named(c)}" for c in _pair(sheet.columns))
         header = "" if sheet.columns.names else "no header; "
-        text = f"sheet '{sheet.name}': {header}{columns[0]} is the source, {columns[1]} the target"
+        text = f"sheet '{sheet.name}': {header}{source} is the source, {target} the target"
         report.note(package.path, text)
     return chosen
 
@@ -150,7 +157,7 @@ def _header(
     package: Package, sheet: _Sheet, shared: Sequence[str], request: Request
 ) -> tuple[int, Columns | HalfHeader | None]:
     """Return the columns that the first row with text names, and its position."""
-    for _, position, _, row in _rows(package, sheet, shared, None):
+    for _, position, _, row in _rows(package, sheet, shared, Report()):
         if any(cell.text.strip() for cell in row):
             return position, columns_of([_text(row, column) for column in range(row[-1].column + 1)], request)
     return 0, None
