@@ -54,8 +54,8 @@ def members(path: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def package(folder: Path, rows: str, shared: str = "", name: str = "made.xlsx", **others: bytes) -> Path:
-    """A workbook of one sheet, with the given XML of its rows."""
+def package(folder: Path, rows: str, shared: str = "", sheet: bytes | None = None) -> Path:
+    """A workbook of one sheet, with the given XML of its rows, or of all of it."""
     kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 
     def relations(**targets: str) -> str:
@@ -73,10 +73,11 @@ def package(folder: Path, rows: str, shared: str = "", name: str = "made.xlsx", 
         SHEET: f"<worksheet><sheetData>{rows}</sheetData></worksheet>",
         "xl/sharedStrings.xml": f"<sst>{shared}</sst>",
     }
-    with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as archive:
+    path = folder / "made.xlsx"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for member, text in content.items():
-            archive.writestr(member, others.get(member, text.encode()))
-    return folder / name
+            archive.writestr(member, sheet if sheet and member == SHEET else text)
+    return path
 
 
 def inline(column: str, text: str) -> str:
@@ -229,7 +230,7 @@ def test_a_package_without_sheets(tmp_path: Path) -> None:
     ],
 )
 def test_hostile_sheets(tmp_path: Path, content: bytes, reason: str) -> None:
-    path = package(tmp_path, "", **{SHEET: content})
+    path = package(tmp_path, "", sheet=content)
     with pytest.raises(InputError, match=reason) as caught:
         units(path)
     assert "\n" not in str(caught.value)
@@ -253,7 +254,7 @@ def test_cells_out_of_place(tmp_path: Path) -> None:
 
 def test_a_zip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unpacking, "FREE_BYTES", 1 << 20)
-    path = package(tmp_path, "<row/>", **{SHEET: b" " * (4 << 20)})
+    path = package(tmp_path, "<row/>", sheet=b" " * (4 << 20))
     with pytest.raises(InputError, match="unpacks to more than 200 times its size"):
         units(path)
     with pytest.raises(InputError, match="unpacks to more than 200 times its size"):
