@@ -121,7 +121,7 @@ class TestColumns:
 
 class TestMemory:
     def test_pairs_and_metadata(self, tmp_path: Path) -> None:
-        text = 'key;de;en;note\r\n1;Die Pumpe;The pump;\r\n2;"a ""b""\nc";"d;e";x\r\n3;leer;;\r\n'
+        text = 'key;de;en;note\r\n1;Die Pumpe;The pump;\r\n2;"a ""b""\nc";"d;e";x\r\n\r\n3;leer;;\r\n'
         pairs, report = read(tmp_path, text)
         assert pairs == [
             Pair("Die Pumpe", "The pump", origin="a.csv", metadata={"key": "1"}),

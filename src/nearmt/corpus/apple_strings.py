@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 
 from nearmt.corpus.document import Document, Fillings, Part, Unit
-from nearmt.corpus.encoding import Encoding, sniff
+from nearmt.corpus.encoding import Encoding, is_text, sniff
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.unpacking import open_bytes, reading
-from nearmt.corpus.whole import is_text, whole_text
+from nearmt.corpus.whole import whole_text
 from nearmt.errors import InputError
 
 _SPACE = r"(?:\s++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+)*+"

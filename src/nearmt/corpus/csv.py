@@ -14,9 +14,8 @@ from nearmt.contracts import Pair
 from nearmt.corpus.columns import Columns, HalfHeader, columns_of
 from nearmt.corpus.csv_records import Record, records
 from nearmt.corpus.document import Document, Fillings, Part, Unit
-from nearmt.corpus.encoding import Encoding, decoded, sniff
+from nearmt.corpus.encoding import Encoding, decoded, is_text, sniff
 from nearmt.corpus.report import Report, Request
-from nearmt.corpus.whole import is_text
 from nearmt.errors import InputError
 
 #: What separates columns; of equally likely ones, the first is taken.
@@ -49,6 +48,8 @@ def read_csv(path: Path, request: Request, report: Report) -> Iterator[Pair]:
             if record.line != reported:
                 report.problem(path, record.line, record.problem)
             reported = record.line
+            continue
+        if not record.raw.strip():
             continue
         report.units += 1
         source, target = (record.text(column) for column in (layout.columns.source, layout.columns.target))

@@ -90,6 +90,15 @@ def decoded(path: Path, encoding: Encoding, limits: LimitsConfig = DEFAULT_LIMIT
         raise InputError(f"{path}, line {line}: not {encoding.name}; convert the file, e.g. with iconv") from error
 
 
+def is_text(text: str) -> bool:
+    """Whether a text can be encoded, that is, has no lone surrogates."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _known(name: str, path: Path) -> str:
     """Look up the codec that a file names. gettext templates have CHARSET as a dummy."""
     if name == "CHARSET":

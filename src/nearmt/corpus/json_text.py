@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from nearmt.corpus.whole import is_text
+from nearmt.corpus.encoding import is_text
 from nearmt.errors import InputError
 
 _DEEPEST = 64

@@ -22,8 +22,3 @@ def whole_text(path: Path, encoding: Encoding, limits: LimitsConfig) -> str:
         if size > most:
             raise InputError(f"{path}: is a file of more than {most >> 20} MiB (see the setting max-unit)")
     return "".join(chunks)
-
-
-def is_text(text: str) -> bool:
-    """Whether a text can be encoded, that is, has no lone surrogates."""
-    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from nearmt.corpus.document import Document, Part, Unit
-from nearmt.corpus.encoding import Encoding, sniff
+from nearmt.corpus.encoding import Encoding, is_text, sniff
 from nearmt.corpus.json_text import JsonObject, check_json, string_of
 from nearmt.corpus.report import Report, Request
-from nearmt.corpus.whole import is_text, whole_text
+from nearmt.corpus.whole import whole_text
 from nearmt.corpus.xcstrings_filling import Layout, Place, fill_leaves, fill_place
 from nearmt.errors import InputError
 from nearmt.languages import best_fit, same_language
