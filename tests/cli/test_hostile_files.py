@@ -23,6 +23,11 @@ CUT = {
     "a.po": PO[: PO.rindex("msgstr")],
     "b.po": PO[:-4],
     "a.jsonl": JSONL[:-5],
+    "a.csv": 'de,en\nMotor,engine\n"die Pumpe,\n',
+    "a.json": '{"a": "die Pumpe", "b": "der',
+    "a.arb": '{"@@locale": "de", "a": "die Pumpe"',
+    "a.strings": '"a" = "die Pumpe";\n"b" = "der',
+    "a.xcstrings": '{"sourceLanguage": "de", "strings": {"die Pumpe": {',
 }
 
 
@@ -44,7 +49,7 @@ def test_a_document_that_is_cut_off_is_refused_before_the_model_is_loaded(
 
 
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("name", ["a.xliff", "a.tmx", "a.po", "a.pot", "a.jsonl", "a.tsv"])
+@pytest.mark.parametrize("name", ["a.xliff", "a.tmx", "a.po", "a.pot", "a.jsonl", "a.tsv", "a.csv", "a.xlsx", "a.json"])
 def test_an_empty_document_is_refused(name: str, packed: bool, nearmt: Nearmt, tmp_path: Path) -> None:
     path = tmp_path / (name + ".gz" * packed)
     path.write_bytes(gzip.compress(b"") if packed else b"")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,25 @@ def jsonl(count: int) -> str:
     return "".join(f'{{"source": "der motor {n}", "x": [1]}}\n' for n in range(count))
 
 
+def csv(count: int) -> str:
+    return "x;de;en\r\n" + "".join(f'{n};"der motor; {n}";\r\n' for n in range(count))
+
+
+def strings(count: int) -> str:
+    return "".join(f'/* {n} */\n"k{n}" = "der motor {n}";\n' for n in range(count))
+
+
+def i18n(count: int) -> str:
+    return json.dumps({f"k{n}": {"text": f"der motor {n}", "n": n} for n in range(count)}, indent=1)
+
+
+def xcstrings(count: int) -> str:
+    entries: dict[str, object] = {f"der motor {n}": {} for n in range(count)}
+    return json.dumps({"sourceLanguage": "de", "strings": entries, "version": "1.0"}, indent=2)
+
+
 MADE = {"a.txt": lines, "a.po": po, "a.xliff": xliff, "a.tsv": tsv, "a.jsonl": jsonl}
+MADE |= {"a.csv": csv, "a.strings": strings, "a.json": i18n, "a.xcstrings": xcstrings}
 
 
 @pytest.mark.parametrize("name", [*MADE, "json", "explain", "gz"])

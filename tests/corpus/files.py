@@ -1,4 +1,4 @@
-"""Writing, filling and parsing of files in tests of XML formats."""
+"""Writing, filling and parsing of files in tests of formats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from nearmt.corpus.document import Document, Filling, FillingOrigin, Match, Unit
+from nearmt.corpus.output import open_file
 from nearmt.corpus.report import Report, Request
+from nearmt.errors import InputError
 
 #: Chooses the filling of a unit.
 Choice = Callable[[Unit], Filling | None]
@@ -25,13 +27,32 @@ def write_file(folder: Path, text: str | bytes, name: str) -> Path:
 def fill_file(open_document: OpenDocument, path: Path, choose: Choice, request: Request) -> Path:
     """Fill in a document; the result is written to the same folder."""
     document = open_document(path, request, Report(strict=True))
-    text = "".join(part.filled([choose(unit) for unit in part.units]) for part in document.parts)
-    raw = document.encoding.bom + text.encode(document.encoding.name, document.encoding.errors)
-    return write_file(path.parent, raw, f"filled-{path.name}")
+    filled = path.with_name(f"filled-{path.name}")
+    with open_file(filled, document.encoding) as out:
+        for part in document.parts:
+            out.write(part.filled([choose(unit) for unit in part.units]))
+    return filled
 
 
 def with_text(text: str, origin: FillingOrigin = FillingOrigin.MACHINE, *matches: Match) -> Choice:
     return lambda _: Filling((text,), origin, score=-0.5, pair_ids=("m:1",), matches=matches)
+
+
+def own_text(unit: Unit) -> Filling | None:
+    """Fill a unit with what it has: its translation, or else its source."""
+    return Filling((unit.target,) if unit.target else unit.source, FillingOrigin.MEMORY)
+
+
+def unchanged_or_refused(open_document: OpenDocument, path: Path, request: Request) -> bool:
+    """Whether a document without fillings has the bytes of its file, or is refused in one line."""
+    try:
+        document = open_document(path, request, Report())
+        filled = path.with_name("unfilled")
+        with open_file(filled, document.encoding) as out:
+            out.writelines(part.filled([None] * len(part.units)) for part in document.parts)
+    except InputError as error:
+        return "\n" not in str(error)
+    return filled.read_bytes() == path.read_bytes()
 
 
 def tree(path: Path) -> ElementTree.Element:

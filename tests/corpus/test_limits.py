@@ -42,6 +42,7 @@ XLIFF = '<xliff version="1.2"><file source-language="de" target-language="en"><b
 #: Head, a unit of two texts, and tail of a file, by format.
 FORMATS: dict[str, tuple[str, Callable[[str, str], str], str]] = {
     "tsv": ("", lambda a, b: f"{a}\t{b}\n", ""),
+    "csv": ("", lambda a, b: f"{a},{b}\n", ""),
     "jsonl": ("", lambda a, b: json.dumps({"source": a, "target": b}) + "\n", ""),
     "po": (PO, entry, ""),
     "tmx": ('<tmx><header srclang="de"/><body>\n', unit, "</body></tmx>"),
@@ -98,10 +99,10 @@ def test_oversized_unit_is_written_back_unchanged(name: str, tmp_path: Path) -> 
     assert sum(len(part.units) for part in parts) == 2 and report.problem_count == 1
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.tsv"])
+@pytest.mark.parametrize("name", ["a.txt", "a.tsv", "a.csv"])
 def test_overlong_line_of_a_text_is_an_error(name: str, tmp_path: Path) -> None:
     """Otherwise, line numbers of text and translation would differ."""
-    path = written(tmp_path / name, "a\n", "b" * (MIB + 1), "\nc\n")
+    path = written(tmp_path / name, "a,x\n", "b" * (MIB + 1), "\nc\n")
     with pytest.raises(InputError, match=r"line 2: a line of more than 1 MiB \(see the setting max-unit\)"):
         list(open_document(path, Request(limits=SMALL), Report()).parts)
     assert len(list(open_document(path, Request(limits=LimitsConfig(max_unit=2)), Report()).parts)) == 3

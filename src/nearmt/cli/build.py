@@ -42,8 +42,8 @@ def command(
 ) -> None:
     """Turn translation memories into a datastore.
 
-    FILES are memories: TMX, XLIFF, PO, MO, TSV, JSONL (each also with .gz or .xz), two aligned plain files
-    named after their languages (corpus.de corpus.en), folders of such files, or patterns in quotes.
+    FILES are memories: TMX, XLIFF, PO, MO, TSV, CSV, XLSX, JSONL (each also with .gz or .xz), two aligned plain
+    files named after their languages (corpus.de corpus.en), folders of such files, or patterns in quotes.
     `nearmt inspect` shows what is in them and what the cleaning rules would leave out.
 
     \b

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
 from nearmt.cli.reading import check_not_empty
-from nearmt.corpus import PairStream, Report, Request, open_document
+from nearmt.corpus import BINARY, PairStream, Report, Request, open_document
 from nearmt.corpus import check_document as check_whole
 from nearmt.corpus.output import check_writable
 from nearmt.errors import ConfigError, OutputError, writing
@@ -46,6 +47,12 @@ def check_output(path: Path | None, read: Sequence[Path] = (), option: str = "--
     if path.exists() and any(other.exists() and path.samefile(other) for other in read):
         raise ConfigError(f"{path}: is an input file; name another {option}")
     check_writable(path)
+
+
+def check_terminal(output: Path | None, format_name: str) -> None:
+    """Refuse to show a binary document on a terminal."""
+    if format_name in BINARY and (output is None or str(output) == "-") and sys.stdout.isatty():
+        raise ConfigError(f"a document in the format {format_name} is no text; give --output FILE, or --json")
 
 
 def check_folder(path: Path) -> None:

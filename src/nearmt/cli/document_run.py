@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from nearmt.cli.changing import finishing
-from nearmt.cli.checking import check_document, check_output
+from nearmt.cli.checking import check_document, check_output, check_terminal
 from nearmt.cli.console import explain_run, open_output, progress_bar, shows_bars, warn
 from nearmt.cli.document_writer import DocumentWriter
 from nearmt.cli.given import Given, pick
@@ -91,6 +91,8 @@ def translate_file(file: Path, output: Path | None, options: RunOptions, given: 
         raise InputError(f"{file}: no such file")
     format_name = options.format_name or ("text" if str(file) == "-" else format_of(file))
     check_output(output, [file])
+    if not options.as_json and not options.explain:
+        check_terminal(output, format_name)
     settings = given.settings()
     filling, limits = pick(FillConfig, settings), pick(LimitsConfig, settings)
     plan = make_plan(settings, frozenset(given.typed))

@@ -49,7 +49,8 @@ class DocumentWriter:
     def keep(self, work: FinishedWork, encoding: Encoding) -> None:
         """Move the text of finished parts from the buffer to the record."""
         if isinstance(self._out, io.StringIO):
-            with text_to(io.BytesIO(), encoding, work.output) as trial:  # an encoding error shows here
+            codec = dataclasses.replace(encoding, container=None)
+            with text_to(io.BytesIO(), codec, work.output) as trial:  # an encoding error shows here
                 trial.write(self._out.getvalue())
             work.keep(self._out.getvalue(), self._parts, self._summary)
             self._out.seek(0)
@@ -67,6 +68,8 @@ class DocumentWriter:
 
     def summarise(self, report: Report, document: bool) -> None:
         """Print issues, problems and counts to stderr."""
+        for note in report.notes:
+            warn(note)
         issues = self._summary.issues.notes()
         tell([*issues, *report.problems, *self.notes()[len(issues) :]])
         if document:

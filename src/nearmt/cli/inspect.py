@@ -84,6 +84,8 @@ def _print(found: Inspection, knows_languages: bool) -> None:
     for rule in found.rules:
         if rule.examples:
             console.print(_example_table(f"{rule.setting}: {rule.count:,}", rule.examples))
+    for note in found.notes:
+        console.print(Text(note))
     for problem in found.problems[:_PROBLEMS_SHOWN]:
         console.print(Text("cannot be read", style="red"), problem)
     if found.problem_count > _PROBLEMS_SHOWN:

@@ -85,7 +85,7 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """Adapt a frozen translation model by looking things up in a translation memory.
 
-    A memory is a file of pairs: TMX, XLIFF, PO, MO, TSV, JSONL or two aligned text files. `build` turns it
+    A memory is a file of pairs: TMX, XLIFF, PO, MO, TSV, CSV, XLSX, JSONL or two aligned text files. `build` turns it
     into a datastore, `translate` uses that while it translates text or fills in documents.
 
     \b

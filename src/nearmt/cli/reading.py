@@ -36,7 +36,9 @@ def reading_options(command: Command) -> Command:
 
 
 def warn_about(report: Report) -> None:
-    """Warn about pairs that were left out and units that could not be read."""
+    """Say how tables were read, and warn about pairs that were left out and units that could not be read."""
+    for note in report.notes:
+        warn(note)
     for what, counts in (("left out", report.skipped), ("dropped", report.dropped), ("cleaned", report.changed)):
         if counts:
             warn(f"{what}: " + ", ".join(f"{count:,} {reason}" for reason, count in counts.most_common()))

@@ -179,8 +179,8 @@ def _units(
     report = Report()
     document = open_document(file, request, report, format_name)
     everything = [unit for part in document.parts for unit in part.units]
-    for problem in report.problems:
-        warn(problem)
+    for message in (*report.notes, *report.problems):
+        warn(message)
     units = [unit for unit in everything if wanted(unit)]
     if not units:
         raise InputError(

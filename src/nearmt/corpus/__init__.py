@@ -13,13 +13,14 @@ from nearmt.corpus.document import (
     Unit,
     plain_text,
 )
-from nearmt.corpus.formats import DOCUMENTS, check_document, format_of, open_document
+from nearmt.corpus.formats import BINARY, DOCUMENTS, check_document, format_of, open_document
 from nearmt.corpus.limits import LimitsConfig
 from nearmt.corpus.lines import numbered_lines
 from nearmt.corpus.reading import PairStream, read_pairs
 from nearmt.corpus.report import Report, Request
 
 __all__ = [
+    "BINARY",
     "DOCUMENTS",
     "CleaningConfig",
     "Document",

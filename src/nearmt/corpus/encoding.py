@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Protocol
 
 from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
 from nearmt.corpus.unpacking import open_bytes, reading
@@ -29,12 +30,20 @@ _CHUNK = 1 << 18
 _PROBE = rb"\x41 <a>"
 
 
+class Container(Protocol):
+    """A binary file around the text of a document, such as a workbook."""
+
+    def pack(self, text: IO[bytes], out: IO[bytes]) -> None:
+        """Write the file with this text in it."""
+
+
 @dataclass(frozen=True)
 class Encoding:
-    """A codec and the file's byte-order mark."""
+    """How the text of a document becomes a file: a codec, a byte-order mark, and the container if it is in one."""
 
     name: str = "utf-8"
     bom: bytes = b""
+    container: Container | None = None
 
     @property
     def errors(self) -> str:
@@ -79,6 +88,15 @@ def decoded(path: Path, encoding: Encoding, limits: LimitsConfig = DEFAULT_LIMIT
     except UnicodeDecodeError as error:
         line += error.object[: error.start].count(b"\n")
         raise InputError(f"{path}, line {line}: not {encoding.name}; convert the file, e.g. with iconv") from error
+
+
+def is_text(text: str) -> bool:
+    """Whether a text can be encoded, that is, has no lone surrogates."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _known(name: str, path: Path) -> str:

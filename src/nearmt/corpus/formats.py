@@ -7,8 +7,11 @@ from pathlib import Path
 
 from nearmt.contracts import Pair
 from nearmt.corpus.android import android_document
+from nearmt.corpus.apple_strings import strings_document
+from nearmt.corpus.csv import csv_document, read_csv
 from nearmt.corpus.document import Document
 from nearmt.corpus.html import html_document
+from nearmt.corpus.json_i18n import arb_document, json_document
 from nearmt.corpus.jsonl import jsonl_document, read_jsonl
 from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
 from nearmt.corpus.mo import read_mo
@@ -18,7 +21,9 @@ from nearmt.corpus.text import text_document
 from nearmt.corpus.tmx import read_tmx, tmx_document
 from nearmt.corpus.tsv import read_tsv, tsv_document
 from nearmt.corpus.unpacking import inner_suffix, open_bytes, reading
+from nearmt.corpus.xcstrings import xcstrings_document
 from nearmt.corpus.xliff import read_xliff, xliff_document
+from nearmt.corpus.xlsx import read_xlsx, xlsx_document
 from nearmt.errors import InputError, MissingPackageError
 
 Reader = Callable[[Path, Request, Report], Iterator[Pair]]
@@ -39,6 +44,8 @@ def markdown_document(path: Path, request: Request, report: Report) -> Document:
 READERS: dict[str, Reader] = {
     ".tsv": read_tsv,
     ".tab": read_tsv,
+    ".csv": read_csv,
+    ".xlsx": read_xlsx,
     ".jsonl": read_jsonl,
     ".tmx": read_tmx,
     ".xlf": read_xliff,
@@ -52,6 +59,8 @@ READERS: dict[str, Reader] = {
 DOCUMENTS: dict[str, Opener] = {
     "text": text_document,
     "tsv": tsv_document,
+    "csv": csv_document,
+    "xlsx": xlsx_document,
     "jsonl": jsonl_document,
     "tmx": tmx_document,
     "xliff": xliff_document,
@@ -59,10 +68,18 @@ DOCUMENTS: dict[str, Opener] = {
     "html": html_document,
     "markdown": markdown_document,
     "android": android_document,
+    "strings": strings_document,
+    "xcstrings": xcstrings_document,
+    "json": json_document,
+    "arb": arb_document,
 }
+#: Documents that are no text files; they cannot be shown on a terminal.
+BINARY = frozenset({"xlsx"})
 _FORMAT_OF = {
     ".tsv": "tsv",
     ".tab": "tsv",
+    ".csv": "csv",
+    ".xlsx": "xlsx",
     ".jsonl": "jsonl",
     ".tmx": "tmx",
     ".xlf": "xliff",
@@ -77,14 +94,17 @@ _FORMAT_OF = {
     ".md": "markdown",
     ".markdown": "markdown",
     ".xml": "android",
+    ".strings": "strings",
+    ".xcstrings": "xcstrings",
+    ".json": "json",
+    ".arb": "arb",
 }
 #: Suffixes of documents that have no translations, so that they are no memories.
 ONLY_DOCUMENTS = frozenset(_FORMAT_OF) - frozenset(READERS)
 _NOT_TEXT = {
     ".mo": "a compiled catalogue; translate the .po file it was made from",
-    **dict.fromkeys(
-        (".docx", ".odt", ".pdf", ".xlsx", ".zip", ".doc"), "not a text file; save it as XLIFF, PO or text"
-    ),
+    **dict.fromkeys((".xls", ".ods"), "not a workbook that can be read; save it as XLSX or CSV"),
+    **dict.fromkeys((".docx", ".odt", ".pdf", ".zip", ".doc"), "not a text file; save it as XLIFF, PO or text"),
 }
 
 

@@ -62,6 +62,8 @@ class Inspection:
     pairs: int
     skipped: dict[str, int]
     problems: list[str]
+    #: How files were understood where that is not certain.
+    notes: list[str]
     problem_count: int
     languages: dict[str, int]
     source_lengths: Lengths
@@ -98,6 +100,7 @@ def inspect(
         pairs=seen.source_side.segments,
         skipped=dict(report.skipped),
         problems=list(report.problems),
+        notes=list(report.notes),
         problem_count=report.problem_count,
         languages=dict(report.languages),
         source_lengths=seen.source_side.lengths(),

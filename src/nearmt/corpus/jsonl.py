@@ -10,7 +10,7 @@ from typing import Any
 
 from nearmt.contracts import Pair
 from nearmt.corpus.document import Document, Filling, FillingOrigin, Fillings, Part, Unit, text_digest
-from nearmt.corpus.encoding import Encoding
+from nearmt.corpus.encoding import Encoding, is_text
 from nearmt.corpus.lines import bounded_lines, numbered_lines, split_end
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.unpacking import open_bytes, reading
@@ -115,7 +115,7 @@ def _entry(line: str, path: Path, number: int, report: Report, must_end: bool = 
 
 
 def _object(line: str) -> dict[str, Any]:
-    if not _is_text(line):
+    if not is_text(line):
         raise _BadLineError("not UTF-8; convert the file, e.g. with iconv")
     try:
         value = json.loads(line)
@@ -124,20 +124,11 @@ def _object(line: str) -> dict[str, Any]:
         raise _BadLineError(f"not JSON ({error.msg}, column {error.colno})") from error
     except (ValueError, RecursionError) as error:  # excessive numbers or nesting
         raise _BadLineError("not JSON that can be read") from error
-    if not _is_text(again):
+    if not is_text(again):
         raise _BadLineError("has an escape of half a character, like \\ud800")
     if not isinstance(value, dict):
         raise _BadLineError('not a JSON object; expected {"source": ..., "target": ...}')
     return value
-
-
-def _is_text(text: str) -> bool:
-    """Whether a text can be encoded in UTF-8, that is, has no lone surrogates."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _check(entry: dict[str, Any]) -> None:

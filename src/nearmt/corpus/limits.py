@@ -17,7 +17,7 @@ class LimitsConfig(Config):
 
     max_unit: int = option(4, "maximum size in MiB of a line or a unit of a file", low=1, high=1024)
     max_unpacked: int = option(
-        200, "maximum compression ratio of a .gz or .xz file, beyond its first 64 MiB", low=1, high=10_000
+        200, "maximum compression ratio of a .gz, .xz or .xlsx file, beyond its first 64 MiB", low=1, high=10_000
     )
 
     @property

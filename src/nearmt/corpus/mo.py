@@ -13,15 +13,14 @@ from nearmt.corpus.po import is_reversed, pairs_of
 from nearmt.corpus.po_entries import Message, header_fields
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.unpacking import open_bytes, read_up_to, reading
+from nearmt.corpus.whole import UNITS_HELD
 
 _MAGIC = 0x950412DE
-# A catalogue is read into RAM; its maximum size is this many times that of a unit.
-_UNITS_HELD = 16
 
 
 def read_mo(path: Path, request: Request, report: Report) -> Iterator[Pair]:
     """Read the pairs of a compiled catalogue like `read_po`; it has no comments and occurrences."""
-    most = _UNITS_HELD * request.limits.unit_bytes
+    most = UNITS_HELD * request.limits.unit_bytes
     with reading(path), open_bytes(path, request.limits) as file:
         data = read_up_to(file, most + 1)
     if len(data) > most:

@@ -10,6 +10,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TextIO, cast
 
@@ -53,7 +54,14 @@ def open_file(path: Path, encoding: Encoding) -> Iterator[TextIO]:
 
 @contextmanager
 def text_to(raw: IO[bytes], encoding: Encoding, name: Path | str) -> Iterator[TextIO]:
-    """Encode text into a byte stream, after the byte-order mark."""
+    """Encode text into a byte stream, after the byte-order mark; a container is written when the text is complete."""
+    if encoding.container is not None:
+        with tempfile.TemporaryFile() as held:
+            with text_to(held, replace(encoding, container=None), name) as out:
+                yield out
+            held.seek(0)
+            encoding.container.pack(held, raw)
+        return
     raw.write(encoding.bom)
     out = io.TextIOWrapper(raw, encoding=encoding.name, errors=encoding.errors, newline="")
     try:

@@ -13,8 +13,8 @@ from itertools import groupby
 from pathlib import Path
 
 from nearmt.corpus.document import Fillings, Part, Segment, Tag, TagKind, Unit, plain_text
+from nearmt.corpus.encoding import is_text
 from nearmt.corpus.report import Report, Request
-from nearmt.corpus.whole import is_text
 
 #: Formats a segment as the document's text.
 Write = Callable[[Segment], str]

@@ -53,6 +53,13 @@ class Report:
     #: Unreadable units and files: one line each, with file, line and reason.
     problems: list[str] = field(default_factory=list)
     problem_count: int = 0
+    #: How a file was understood where that is not certain, one line each: the columns of a table.
+    notes: list[str] = field(default_factory=list)
+
+    def note(self, path: Path, text: str) -> None:
+        """Record how a file was understood."""
+        if len(self.notes) < _KEPT:
+            self.notes.append(_shortened(f"{path}: {text}"))
 
     def problem(self, path: Path, line: int | None, reason: str) -> None:
         """Record an unreadable unit, or raise an error in strict mode."""
@@ -83,6 +90,7 @@ class Report:
             "languages": dict(self.languages),
             "problems": self.problems,
             "problem_count": self.problem_count,
+            "notes": self.notes,
         }
 
 

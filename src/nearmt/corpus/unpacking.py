@@ -60,6 +60,14 @@ def read_up_to(file: IO[bytes], most: int) -> bytearray:
     return data
 
 
+def check_ratio(path: Path, unpacked: int, packed: int, limits: LimitsConfig) -> None:
+    """Refuse a file that unpacks to more than the limits allow."""
+    if unpacked > max(FREE_BYTES, limits.max_unpacked * packed):
+        raise InputError(
+            f"{path}: unpacks to more than {limits.max_unpacked} times its size (see the setting max-unpacked)"
+        )
+
+
 class _Unpacked(io.RawIOBase):
     """The content of a compressed file, up to a multiple of the compressed bytes read."""
 
@@ -83,11 +91,7 @@ class _Unpacked(io.RawIOBase):
         data = self._content.read(len(view))
         view[: len(data)] = data
         self._given_out += len(data)
-        if self._given_out > max(FREE_BYTES, self._limits.max_unpacked * self._packed.count):
-            raise InputError(
-                f"{self._path}: unpacks to more than {self._limits.max_unpacked} times its size "
-                "(see the setting max-unpacked)"
-            )
+        check_ratio(self._path, self._given_out, self._packed.count, self._limits)
         return len(data)
 
     def close(self) -> None:

@@ -25,11 +25,6 @@ def whole_text(path: Path, encoding: Encoding, limits: LimitsConfig) -> str:
     return "".join(chunks)
 
 
-def is_text(text: str) -> bool:
-    """Whether a text can be encoded, that is, has no lone surrogates."""
-    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
-
-
 def check_round_trip(path: Path, encoding: Encoding, text: str, limits: LimitsConfig) -> None:
     """Refuse a file that would change by being read and written, which is possible in some East Asian encodings."""
     with reading(path), open_bytes(path, limits) as file:
