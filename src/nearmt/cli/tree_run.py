@@ -184,7 +184,7 @@ class _TreeRun:
         job = Job(path, known.format_name, target, self._work, self._filling, self._limits, *flags)
         _, report = run_document(job, translator, writer, progress)
         explain_run(f"{path}: written to {target}")
-        notes = [*report.problems, *(f"{path}, {note}" for note in writer.notes())]
+        notes = [*report.notes, *report.problems, *(f"{path}, {note}" for note in writer.notes())]
         return FinishedFile(digest, known.format_name, writer.counts, notes)
 
     def _leave_work(self) -> None:
