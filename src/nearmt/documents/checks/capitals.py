@@ -24,7 +24,8 @@ class CapitalCheck:
         capital, other = (unit.source_lang, unit.target_lang) if target.islower() else (unit.target_lang, unit.source_lang)
         if not is_sentence and capital in _NOUNS and other not in _NOUNS:
             return
-        severity = Severity.WARNING if is_sentence and target.islower() else Severity.INFO
+        begins = unit.target_text.lstrip()[:1] == target  # not after a bullet or a bracket
+        severity = Severity.WARNING if is_sentence and begins and target.islower() else Severity.INFO
         detail = f"{source} became {target}"
         yield Finding(self.name, severity, "the case of the first letter differs from the source", detail)
 

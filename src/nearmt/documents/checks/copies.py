@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from nearmt.documents.checks.base import CheckedUnit, Finding, Severity
 
 #: Words of a copied text, or of a copied part of it, from which on it is no title or list of names.
-_FEWEST, _RUN = 4, 6
-#: Shorter words say little about the language.
-_SHORT = 3
+_FEWEST, _RUN = 5, 6
+_WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
+_AROUND_WORDS = "\"'“”‘’«»„‹›()[]*.,;:!?…"
+#: A long text is copied in shorter parts as well; more would only take time.
+_MOST_WORDS = 20_000
 
 
 class UntranslatedCheck:
@@ -18,41 +21,48 @@ class UntranslatedCheck:
     name = "untranslated"
 
     def __call__(self, unit: CheckedUnit) -> Iterator[Finding]:
-        source, target = unit.source_words, unit.target_words
-        if not source or unit.source_lang == unit.target_lang != "":
+        if unit.source_lang == unit.target_lang != "" or not unit.source_words:
             return
         if not unit.target_text.strip():
             yield Finding(self.name, Severity.ERROR, "there is no translation")
-        elif _is_prose(source) and " ".join(source).casefold() == " ".join(target).casefold():
-            severity = Severity.ERROR if len(source) >= _FEWEST else Severity.INFO
-            yield Finding(self.name, severity, "equals the source")
+            return
+        source, target = _words(unit.source_prose), _words(unit.target_prose)
+        if source == target:
+            if _is_prose(source):
+                severity = Severity.ERROR if len(source) >= _FEWEST else Severity.INFO
+                yield Finding(self.name, severity, "equals the source")
         elif run := _longest_run(source, target):
             yield Finding(self.name, Severity.WARNING, "a part was copied from the source", " ".join(run))
 
 
+def _words(text: str) -> list[str]:
+    """The words between blanks, without punctuation; empty for paths, code and the like."""
+    words = [word.strip(_AROUND_WORDS) for word in text.split()[:_MOST_WORDS]]
+    return [word if _WORD.fullmatch(word) else "" for word in words]
+
+
 def _is_prose(words: Sequence[str]) -> bool:
-    """Whether some words are written in lower case, unlike names and titles."""
-    return any(word.islower() and len(word) > _SHORT for word in words)
+    """Whether most are words in lower case, unlike in names, titles and code."""
+    return 2 * sum(word.islower() for word in words) > len(words)
 
 
 def _longest_run(source: Sequence[str], target: Sequence[str]) -> Sequence[str]:
     """The longest run of prose that both have, if it is long."""
-    if len(source) < _RUN or len(target) < _RUN:
-        return ()
     starts: dict[tuple[str, ...], int] = {}
     for start in range(len(source) - _RUN + 1):
         starts.setdefault(tuple(source[start : start + _RUN]), start)
     best: Sequence[str] = ()
     position = 0
-    while position + _RUN <= len(target):
+    while starts and position + _RUN <= len(target):
         start = starts.get(tuple(target[position : position + _RUN]))
         if start is None:
             position += 1
             continue
         size = _RUN
-        while start + size < len(source) and source[start + size : start + size + 1] == target[position + size :][:1]:
+        while start + size < len(source) and source[start + size : start + size + 1] == target[position + size : position + size + 1]:
             size += 1
         run = source[start : start + size]
-        best = run if len(run) > len(best) and sum(map(str.islower, run)) * 2 > len(run) else best
+        if len(run) > len(best) and _is_prose(run) and "" not in run:
+            best = run
         position += size
     return best

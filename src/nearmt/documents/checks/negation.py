@@ -31,7 +31,7 @@ _LATIN_PREFIXES = (
 #: Words that may stand for a negation of the other language, as well.
 _RELATED = {
     "de": "un(?!d$|ter|s|i|ge?n$)*[a-zäöüß]{3} ohne kaum *(los|frei|leer)(e[mnrs]?)? fehl* miss?* außer(halb)? (an)?statt"
-    " sonst selten nein ander(s|nfalls|enfalls) (ver)?(hinder|meid|biet|bot|weiger|hüt|miss|gess|säum|gebens)* ableh*"
+    " sonst selten nein nimmer überflüssig* verzweif* trotz* de(plat|zent)* ander(s|nfalls|enfalls) (ver)?(hinder|meid|biet|bot|weiger|hüt|miss|gess|säum|gebens)* ableh*"
     " abgelehn* bevor mangel* aus(schl|geschl|bleib|geblieb)* in(aktiv|valid|kompat|korrekt|stabil|dis|toler)* ir(re|ra)*"
     " de(aktiv|install)* (ab|aus)(schalt|geschaltet)* höchstens scheiter* gescheitert lediglich erst verzicht* entfäll*"
     " wenig* unter(lass|bleib|sag|bind)* entbehr* ent(halt|fern)* leugn* weg* frei* nur gegen zu bloß",
@@ -42,7 +42,7 @@ _RELATED = {
     " rather few little only but absen* *less free(ly)? stop* ban(ned)? forb(id|ad)* prohib* reject* exclu* far against"
     " too any(thing|one|body|more|where)? ever contrary declin* abstain* anti* neglect* nay beyond wrong reluctan* empty"
     " void ignor* overlook* omit* skip* refrain* doubt* cease* restrict* limit* zero out(side)? remov* uninstall* lost"
-    " before until",
+    " before until averse lest despite superfluous struggl* deactiv* disab*",
     "es": f"{_LATIN_PREFIXES} sin excepto salvo apenas sino menos des[a-z]* deneg* rechaz*",
     "fr": f"{_LATIN_PREFIXES} sans sauf dés[a-z]* mé(conn|cont)* moins hors refus* échou* échec*",
     "it": f"{_LATIN_PREFIXES} senza tranne eccetto meno dis[a-z]* s(conosc|fortun)* rifiut* fallit*",
@@ -52,6 +52,20 @@ _RELATED = {
     "da": "u[a-zæøå]{4}* uden næppe *løs(e|t)?",
     "no": "u[a-zæøå]{4}* uten neppe *løs(e|t)?",
     "pl": "bez nie* brak*",
+}
+#: What looks like a negation and is none: *not only*, *No. 5*.
+_NO_NEGATIONS = {
+    "de": re.compile(r"\bnicht (?:nur|allein|zuletzt|zu vergessen|umsonst)\b|\bob .{1,80} oder nicht\b", re.IGNORECASE),
+    "en": re.compile(
+        r"\bnot (?:only|just|least|to mention|merely)\b|\bwhether or not\b|\bor not\b|\bwhy not\b|\bno wonder\b|\bno doubt\b"
+        r"|\bno(?=\.?\s?\d)|\bNos?\.",
+        re.IGNORECASE,
+    ),
+    "es": re.compile(r"\bno (?:sólo|solo|solamente)\b", re.IGNORECASE),
+    "fr": re.compile(r"\bnon seulement\b|\bpas seulement\b|\bn[o°](?=\.?\s?\d)", re.IGNORECASE),
+    "it": re.compile(r"\bnon solo\b|\bnon soltanto\b", re.IGNORECASE),
+    "nl": re.compile(r"\bniet alleen\b", re.IGNORECASE),
+    "pt": re.compile(r"\bnão só\b|\bnão apenas\b", re.IGNORECASE),
 }
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]*)?")
 
@@ -71,7 +85,8 @@ class NegationCheck:
         source, target = _words(unit.source_lang), _words(unit.target_lang)
         if source is None or target is None:
             return
-        said, answered = _found(source.negation, unit.source_prose), _found(target.negation, unit.target_prose)
+        texts = _without_others(unit.source_prose, unit.source_lang), _without_others(unit.target_prose, unit.target_lang)
+        said, answered = _found(source.negation, texts[0]), _found(target.negation, texts[1])
         if said and not answered and not _found(target.related, unit.target_prose):
             yield Finding(self.name, Severity.WARNING, "the source is negated, the translation is not", said)
         elif answered and not said and not _found(source.related, unit.source_prose):
@@ -87,6 +102,11 @@ def _words(language: str) -> _Words | None:
 
 def _pattern(words: str) -> re.Pattern[str]:
     return re.compile("|".join(words.replace("*", r"[\w'’]*").split()), re.IGNORECASE)
+
+
+def _without_others(text: str, language: str) -> str:
+    """Leave out phrases that negate nothing."""
+    return _NO_NEGATIONS[language].sub(" ", text) if language in _NO_NEGATIONS else text
 
 
 def _found(pattern: re.Pattern[str], text: str) -> str:

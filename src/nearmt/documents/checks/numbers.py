@@ -20,7 +20,8 @@ _DECIMAL = re.compile(r"\d+[.,]\d+")
 _NO_SIGN = str.maketrans("", "", "'’" + _SPACES)
 #: Languages with a decimal point; the others have a decimal comma.
 _POINT = frozenset("en he hi ja ko ms ta te th zh ga mt cy sw ur bn".split())
-_AFTERNOON = re.compile(r"\d\s?p\.?\s?m\b|\d\s?Uhr\b|\d:\d\d|\d\s?h\b", re.IGNORECASE)
+_TIME = re.compile(r"\d\s?[ap]\.?\s?m\b|\d\s?Uhr\b|\d:\d\d|\d\s?h\b|\d\s?o['’]clock|\b[012]?\d\.[0-5]0\b", re.IGNORECASE)
+_DECADE = re.compile(r"(?:er|['’]?s)\b")
 #: Smaller numbers are often written as words that no table has: *a pair*, *monthly*.
 _LARGE = 12
 
@@ -51,6 +52,7 @@ class _Side:
     def read(cls, text: str, language: str) -> _Side:
         written = list(_written(text, language)) if any(map(str.isdigit, text)) else []
         words = {value for word in _WORD.findall(text) for value in values_of_word(word, language)}
+        words |= {"0"} if _TIME.search(text) else set()  # 14:00 is 14 Uhr
         usual = words.union(*(reading for number in written for reading in number.usual))
         return cls(written, usual, usual.union(*(reading for number in written for reading in number.others)))
 
@@ -58,6 +60,10 @@ class _Side:
         return not any(self.all.issuperset(reading) for reading in (*number.usual, *number.others))
 
     def has_unconverted(self, number: _Written) -> bool:
+        """Whether it stands here with the same separators, which say something else in this language."""
+        same = next((mine for mine in self.written if mine.text == number.text), None)
+        if same is None or number.text.isdigit():
+            return False
         return not any(self.usual.issuperset(reading) for reading in number.usual)
 
 
@@ -95,16 +101,25 @@ class NumberCheck:
 
 
 def _written(text: str, language: str) -> Iterator[_Written]:
-    afternoon = _AFTERNOON.search(text) is not None
+    has_time = _TIME.search(text) is not None
     for found in _NUMBER.finditer(text):
         usual, others = _readings(found.group(), language)
         following = _NEXT_WORD.match(text, found.end())
         power = power_of_ten(following[1], language) if following else 0
         if power:
             usual += [(_times(reading[0], power),) for reading in usual if len(reading) == 1]
-        if afternoon and found.group().isdigit() and 1 <= int(found.group()[:4]) <= 24:
-            others = [*others, (str((int(found.group()) + 12) % 24),)]
+        others += _further(text, found, has_time)
         yield _Written(found.group(), usual, others)
+
+
+def _further(text: str, found: re.Match[str], has_time: bool) -> list[Reading]:
+    """What two digits may say beyond their value: an hour of the afternoon, a year without its century."""
+    digits = found.group()
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 2:
+        return []
+    hour = [(str((int(digits) + 12) % 24),)] if has_time and int(digits) <= 24 else []
+    is_year = text[: found.start()].endswith(("/", "-", "'", "’")) or _DECADE.match(text, found.end())
+    return hour + ([("19" + digits,), ("20" + digits,)] if is_year and len(digits) == 2 else [])
 
 
 def _readings(text: str, language: str) -> tuple[list[Reading], list[Reading]]:

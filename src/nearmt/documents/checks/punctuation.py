@@ -12,6 +12,7 @@ _SAME |= {"，": ",", "、": ",", "،": ",", "؛": ";"}
 _ENDS = ".?!:;,…"
 #: Greek questions end with it.
 _GREEK_QUESTION = ";\u037e"
+_QUESTIONS = "?？؟;\u037e"
 _CLOSING = "\"'“”‘’«»„‹›)]}*_」』）"
 
 
@@ -29,8 +30,10 @@ class PunctuationCheck:
         if unit.source_lang == "el" and source in _GREEK_QUESTION:
             source = "?"
         if source != target and (source or target):
-            # A question or an ellipsis is a matter of content; a full stop is one of style.
-            severity = Severity.WARNING if "?" in (source, target) else Severity.INFO
+            # A question that is none in the other language is a matter of content; the rest is one of style.
+            texts = (unit.source_text, unit.target_text)
+            is_lost = "?" in (source, target) and not all(any(map(text.__contains__, _QUESTIONS)) for text in texts)
+            severity = Severity.WARNING if is_lost else Severity.INFO
             detail = f"{source or 'nothing'} became {target or 'nothing'}"
             yield Finding(self.name, severity, "the punctuation at the end differs from the source", detail)
 
