@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 #: Words for 0 to 12; alternatives have a slash between them.
 _CARDINALS = {
@@ -94,14 +94,15 @@ def power_of_ten(word: str, language: str) -> int:
     return next((power for beginning, power in _powers(language) if folded.startswith(beginning)), 0)
 
 
-def values_of_word(word: str, language: str) -> set[str]:
+@lru_cache(maxsize=1 << 14)
+def values_of_word(word: str, language: str) -> frozenset[str]:
     """All numbers that a word may stand for, generously: it is looked up for a number of the other language."""
     folded = word.casefold()
     found = {table[folded] for table in (cardinals(language), months(language)) if folded in table}
     found |= {value for beginning, value in _beginnings(language) if folded.startswith(beginning)}
     if word.isupper() and (len(word) > 1 or word in "VX") and _ROMAN.fullmatch(word):
         found.add(str(_roman(word)))
-    return found
+    return frozenset(found)
 
 
 def _roman(word: str) -> int:

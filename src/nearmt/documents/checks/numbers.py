@@ -73,6 +73,9 @@ class NumberCheck:
     name = "numbers"
 
     def __call__(self, unit: CheckedUnit) -> Iterator[Finding]:
+        if not any(map(str.isdigit, unit.source_prose)) and not any(map(str.isdigit, unit.target_prose)):
+            yield from self._words(unit)
+            return
         source = _Side.read(unit.source_prose, unit.source_lang)
         target = _Side.read(unit.target_prose, unit.target_lang)
         missing = [number for number in source.written if target.lacks(number)]
@@ -93,8 +96,11 @@ class NumberCheck:
     def _words(self, unit: CheckedUnit) -> Iterator[Finding]:
         """Words for numbers that were exchanged: both sides have one that the other lacks."""
         source, target = _counted(unit.source_prose, unit.source_lang), _counted(unit.target_prose, unit.target_lang)
-        missing = {value: word for value, word in source.items() if value not in _said(unit.target_prose, unit.target_lang)}
-        added = {value: word for value, word in target.items() if value not in _said(unit.source_prose, unit.source_lang)}
+        if not source.keys() - target.keys() or not target.keys() - source.keys():
+            return
+        said, answered = _said(unit.source_prose, unit.source_lang), _said(unit.target_prose, unit.target_lang)
+        missing = {value: word for value, word in source.items() if value not in answered}
+        added = {value: word for value, word in target.items() if value not in said}
         if missing and added:
             detail = f"{', '.join(missing.values())} became {', '.join(added.values())}"
             yield Finding(self.name, Severity.WARNING, "another number than in the source", detail)
@@ -126,9 +132,10 @@ def _readings(text: str, language: str) -> tuple[list[Reading], list[Reading]]:
     """What digits with separators say: as usual in the language, and otherwise."""
     if text.isdigit():
         return [(_bare(text),)], []
-    parts = tuple(_bare(part) for part in _SEPARATORS.split(text))
+    written = _SEPARATORS.split(text)
+    parts = tuple(map(_bare, written))
     joined = text.translate(_NO_SIGN)
-    literal = ".".join(parts)
+    literal = ".".join([parts[0], *written[1:]])
     if _DATE.fullmatch(text):
         return [parts], [(literal,)]
     if joined.isdigit():  # grouped by blanks or apostrophes
