@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from nearmt.documents import FillSummary
+from nearmt.documents.checks.summary import FindingSummary
 from nearmt.errors import ConfigError, OutputError, writing
 
-_FORMAT = 1
+_FORMAT = 2
 _OTHER = {
     "format": "another version of nearmt",
     "input": "another input",
@@ -50,7 +51,7 @@ class FinishedWork:
             for record in self._records():
                 self.parts += record["parts"]
                 self.summary.counts += Counter(record["counts"])
-                self.summary.warnings += record["warnings"]
+                self.summary.findings = FindingSummary.of_state(record["findings"])
 
     def begin(self, settings: str) -> None:
         """Set the settings, which are known once the model is loaded."""
@@ -62,7 +63,7 @@ class FinishedWork:
             self._file.truncate()  # after the last valid line
 
     def keep(self, text: str, parts: int, summary: FillSummary) -> None:
-        """Append finished parts: their text, and what the summary gained since the last call."""
+        """Append finished parts: their text, their counts, and all findings so far."""
         if not parts:
             return
         with writing(self.path):
@@ -71,11 +72,10 @@ class FinishedWork:
                 self._file.truncate(0)
                 self._write(self._about)
             counts = summary.counts - self.summary.counts
-            warnings = summary.warnings[len(self.summary.warnings) :]
-            self._write({"parts": parts, "text": text, "counts": dict(counts), "warnings": warnings})
+            findings = summary.findings.state()
+            self._write({"parts": parts, "text": text, "counts": dict(counts), "findings": findings})
         self.parts += parts
         self.summary.counts += counts
-        self.summary.warnings += warnings
 
     def texts(self) -> Iterator[str]:
         """The text of all finished parts, in order."""

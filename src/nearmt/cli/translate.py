@@ -42,6 +42,7 @@ from nearmt.corpus import check_document as check_whole
 from nearmt.corpus.encoding import Encoding
 from nearmt.corpus.output import text_to
 from nearmt.documents import FillConfig, FilledUnit, Filler, FillSummary, filled_parts, is_to_fill
+from nearmt.documents.checks import Severity
 from nearmt.errors import ConfigError, InputError
 from nearmt.models.directions import known_direction
 from nearmt.translator import Translator
@@ -273,14 +274,19 @@ class _Writer:
             self._parts = 0
 
     def summarise(self, report: Report, document: bool) -> None:
-        """Print issues, problems and counts to stderr."""
-        shown = [*self._summary.issues.notes(), *report.problems, *dict.fromkeys(self._summary.warnings)]
+        """Print findings, problems and counts to stderr."""
+        findings = self._summary.findings
+        shown = [*findings.notes(), *report.problems]
         for message in shown[:_WARNINGS_SHOWN]:
             warn(message)
         for message in shown[_WARNINGS_SHOWN:]:
             explain_run(message)
         if len(shown) > _WARNINGS_SHOWN:
             warn(f"and {len(shown) - _WARNINGS_SHOWN} more like these (--verbose shows all)")
+        for message in findings.notes(Severity.INFO)[len(findings.notes()) :]:
+            explain_run(message)
+        if findings.counts and (document or findings.notes()):
+            warn(f"checks: {findings.counted()}")
         if document:
             names = {"machine": "translated", "memory": "exact matches", "copy": "copied", "kept": "unchanged"}
             counts = self._summary.counts
@@ -292,10 +298,12 @@ def _fields(unit: Unit, filled: FilledUnit | None) -> dict[str, Any]:
     source = "".join(part if isinstance(part, str) else part.markup for part in unit.source)
     if filled is None:
         return {"line": unit.line, "source": source, "text": unit.target, "origin": "kept"}
+    found = [finding.fields() for finding in filled.findings]
     fields = dataclasses.asdict(filled.translation)
     if filled.translation.provenance is None:
         del fields["provenance"]
     fields |= {"source": source, "text": filled.filling.text, "origin": filled.filling.origin.value}
+    fields |= {"findings": found} if found else {}
     if filled.filling.matches:
         fields["matches"] = [dataclasses.asdict(match) for match in filled.filling.matches]
     return {"line": unit.line, **fields}

@@ -147,7 +147,9 @@ def _read_tbx(path: Path, source_lang: str, target_lang: str, report: Report, li
                 continue  # a word that authors should avoid may still stand in texts, but names nothing to use
             for target, forbidden in targets:
                 status = TermStatus.FORBIDDEN if forbidden else TermStatus.USE
-                term = _of_columns([source, target, "" if status is TermStatus.USE else status.value], fragment.node.line)
+                term = _of_columns(
+                    [source, target, "" if status is TermStatus.USE else status.value], fragment.node.line
+                )
                 if isinstance(term, str):
                     report.problem(path, fragment.node.line, term)
                 else:

@@ -18,7 +18,7 @@ from nearmt.documents.checks.repetition import RepetitionCheck
 from nearmt.documents.checks.space import SpaceCheck
 from nearmt.documents.checks.tags import TagCheck
 
-__all__ = ["TEXT_CHECKS", "Check", "CheckedUnit", "Finding", "Severity", "findings_of", "text_checks"]
+__all__ = ["TEXT_CHECKS", "Check", "CheckedUnit", "Finding", "Severity", "findings_of", "ordered", "text_checks"]
 
 _ALL: tuple[type[Check], ...] = (
     UntranslatedCheck,

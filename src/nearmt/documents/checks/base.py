@@ -40,6 +40,11 @@ class Finding:
     #: What it is about in this unit: words, numbers, placeholders.
     detail: str = ""
 
+    def fields(self) -> dict[str, str]:
+        """As plain values, for JSON."""
+        fields = {"check": self.check, "severity": self.severity.label, "message": self.message}
+        return fields | ({"detail": self.detail} if self.detail else {})
+
     def __str__(self) -> str:
         return f"{self.message}: {self.detail}" if self.detail else self.message
 

@@ -21,7 +21,9 @@ class CapitalCheck:
         if not _cased(source) or not _cased(target) or source.islower() == target.islower():
             return
         is_sentence = unit.target_text.rstrip().endswith(_SENTENCE_ENDS) and len(unit.target_words) > 2
-        capital, other = (unit.source_lang, unit.target_lang) if target.islower() else (unit.target_lang, unit.source_lang)
+        capital, other = (
+            (unit.source_lang, unit.target_lang) if target.islower() else (unit.target_lang, unit.source_lang)
+        )
         if not is_sentence and capital in _NOUNS and other not in _NOUNS:
             return
         begins = unit.target_text.lstrip()[:1] == target  # not after a bullet or a bracket

@@ -59,7 +59,10 @@ def _longest_run(source: Sequence[str], target: Sequence[str]) -> Sequence[str]:
             position += 1
             continue
         size = _RUN
-        while start + size < len(source) and source[start + size : start + size + 1] == target[position + size : position + size + 1]:
+        while (
+            start + size < len(source)
+            and source[start + size : start + size + 1] == target[position + size : position + size + 1]
+        ):
             size += 1
         run = source[start : start + size]
         if len(run) > len(best) and _is_prose(run) and "" not in run:

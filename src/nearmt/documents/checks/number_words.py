@@ -19,25 +19,27 @@ _CARDINALS = {
 }
 # Beginnings of further words that stand for a number: ordinals, tens, "twice", "both".
 _FURTHER = {
-    "de": "1:erst,einmal,einfach,einzig,einzeln 2:zweit,beid,doppel,paar,zwei 3:dritt,drei 4:viert,vier 5:fünf 6:sechs"
-    " 7:siebt,sieben 8:acht 9:neun 10:zehn 13:dreizehn 14:vierzehn 15:fünfzehn 16:sechzehn 17:siebzehn 18:achtzehn"
-    " 19:neunzehn 20:zwanzig 30:dreißig 40:vierzig 50:fünfzig 60:sechzig 70:siebzig 80:achtzig 90:neunzig"
-    " 100:hundert,einhundert 1000:tausend,eintausend 0.5:halb,hälfte 0.25:viertel",
-    "en": "1:first,once,single,an,a 2:second,twice,both,double,couple,pair,two,dual,either,bi 3:third,triple,thrice,three"
-    " 4:fourth,four,quarter 5:fifth,five 6:sixth,six 7:seven 8:eighth,eight 9:ninth,nine 10:tenth,ten 11:eleven"
-    " 12:twelfth,dozen 13:thirteen 14:fourteen 15:fifteen 16:sixteen 17:seventeen 18:eighteen 19:nineteen 20:twent"
-    " 30:thirt 40:fort 50:fift,half 60:sixt 70:sevent 80:eight 90:ninet 100:hundred 1000:thousand 0.5:half"
-    " 0.25:quarter",
+    "de": "1:erst,einmal,einfach,einzig,einzeln 2:zweit,beid,doppel,paar,zwei 3:dritt,drei 4:viert,vier 5:fünf"
+    " 6:sechs 7:siebt,sieben 8:acht 9:neun 10:zehn 13:dreizehn 14:vierzehn 15:fünfzehn 16:sechzehn 17:siebzehn"
+    " 18:achtzehn 19:neunzehn 20:zwanzig 30:dreißig 40:vierzig 50:fünfzig 60:sechzig 70:siebzig 80:achtzig"
+    " 90:neunzig 100:hundert,einhundert 1000:tausend,eintausend 0.5:halb,hälfte 0.25:viertel",
+    "en": "1:first,once,single,an,a 2:second,twice,both,double,couple,pair,two,dual,either,bi"
+    " 3:third,triple,thrice,three 4:fourth,four,quarter 5:fifth,five 6:sixth,six 7:seven 8:eighth,eight"
+    " 9:ninth,nine 10:tenth,ten 11:eleven 12:twelfth,dozen 13:thirteen 14:fourteen 15:fifteen 16:sixteen"
+    " 17:seventeen 18:eighteen 19:nineteen 20:twent 30:thirt 40:fort 50:fift,half 60:sixt 70:sevent 80:eight"
+    " 90:ninet 100:hundred 1000:thousand 0.5:half 0.25:quarter",
     "es": "1:primer 2:segund,ambos,ambas,doble 3:tercer 4:cuart 5:quint 10:décim 15:quince 20:veint 30:treinta"
     " 40:cuarenta 50:cincuenta 60:sesenta 70:setenta 80:ochenta 90:noventa 100:cien 1000:mil 0.5:medi,mitad",
-    "fr": "1:premi 2:second,double,deux 3:trois,tiers 4:quatr 5:cinq 10:dix 15:quinze 20:vingt 30:trente 40:quarante"
-    " 50:cinquant 60:soixant 100:cent 1000:mil 0.5:demi,moitié",
+    "fr": "1:premi 2:second,double,deux 3:trois,tiers 4:quatr 5:cinq 10:dix 15:quinze 20:vingt 30:trente"
+    " 40:quarante 50:cinquant 60:soixant 100:cent 1000:mil 0.5:demi,moitié",
     "it": "1:prim 2:second,entramb,doppi 3:terz 4:quart 5:quint 10:decim 15:quindici 20:vent 30:trent 40:quarant"
     " 50:cinquant 60:sessant 70:settant 80:ottant 90:novant 100:cent 1000:mill,mila 0.5:mezz,metà",
-    "nl": "1:eerst,eenmaal 2:twee,beid,dubbel,paar 3:derd,drie 4:vier 5:vijf 10:tien 15:vijftien 20:twintig 30:dertig"
-    " 40:veertig 50:vijftig 60:zestig 70:zeventig 80:tachtig 90:negentig 100:honderd 1000:duizend 0.5:half,helft",
-    "pt": "1:primeir 2:segund,ambos,ambas,dobro,duplo 3:terceir 4:quart 5:quint 10:décim 15:quinze 20:vinte 30:trinta"
-    " 40:quarenta 50:cinquenta 60:sessenta 70:setenta 80:oitenta 90:noventa 100:cem,cent 1000:mil 0.5:mei,metade",
+    "nl": "1:eerst,eenmaal 2:twee,beid,dubbel,paar 3:derd,drie 4:vier 5:vijf 10:tien 15:vijftien 20:twintig"
+    " 30:dertig 40:veertig 50:vijftig 60:zestig 70:zeventig 80:tachtig 90:negentig 100:honderd 1000:duizend"
+    " 0.5:half,helft",
+    "pt": "1:primeir 2:segund,ambos,ambas,dobro,duplo 3:terceir 4:quart 5:quint 10:décim 15:quinze 20:vinte"
+    " 30:trinta 40:quarenta 50:cinquenta 60:sessenta 70:setenta 80:oitenta 90:noventa 100:cem,cent 1000:mil"
+    " 0.5:mei,metade",
 }
 _MONTHS = {
     "de": "januar/jänner/jan februar/feb märz/mär april/apr mai juni/jun juli/jul august/aug september/sep/sept"
@@ -78,14 +80,18 @@ def months(language: str) -> dict[str, str]:
 @cache
 def _beginnings(language: str) -> tuple[tuple[str, str], ...]:
     rows = _FURTHER.get(language, "").split()
-    found = [(beginning, value) for value, _, words in (row.partition(":") for row in rows) for beginning in words.split(",")]
+    found = [
+        (beginning, value) for value, _, words in (row.partition(":") for row in rows) for beginning in words.split(",")
+    ]
     return tuple(sorted(found, key=lambda item: -len(item[0])))
 
 
 @cache
 def _powers(language: str) -> tuple[tuple[str, int], ...]:
     rows = _POWERS.get(language, "").split()
-    return tuple((word, int(power)) for power, _, words in (row.partition(":") for row in rows) for word in words.split(","))
+    return tuple(
+        (word, int(power)) for power, _, words in (row.partition(":") for row in rows) for word in words.split(",")
+    )
 
 
 def power_of_ten(word: str, language: str) -> int:

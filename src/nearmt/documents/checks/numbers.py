@@ -20,7 +20,9 @@ _DECIMAL = re.compile(r"\d+[.,]\d+")
 _NO_SIGN = str.maketrans("", "", "'’" + _SPACES)
 #: Languages with a decimal point; the others have a decimal comma.
 _POINT = frozenset("en he hi ja ko ms ta te th zh ga mt cy sw ur bn".split())
-_TIME = re.compile(r"\d\s?[ap]\.?\s?m\b|\d\s?Uhr\b|\d:\d\d|\d\s?h\b|\d\s?o['’]clock|\b[012]?\d\.[0-5]0\b", re.IGNORECASE)
+_TIME = re.compile(
+    r"\d\s?[ap]\.?\s?m\b|\d\s?Uhr\b|\d:\d\d|\d\s?h\b|\d\s?o['’]clock|\b[012]?\d\.[0-5]0\b", re.IGNORECASE
+)
 _DECADE = re.compile(r"(?:er|['’]?s)\b")
 #: Smaller numbers are often written as words that no table has: *a pair*, *monthly*.
 _LARGE = 12

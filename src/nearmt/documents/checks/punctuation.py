@@ -7,7 +7,19 @@ from collections.abc import Iterator
 from nearmt.documents.checks.base import CheckedUnit, Finding, Severity
 
 #: Marks that are one and the same in different scripts.
-_SAME = {"。": ".", "．": ".", "｡": ".", "।": ".", "۔": ".", "։": ".", "？": "?", "؟": "?", "！": "!", "：": ":", "；": ";"}
+_SAME = {
+    "。": ".",
+    "．": ".",
+    "｡": ".",
+    "।": ".",
+    "۔": ".",
+    "։": ".",
+    "？": "?",
+    "؟": "?",
+    "！": "!",
+    "：": ":",
+    "；": ";",
+}
 _SAME |= {"，": ",", "、": ",", "،": ",", "؛": ";"}
 _ENDS = ".?!:;,…"
 #: Greek questions end with it.

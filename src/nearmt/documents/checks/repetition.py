@@ -12,8 +12,8 @@ _TOKEN = re.compile(r"\w+(?:['’\-]\w+)*|[^\w\s]")
 _LONGEST, _LOOP = 12, 3
 #: Words that are said twice: *I know that that is so*, *die, die es wissen*, *il y en a, nous nous voyons*.
 _DOUBLED = frozenset(
-    "that had is do der die das den dem sie ihr zu nous vous si que di che se in and very sehr bye so no nein ja haha ha"
-    " blah knock one by 's".split()
+    "that had is do der die das den dem sie ihr zu nous vous si que di che se in and very sehr bye so no nein ja"
+    " haha ha blah knock one by 's".split()
 )
 
 
