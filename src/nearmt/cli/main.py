@@ -40,6 +40,7 @@ COMMANDS = {
     "finetune": "Train a model on a memory, for comparison.",
     "experiment": "Measure the systems of the paper.",
     "bench": "Measure how fast nearmt and others translate.",
+    "check": "Check translations for mistakes.",
     "inspect": "Show what is in translation memories.",
     "info": "Describe a datastore.",
     "export": "Write a datastore's pairs as a file.",

@@ -21,6 +21,8 @@ class UntranslatedCheck:
     name = "untranslated"
 
     def __call__(self, unit: CheckedUnit) -> Iterator[Finding]:
+        if not unit.source_text.strip() and unit.target_text.strip():
+            yield Finding(self.name, Severity.WARNING, "there is no source")
         if unit.source_lang == unit.target_lang != "" or not unit.source_words:
             return
         if not unit.target_text.strip():

@@ -17,6 +17,8 @@ _VERBOSITY = {code: float(value) for code, value in (row.split() for row in _ROW
 _VARIANCE = 6.8
 #: Deviations from the usual length, in standard deviations.
 _UNUSUAL, _EXTREME = 5.0, 9.0
+#: The factor between lengths that is unusual for texts of so many characters.
+_TIMES, _CERTAIN = 3, 50
 #: Shorter texts are names, abbreviations and words of one language for three of the other.
 _SHORTEST = 15
 
@@ -36,7 +38,9 @@ class LengthCheck:
             return
         usual = source * _VERBOSITY.get(unit.target_lang, 1.0) / _VERBOSITY.get(unit.source_lang, 1.0)
         deviation = (target - usual) / (_VARIANCE * (source + target) / 2) ** 0.5
-        if abs(deviation) < _UNUSUAL:
+        # A text can be much longer by its deviation, but not much shorter: it has no fewer than no characters.
+        is_far = max(target, usual) > _TIMES * min(target, usual) and max(target, usual) >= _CERTAIN
+        if abs(deviation) < _UNUSUAL and not is_far:
             return
         severity = Severity.ERROR if abs(deviation) >= _EXTREME else Severity.WARNING
         message = "far longer than usual" if deviation > 0 else "far shorter than usual"

@@ -151,7 +151,7 @@ def _readings(text: str, language: str) -> tuple[list[Reading], list[Reading]]:
         return [(literal,)], [*others, parts]
     if not language:
         usual, others = [*usual, *others], []
-    return usual or others, [*others, parts, (literal,)]
+    return usual or [(joined,)], [*others, parts, (literal,)]
 
 
 def _with_decimal(text: str, sign: str) -> str:

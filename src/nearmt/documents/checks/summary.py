@@ -103,12 +103,14 @@ class FindingSummary:
                 parts.append(f"{count:,} {severity.label}{plural} ({', '.join(checks)})")
         return ", ".join(parts)
 
-    def by_check(self) -> dict[str, dict[str, int]]:
-        """The counts by check and severity, for JSON."""
-        found: dict[str, dict[str, int]] = {}
+    def fields(self) -> dict[str, Any]:
+        """The counts as plain values, for JSON."""
+        checks: dict[str, dict[str, int]] = {}
         for (check, severity), count in self.counts.items():
-            found.setdefault(check, {})[severity.label] = count
-        return found
+            checks.setdefault(check, {})[severity.label] = count
+        units_with = {severity.label: self.units_with[severity] for severity in reversed(Severity)}
+        by_severity = {severity.label: self.count(severity) for severity in reversed(Severity)}
+        return {"units": self.units, "units_with": units_with, "findings": by_severity, "checks": checks}
 
     def state(self) -> dict[str, Any]:
         """Everything as plain values, of bounded size."""

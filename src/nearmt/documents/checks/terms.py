@@ -108,7 +108,8 @@ class TermCheck:
 
 
 def _keys(text: str) -> Sequence[str]:
-    return list(dict.fromkeys(word[:_KEY].casefold() for word in _WORD.findall(text)))
+    """The keys under which terms in a text are found; those without a letter have an empty one."""
+    return ["", *dict.fromkeys(word[:_KEY].casefold() for word in _WORD.findall(text))]
 
 
 def _inflected(word: str) -> str:
