@@ -58,6 +58,7 @@ def test_the_same_numbers(source: str, target: str) -> None:
         ("die Pumpe", "the pump 5", "warning: numbers that the source lacks: 5"),
         ("0,75 mm", "0,75 mm", "warning: numbers are not written as usual in the target language: 0,75"),
         ("1.500 Liter", "1.500 litres", "warning: numbers are not written as usual in the target language: 1.500"),
+        ("höchstens 1,5 Bar", "2.5 bar at most", "error: numbers of the source are missing: 1,5"),
         ("drei Pumpen", "four pumps", "warning: another number than in the source: drei became four"),
         ("am 12.03.2024", "on 13 March 2024", "error: numbers of the source are missing: 12.03.2024"),
     ],

@@ -62,6 +62,7 @@ _POWERS = {
     "nl": "3:duizend 6:miljoen,mln 9:miljard,mld 12:biljoen",
     "pt": "3:mil 6:milhã,milhõ 9:bilhã,bilhõ,bilião",
 }
+_SHORTEST_BEGINNING = 4
 _ROMAN = re.compile(r"X{0,3}(?:IX|IV|V?I{0,3})")
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10}
 
@@ -105,10 +106,15 @@ def values_of_word(word: str, language: str) -> frozenset[str]:
     """All numbers that a word may stand for, generously: it is looked up for a number of the other language."""
     folded = word.casefold()
     found = {table[folded] for table in (cardinals(language), months(language)) if folded in table}
-    found |= {value for beginning, value in _beginnings(language) if folded.startswith(beginning)}
+    found |= {value for beginning, value in _beginnings(language) if _begins(folded, beginning)}
     if word.isupper() and (len(word) > 1 or word in "VX") and _ROMAN.fullmatch(word):
         found.add(str(_roman(word)))
     return frozenset(found)
+
+
+def _begins(word: str, beginning: str) -> bool:
+    """Short beginnings are whole words: *a*, but not *at*."""
+    return word == beginning if len(beginning) < _SHORTEST_BEGINNING else word.startswith(beginning)
 
 
 def _roman(word: str) -> int:

@@ -20,9 +20,8 @@ _DECIMAL = re.compile(r"\d+[.,]\d+")
 _NO_SIGN = str.maketrans("", "", "'’" + _SPACES)
 #: Languages with a decimal point; the others have a decimal comma.
 _POINT = frozenset("en he hi ja ko ms ta te th zh ga mt cy sw ur bn".split())
-_TIME = re.compile(
-    r"\d\s?[ap]\.?\s?m\b|\d\s?Uhr\b|\d:\d\d|\d\s?h\b|\d\s?o['’]clock|\b[012]?\d\.[0-5]0\b", re.IGNORECASE
-)
+_TIME = re.compile(r"\d\s?[ap]\.?\s?m\b|\d\s?Uhr\b|\d:\d\d|\d\s?h\b|\d\s?o['’]clock", re.IGNORECASE)
+_CLOCK = re.compile(r"[012]?\d\.[0-5]\d")
 _DECADE = re.compile(r"(?:er|['’]?s)\b")
 #: Smaller numbers are often written as words that no table has: *a pair*, *monthly*.
 _LARGE = 12
@@ -140,6 +139,8 @@ def _readings(text: str, language: str) -> tuple[list[Reading], list[Reading]]:
     literal = ".".join([parts[0], *written[1:]])
     if _DATE.fullmatch(text):
         return [parts], [(literal,)]
+    # A time, or several numbers without blanks; of a decimal, the parts say nothing.
+    several = [parts] if len(parts) > 2 or _CLOCK.fullmatch(text) else []
     if joined.isdigit():  # grouped by blanks or apostrophes
         return [(_bare(joined),)], [parts]
     as_point, as_comma = _with_decimal(joined, "."), _with_decimal(joined, ",")
@@ -148,10 +149,10 @@ def _readings(text: str, language: str) -> tuple[list[Reading], list[Reading]]:
     others = [(value,) for value in (second,) if value and value != first]
     # Sections, versions and times: 3.5, 1.2.3
     if not usual and "," not in joined:
-        return [(literal,)], [*others, parts]
+        return [(literal,)], [*others, *several]
     if not language:
         usual, others = [*usual, *others], []
-    return usual or [(joined,)], [*others, parts, (literal,)]
+    return usual or [(joined,)], [*others, *several, (literal,)]
 
 
 def _with_decimal(text: str, sign: str) -> str:
