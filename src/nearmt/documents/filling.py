@@ -34,6 +34,11 @@ class FilledUnit:
     translation: Translation
     findings: tuple[Finding, ...] = ()
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to look at, without findings that are only for information."""
+        return tuple(str(finding) for finding in self.findings if finding.severity >= Severity.WARNING)
+
 
 @dataclass(frozen=True)
 class _Result:
