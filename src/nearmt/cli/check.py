@@ -236,8 +236,9 @@ def _units(plan: _Plan, report: Report) -> Iterator[LineUnit]:
     if plan.format is None:
         return units_of_texts(plan.files[0], plan.files[1], *plan.direction, plan.limits)
     # Only units of TMX have several languages to choose from; other formats would refuse what --source-lang overrides.
-    languages = [code or None for code in plan.direction] if plan.format == "tmx" else []
-    document = open_document(plan.files[0], Request(*languages, limits=plan.limits), report, plan.format)
+    source, target = plan.direction if plan.format == "tmx" else ("", "")
+    request = Request(source or None, target or None, limits=plan.limits)
+    document = open_document(plan.files[0], request, report, plan.format)
     return units_of_document(document, *plan.direction)
 
 

@@ -56,15 +56,12 @@ def _longest_run(source: Sequence[str], target: Sequence[str]) -> Sequence[str]:
     best: Sequence[str] = ()
     position = 0
     while starts and position + _RUN <= len(target):
-        start = starts.get(tuple(target[position : position + _RUN]))
-        if start is None:
+        start = starts.get(tuple(target[position : position + _RUN]), -1)
+        if start < 0:
             position += 1
             continue
         size = _RUN
-        while (
-            start + size < len(source)
-            and source[start + size : start + size + 1] == target[position + size : position + size + 1]
-        ):
+        while start + size < len(source) and [source[start + size]] == target[position + size : position + size + 1]:
             size += 1
         run = source[start : start + size]
         if len(run) > len(best) and _is_prose(run) and "" not in run:

@@ -124,7 +124,7 @@ def _further(text: str, found: re.Match[str], has_time: bool) -> list[Reading]:
     digits = found.group()
     if not digits.isascii() or not digits.isdigit() or len(digits) > 2:
         return []
-    hour = [(str((int(digits) + 12) % 24),)] if has_time and int(digits) <= 24 else []
+    hour: list[Reading] = [(str((int(digits) + 12) % 24),)] if has_time and int(digits) <= 24 else []
     is_year = text[: found.start()].endswith(("/", "-", "'", "’")) or _DECADE.match(text, found.end())
     return hour + ([("19" + digits,), ("20" + digits,)] if is_year and len(digits) == 2 else [])
 
@@ -145,8 +145,8 @@ def _readings(text: str, language: str) -> tuple[list[Reading], list[Reading]]:
         return [(_bare(joined),)], [parts]
     as_point, as_comma = _with_decimal(joined, "."), _with_decimal(joined, ",")
     first, second = (as_point, as_comma) if language in _POINT else (as_comma, as_point)
-    usual = [(value,) for value in (first,) if value]
-    others = [(value,) for value in (second,) if value and value != first]
+    usual: list[Reading] = [(first,)] if first else []
+    others: list[Reading] = [(value,) for value in (second,) if value and value != first]
     # Sections, versions and times: 3.5, 1.2.3
     if not usual and "," not in joined:
         return [(literal,)], [*others, *several]
