@@ -15,6 +15,7 @@ from nearmt.datastore import Datastore
 from nearmt.datastore.search.matches import SegmentSources, SourceLookup
 from nearmt.documents import FillConfig, FilledUnit, Filler, fill_document
 from nearmt.documents import filling as filling_module
+from nearmt.documents.checks import Finding, Severity
 from nearmt.models import TranslationModel
 from nearmt.models.alignment import Link
 from nearmt.translator import Translator
@@ -109,7 +110,7 @@ def test_tags_are_projected_across_sentences(filler: Callable[..., Filler]) -> N
     source: Segment = ("Drücken Sie ", OPEN, "den Knopf. Warten", CLOSE, " Sie", Tag("<x/>"), ".")
     found = fill_one(filler(), *source)
     assert found.filling.target == ("DRÜCKEN SIE ", OPEN, "DEN KNOPF. WARTEN", CLOSE, " SIE", Tag("<x/>"), ".")
-    assert found.warnings == () and found.translation.text == plain_text(found.filling.target)
+    assert not found.findings and found.translation.text == plain_text(found.filling.target)
 
 
 @pytest.mark.parametrize("text", ["%s", "{0} – {1}", "123", "<b></b>", "...", "&nbsp;"])
@@ -126,19 +127,20 @@ def test_tags_alone_are_copied(filler: Callable[..., Filler]) -> None:
 def test_kept_placeholders_need_no_second_translation(filler: Callable[..., Filler]) -> None:
     translator = Shouting()
     found = fill_one(filler(translator), "Datei %s fehlt in {ordner}")
-    assert found.filling.text == "DATEI %s FEHLT IN {ordner}" and found.warnings == ()
+    assert found.filling.text == "DATEI %s FEHLT IN {ordner}" and not found.findings
     assert len(translator.asked) == 1
 
 
 def test_lost_placeholder_is_put_back_with_a_warning(filler: Callable[..., Filler]) -> None:
     found = fill_one(filler(Shouting(lose="%s")), "Datei %s fehlt")
     assert found.filling.text == "DATEI %s FEHLT"
-    assert found.warnings == ("placeholders were put back by alignment: check their positions",)
+    message = "placeholders were put back by alignment: check their positions"
+    assert found.findings == (Finding("placeholders", Severity.WARNING, message),)
 
 
 def test_percent_sign_is_not_a_placeholder_if_the_document_says_so(filler: Callable[..., Filler]) -> None:
     found = fill_one(filler(Shouting(lose="%s")), "Datei %s fehlt", printf=False)
-    assert found.filling.text == "DATEI FEHLT" and found.warnings == ()
+    assert found.filling.text == "DATEI FEHLT" and not found.findings
 
 
 def test_exact_matches_come_from_the_datastore(filler: Callable[..., Filler]) -> None:
@@ -147,7 +149,9 @@ def test_exact_matches_come_from_the_datastore(filler: Callable[..., Filler]) ->
     found = fill_one(filler(translator), " der  Knopf\n")
     assert found.filling == Filling((" the button\n",), FillingOrigin.MEMORY, pair_ids=("7",))
     assert translator.asked == []
-    assert fill_one(filler(translator), "die Datei %s").warnings == ("placeholders differ from the source: %s",)
+    lacking = fill_one(filler(translator), "die Datei %s")
+    assert lacking.findings == (Finding("placeholders", Severity.ERROR, "placeholders differ from the source", "%s"),)
+    assert lacking.filling.note.endswith("pair 8; placeholders differ from the source: %s")
     machine = fill_one(filler(translator, exact=False), "der Knopf")
     assert machine.filling.origin is FillingOrigin.MACHINE and machine.filling.text == "DER KNOPF"
 

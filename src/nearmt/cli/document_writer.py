@@ -16,6 +16,7 @@ from nearmt.corpus import Part, Report, Unit
 from nearmt.corpus.encoding import Encoding
 from nearmt.corpus.output import text_to
 from nearmt.documents import FilledUnit, FillSummary
+from nearmt.documents.checks import Severity
 
 _NOTES_SHOWN = 10
 #: Counts of units by origin, with the words for them, in the order of a summary.
@@ -63,15 +64,19 @@ class DocumentWriter:
         return self._summary.counts
 
     def notes(self) -> list[str]:
-        """What a reviewer should look at: lines that may not have been translated, then warnings."""
-        return [*self._summary.issues.notes(), *dict.fromkeys(self._summary.warnings)]
+        """What a reviewer should look at: one line for each kind of finding."""
+        return self._summary.findings.notes()
 
     def summarise(self, report: Report, document: bool) -> None:
-        """Print issues, problems and counts to stderr."""
+        """Print findings, problems and counts to stderr."""
         for note in report.notes:
             warn(note)
-        issues = self._summary.issues.notes()
-        tell([*issues, *report.problems, *self.notes()[len(issues) :]])
+        findings, notes = self._summary.findings, self.notes()
+        tell([*notes, *report.problems])
+        for note in findings.notes(Severity.INFO)[len(notes) :]:
+            explain_run(note)
+        if findings.counts and (document or notes):
+            warn(f"checks: {findings.counted()}")
         if document:
             warn(told_counts(self.counts) or "no units")
 
@@ -96,10 +101,12 @@ def _fields(unit: Unit, filled: FilledUnit | None) -> dict[str, Any]:
     source = "".join(part if isinstance(part, str) else part.markup for part in unit.source)
     if filled is None:
         return {"line": unit.line, "source": source, "text": unit.target, "origin": "kept"}
+    found = [finding.fields() for finding in filled.findings]
     fields = dataclasses.asdict(filled.translation)
     if filled.translation.provenance is None:
         del fields["provenance"]
     fields |= {"source": source, "text": filled.filling.text, "origin": filled.filling.origin.value}
+    fields |= {"findings": found} if found else {}
     if filled.filling.matches:
         fields["matches"] = [dataclasses.asdict(match) for match in filled.filling.matches]
     return {"line": unit.line, **fields}

@@ -40,6 +40,7 @@ COMMANDS = {
     "finetune": "Train a model on a memory, for comparison.",
     "experiment": "Measure the systems of the paper.",
     "bench": "Measure how fast nearmt and others translate.",
+    "check": "Check translations for mistakes.",
     "inspect": "Show what is in translation memories.",
     "split": "Hold out a test set from a memory.",
     "info": "Describe a datastore.",

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from nearmt.documents import FillSummary
+from nearmt.documents.checks.summary import FindingSummary
 from nearmt.errors import ConfigError, OutputError, writing
 
-_FORMAT = 1
+_FORMAT = 2
 _OTHER = {
     "format": "another version of nearmt",
     "input": "another input",
@@ -140,18 +141,16 @@ class FinishedWork(_Record):
     def _take(self, line: Mapping[str, Any]) -> None:
         self.parts += line["parts"]
         self.summary.counts += Counter(line["counts"])
-        self.summary.warnings += line["warnings"]
+        self.summary.findings = FindingSummary.of_state(line["findings"])
 
     def keep(self, text: str, parts: int, summary: FillSummary) -> None:
-        """Append finished parts: their text, and what the summary gained since the last call."""
+        """Append finished parts: their text, their counts, and all findings so far."""
         if not parts:
             return
         counts = summary.counts - self.summary.counts
-        warnings = summary.warnings[len(self.summary.warnings) :]
-        self._append({"parts": parts, "text": text, "counts": dict(counts), "warnings": warnings})
+        self._append({"parts": parts, "text": text, "counts": dict(counts), "findings": summary.findings.state()})
         self.parts += parts
         self.summary.counts += counts
-        self.summary.warnings += warnings
 
     def texts(self) -> Iterator[str]:
         """The text of all finished parts, in order."""

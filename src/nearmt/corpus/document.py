@@ -60,6 +60,12 @@ class Unit:
     line: int = 0
     #: Whether `%s` and similar are placeholders; None if the document does not say.
     printf: bool | None = None
+    #: The present translation with its markup, in formats that have inline markup.
+    tagged_target: Segment | None = None
+
+    @property
+    def target_segment(self) -> Segment:
+        return (self.target,) if self.tagged_target is None else self.tagged_target
 
 
 @dataclass(frozen=True)
@@ -98,6 +104,8 @@ class Filling:
     #: The stored pair of an exact match, or the pairs whose tokens the translation uses.
     pair_ids: tuple[str, ...] = ()
     matches: tuple[Match, ...] = ()
+    #: What a reviewer should look at, for the note.
+    findings: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -106,7 +114,10 @@ class Filling:
 
     @property
     def note(self) -> str:
-        """One line about the origin, for readers of the document."""
+        """One line about the origin and the findings, for readers of the document."""
+        return "; ".join([self._about_origin(), *self.findings])
+
+    def _about_origin(self) -> str:
         if self.origin is FillingOrigin.MEMORY:
             return f"nearmt: exact match from the memory, pair {', '.join(self.pair_ids)}"
         if self.origin is FillingOrigin.COPY:

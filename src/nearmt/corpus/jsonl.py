@@ -92,6 +92,7 @@ def _facts(filling: Filling) -> dict[str, Any]:
         "score": filling.score,
         "pairs": list(filling.pair_ids),
         "matches": matches,
+        **({"findings": list(filling.findings)} if filling.findings else {}),
     }
 
 

@@ -173,8 +173,8 @@ def _part(unit: Fragment, request: Request, header: _Header, encoding: Encoding,
     source, target = _choose(_variants(unit), request, _source_lang(unit, header))
     if source is None or (target is None and not request.target_lang):
         return Part(unit.text)
-    present = _text(unit, target) if target is not None else ""
-    found = Unit(segment_of(unit, _segment_node(source)), present, source.line)
+    present = segment_of(unit, _segment_node(target)) if target is not None else ()
+    found = Unit(segment_of(unit, _segment_node(source)), plain_text(present), source.line, tagged_target=present)
 
     def render(fillings: Fillings) -> str:
         (filling,) = fillings

@@ -139,18 +139,16 @@ def _translatable(unit: Fragment) -> bool:
     return next((value for value in values if value), "yes") != "no"
 
 
+def _unit(unit: Fragment, entry: Entry) -> Unit:
+    target = segment_of(unit, entry.target) if entry.target and entry.is_translated else ()
+    return Unit(segment_of(unit, entry.source), plain_text(target), entry.source.line, tagged_target=target)
+
+
 def _part(unit: Fragment, encoding: Encoding) -> Part:
     assert unit.node is not None
     entries = _entries(unit.node)
     if not entries or not _translatable(unit):
         return Part(unit.text)
-    units = tuple(
-        Unit(
-            source=segment_of(unit, entry.source),
-            target=plain_text(segment_of(unit, entry.target)) if entry.target and entry.is_translated else "",
-            line=entry.source.line,
-        )
-        for entry in entries
-    )
+    units = tuple(_unit(unit, entry) for entry in entries)
     fill = fill_unit_1 if unit.node.name == "trans-unit" else fill_unit_2
     return Part(unit.text, units, lambda fillings: fill(unit, entries, fillings, encoding.name))

@@ -12,9 +12,9 @@ from nearmt.config.filling import FillConfig
 from nearmt.corpus import Document, FillingOrigin, Part, Report, Request, Tag, Unit, open_document
 from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
 from nearmt.corpus.output import open_file
+from nearmt.documents.checks.summary import FindingSummary
 from nearmt.documents.filled import FilledUnit
 from nearmt.documents.filling import Filler
-from nearmt.documents.issues import IssueSummary
 from nearmt.translator import Translator
 
 #: Size of a window in batches: large enough to batch sentences of similar length.
@@ -26,20 +26,25 @@ Fill = Callable[[list[Unit]], list[FilledUnit]]
 
 @dataclass
 class FillSummary:
-    """Counts of units by origin, and warnings for the user."""
+    """Counts of units by origin, and findings about those that were filled in."""
 
     #: Units by origin of their translation: machine, memory, copy, or kept.
     counts: Counter[str] = field(default_factory=Counter)
-    warnings: list[str] = field(default_factory=list)
-    #: Lines that may not have been translated.
-    issues: IssueSummary = field(default_factory=IssueSummary)
+    findings: FindingSummary = field(default_factory=FindingSummary)
 
     def add(self, unit: Unit, filled: FilledUnit | None) -> None:
         self.counts["kept" if filled is None else filled.filling.origin.value] += 1
-        if filled is not None:
-            self.warnings += [f"line {unit.line}: {warning}" for warning in filled.warnings]
-            if filled.filling.origin is FillingOrigin.MACHINE:
-                self.issues.add(unit.line, filled.issue, filled.translation.source, filled.translation.text)
+        if filled is None or filled.filling.origin is FillingOrigin.COPY:
+            return
+        texts = filled.translation.source, filled.translation.text
+        is_readable = all(finding.check != "characters" for finding in filled.findings)
+        counts = filled.filling.origin is FillingOrigin.MACHINE and is_readable
+        self.findings.add(unit.line, filled.findings, *(texts if counts else ()))
+
+    @property
+    def warnings(self) -> list[str]:
+        """What to look at: one line for each kind of finding."""
+        return self.findings.notes()
 
 
 def filled_parts(
@@ -96,5 +101,4 @@ def fill_document(
             for unit, filled in zip(part.units, found, strict=True):
                 summary.add(unit, filled)
             out.write(part.filled([None if filled is None else filled.filling for filled in found]))
-    summary.warnings += summary.issues.notes()
     return summary

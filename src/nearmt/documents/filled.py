@@ -6,14 +6,18 @@ from dataclasses import dataclass
 
 from nearmt.contracts import Translation
 from nearmt.corpus import Filling
-from nearmt.documents.issues import Issue
+from nearmt.documents.checks import Finding, Severity
 
 
 @dataclass(frozen=True)
 class FilledUnit:
-    """A unit's filling, its translation, and warnings about it."""
+    """A unit's filling, its translation, and what was found about it, the most severe first."""
 
     filling: Filling
     translation: Translation
-    warnings: tuple[str, ...] = ()
-    issue: Issue | None = None
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to look at, without findings that are only for information."""
+        return tuple(str(finding) for finding in self.findings if finding.severity >= Severity.WARNING)

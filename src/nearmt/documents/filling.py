@@ -1,4 +1,4 @@
-"""Filling of units: exact matches, messages, sentences, placeholders, tags."""
+"""Filling of units: exact matches, messages, sentences, placeholders, tags, checks."""
 
 from __future__ import annotations
 
@@ -10,17 +10,24 @@ from nearmt.config.filling import FillConfig
 from nearmt.contracts import Progress, Translation
 from nearmt.corpus import Filling, FillingOrigin, Match, Segment, Tag, Unit, plain_text
 from nearmt.corpus.icu import MessageError
+from nearmt.documents.checks import TEXT_CHECKS, CheckedUnit, Finding, Severity, findings_of, ordered, text_checks
+from nearmt.documents.confidence import doubts
 from nearmt.documents.filled import FilledUnit
-from nearmt.documents.issues import find_issue
 from nearmt.documents.messages import MessageUnit, fill_messages
 from nearmt.documents.placeholders import as_tags, as_text, lost, spaced, without_placeholders
 from nearmt.documents.sentences import sentence_spans, stripped_span
 from nearmt.documents.tags import project
+from nearmt.languages import base_language
 from nearmt.models.alignment import Link, Span, align
 from nearmt.translator import Translator, joined
 
 #: Maximum number of pairs named as the origin of a translation.
 _PAIRS_NAMED = 3
+#: Largest share of characters that the model does not know in a text that it can translate.
+_MOST_UNKNOWN = 0.5
+_UNKNOWN = Finding("characters", Severity.WARNING, "mostly characters that the model does not know")
+_NO_MESSAGE = "not an ICU message, translated as plain text"
+_PUT_BACK = Finding("placeholders", Severity.WARNING, "placeholders were put back by alignment: check their positions")
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,7 @@ class _Result:
 
     target: Segment
     translation: Translation
-    warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 class Filler:
@@ -38,13 +45,16 @@ class Filler:
     def __init__(self, translator: Translator, config: FillConfig, *, paragraphs: bool, explain: bool = False) -> None:
         self.translator, self.config = translator, config
         self._explain = explain
+        # Lost placeholders and unreadable text are always named.
+        off = () if config.checks else set(TEXT_CHECKS) - {"placeholders", "characters"}
+        self._checks = text_checks(without=off)
         self._split = paragraphs if config.split_sentences is None else config.split_sentences
 
     def fill(self, units: Sequence[Unit], progress: Progress | None = None) -> list[FilledUnit]:
         """Fill every unit, in order."""
         filled: dict[int, FilledUnit] = {}
         messages: dict[int, MessageUnit] = {}
-        malformed: dict[int, str] = {}
+        malformed: dict[int, Finding] = {}
         for number, unit in enumerate(units):
             ready = self._ready(unit)
             if ready is not None:
@@ -53,16 +63,18 @@ class Filler:
             try:
                 message = MessageUnit.of(unit, self.translator.model.language_pair)
             except MessageError as error:
-                malformed[number] = f"not an ICU message, translated as plain text: {error}"
+                malformed[number] = Finding("message", Severity.WARNING, _NO_MESSAGE, detail=str(error))
             else:
                 if message is not None:
                     messages[number] = message
         left = [number for number in range(len(units)) if number not in filled and number not in messages]
         filled |= zip(left, self._translated([units[n] for n in left], progress), strict=True)
         filled |= zip(messages, fill_messages(list(messages.values()), self._flat), strict=True)
-        for number, warning in malformed.items():
-            filled[number] = replace(filled[number], warnings=(warning, *filled[number].warnings))
-        return [self._with_matches(units[number], filled[number]) for number in range(len(units))]
+        for number, finding in malformed.items():
+            filled[number] = replace(filled[number], findings=(finding, *filled[number].findings))
+        for number in filled.keys() - messages.keys():  # branches of messages are checked one by one
+            filled[number] = self._checked(units[number], filled[number])
+        return [self._with_matches(unit, filled[number]) for number, unit in enumerate(units)]
 
     def _ready(self, unit: Unit) -> FilledUnit | None:
         return _copied(unit) or self._from_memory(unit)
@@ -72,7 +84,7 @@ class Filler:
         filled = {number: ready for number, unit in enumerate(units) if (ready := self._ready(unit))}
         left = [number for number in range(len(units)) if number not in filled]
         filled |= zip(left, self._translated([units[n] for n in left]), strict=True)
-        return [filled[number] for number in range(len(units))]
+        return [self._checked(unit, filled[number]) for number, unit in enumerate(units)]
 
     def _from_memory(self, unit: Unit) -> FilledUnit | None:
         store = self.translator.datastore
@@ -84,35 +96,45 @@ class Filler:
         whole = text[:start] + pair.target + text[end:]
         target = self._tagged([unit.source], [whole], [[((start, end), (start, start + len(pair.target)))]])[0]
         filling = Filling(target, FillingOrigin.MEMORY, pair_ids=(pair.id,))
-        warnings = _warnings(lost(unit.source, target, unit.printf))
-        return FilledUnit(filling, Translation(source=text, text=pair.target, score=0.0), warnings)
+        return FilledUnit(filling, Translation(source=text, text=pair.target, score=0.0))
+
+    def _checked(self, unit: Unit, filled: FilledUnit) -> FilledUnit:
+        """Add what the checks find, to the unit and to its note."""
+        if filled.filling.origin is FillingOrigin.COPY:
+            return filled
+        source_lang, target_lang = map(base_language, self.translator.model.language_pair)
+        checked = CheckedUnit(unit.source, filled.filling.target, source_lang, target_lang, unit.printf)
+        own = filled.findings + doubts(filled.translation.provenance)
+        findings = ordered((*own, *findings_of(checked, self._checks)))
+        noted = tuple(str(finding) for finding in findings if finding.severity >= Severity.WARNING or finding in own)
+        return replace(filled, filling=replace(filled.filling, findings=noted), findings=findings)
 
     def _translated(self, units: Sequence[Unit], progress: Progress | None = None) -> list[FilledUnit]:
         """Translate units; if placeholders are lost, translate again with placeholders as tags."""
         results = self._segments([(unit.source, unit.printf) for unit in units], progress)
         again = [n for n, unit in enumerate(units) if lost(unit.source, results[n].target, unit.printf)]
         protected = self._segments([(as_tags(units[n].source, units[n].printf), units[n].printf) for n in again])
-        warnings: dict[int, tuple[str, ...]] = {}
+        put_back: set[int] = set()
         for number, result in zip(again, protected, strict=True):
             unit, target = units[number], as_text(result.target)
-            missing = lost(unit.source, target, unit.printf)
-            warnings[number] = _warnings(missing) or ("placeholders were put back by alignment: check their positions",)
-            if not missing:
+            if not lost(unit.source, target, unit.printf):
                 results[number] = replace(result, target=target)
+                put_back.add(number)
         return [
-            self._machine(unit, result, warnings.get(number, ()))
+            self._machine(unit, result, (_PUT_BACK,) if number in put_back else ())
             for number, (unit, result) in enumerate(zip(units, results, strict=True))
         ]
 
-    def _machine(self, unit: Unit, result: _Result, warnings: tuple[str, ...]) -> FilledUnit:
+    def _machine(self, unit: Unit, result: _Result, findings: tuple[Finding, ...]) -> FilledUnit:
         translation = replace(
             result.translation, source=plain_text(unit.source).strip(), text=plain_text(result.target).strip()
         )
         filling = Filling(
             result.target, FillingOrigin.MACHINE, score=translation.score, pair_ids=_main_pairs(translation)
         )
-        issue = find_issue(self.translator.model, translation.source, translation.text)
-        return FilledUnit(filling, translation, result.warnings + warnings, issue)
+        if self.translator.model.codec.unknown_share(translation.source) > _MOST_UNKNOWN:
+            findings += (_UNKNOWN,)
+        return FilledUnit(filling, translation, result.findings + findings)
 
     def _segments(
         self, requests: Sequence[tuple[Segment, bool | None]], progress: Progress | None = None
@@ -123,25 +145,27 @@ class Filler:
         spans = [self._spans(text) for text in texts]
         sentences = [text[start:end] for text, cuts in zip(texts, spans, strict=True) for start, end in cuts]
         found = iter(self.translator.translate(sentences, explain=self._explain, progress=progress))
-        wholes, translations, span_pairs, warnings = [], [], [], []
+        wholes, translations, span_pairs, findings = [], [], [], []
         for text, cuts, (_, printf) in zip(texts, spans, requests, strict=True):
             parts = [_spaced(next(found), printf) for _ in cuts]
             whole, target_spans = _assembled(text, cuts, parts)
             wholes.append(whole)
             span_pairs.append(list(zip(cuts, target_spans, strict=True)))
             translations.append(joined(text, parts))
-            warnings.append(self._length_warnings(parts))
+            findings.append(self._length_findings(parts))
         targets = self._tagged(segments, wholes, span_pairs)
-        return [_Result(*result) for result in zip(targets, translations, warnings, strict=True)]
+        return [_Result(*result) for result in zip(targets, translations, findings, strict=True)]
 
-    def _length_warnings(self, parts: Sequence[Translation]) -> tuple[str, ...]:
-        warnings = []
+    def _length_findings(self, parts: Sequence[Translation]) -> tuple[Finding, ...]:
+        findings = []
         if cuts := max((part.source_parts for part in parts), default=1) - 1:
             positions = self.translator.model.seq2seq.positions
-            warnings.append(f"longer than the model's {positions} tokens; translated in {cuts + 1} segments")
+            message = f"longer than the model's {positions} tokens; translated in {cuts + 1} segments"
+            findings.append(Finding("length", Severity.WARNING, message))
         if any(part.truncated for part in parts):
-            warnings.append("the translation reached its length limit and was cut (see the setting max-new-tokens)")
-        return tuple(warnings)
+            message = "the translation reached its length limit and was cut (see the setting max-new-tokens)"
+            findings.append(Finding("length", Severity.ERROR, message))
+        return tuple(findings)
 
     def _spans(self, text: str) -> list[Span]:
         if self._split:
@@ -215,7 +239,3 @@ def _main_pairs(translation: Translation) -> tuple[str, ...]:
         for witness in token.witnesses:
             shares[witness.pair_id] += witness.share  # type: ignore[assignment]  # a Counter adds up floats too
     return tuple(pair_id for pair_id, _ in shares.most_common(_PAIRS_NAMED))
-
-
-def _warnings(missing: list[str]) -> tuple[str, ...]:
-    return (f"placeholders differ from the source: {' '.join(missing)}",) if missing else ()

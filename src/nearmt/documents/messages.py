@@ -8,12 +8,13 @@ once, the branch is translated again without it, and `#` is put in by word align
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from nearmt.corpus import Filling, FillingOrigin, Segment, Tag, Unit, plain_text
 from nearmt.corpus.icu import Argument, Branch, Message, parse_message
 from nearmt.corpus.spans import find_spans
+from nearmt.documents.checks import Finding, Severity, ordered
 from nearmt.documents.filled import FilledUnit
 from nearmt.translator import joined
 
@@ -21,7 +22,9 @@ from nearmt.translator import joined
 _FIRST_TAG, _LAST_TAG = 0xF0000, 0xFFFFD
 _TAGS = re.compile(f"([{chr(_FIRST_TAG)}-{chr(_LAST_TAG)}])")
 _OWN = "argument "
-_ALIGNED = "numbers or arguments were put back by alignment: check their positions"
+_ALIGNED = Finding(
+    "placeholders", Severity.WARNING, "numbers or arguments were put back by alignment: check their positions"
+)
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def fill_messages(messages: Sequence[MessageUnit], fill: Callable[[list[Unit]], 
         filled[number, index] = each
     for (number, index), each in filled.items():
         if any(isinstance(part, Tag) and part.key.startswith(_OWN) for part in each.filling.target):
-            filled[number, index] = replace(each, warnings=(*each.warnings, _ALIGNED))
+            filled[number, index] = replace(each, findings=(*each.findings, _ALIGNED))
     parts = ([filled[number, index] for index in range(len(found))] for number, found in enumerate(branches))
     return [_combined(message, part) for message, part in zip(messages, parts, strict=True)]
 
@@ -123,18 +126,19 @@ def _combined(message: MessageUnit, parts: Sequence[FilledUnit]) -> FilledUnit:
     )
     pair_ids = tuple(dict.fromkeys(pair_id for part in parts for pair_id in part.filling.pair_ids))
     filling = Filling(target, origin, score=None if is_copy else translation.score, pair_ids=pair_ids)
-    issue = next((part.issue for part in parts if part.issue is not None), None)
-    return FilledUnit(filling, translation, tuple(_warnings(message, parts)), issue)
+    return FilledUnit(filling, translation, ordered(_findings(message, parts)))
 
 
-def _warnings(message: MessageUnit, parts: Sequence[FilledUnit]) -> Iterator[str]:
-    """Each warning once, with the branches that it is about."""
-    branches: dict[str, list[str]] = {}
+def _findings(message: MessageUnit, parts: Sequence[FilledUnit]) -> list[Finding]:
+    """Each finding once, with the branches that it is about."""
+    branches: dict[Finding, list[str]] = {}
     for branch, part in zip(message.message.branches, parts, strict=True):
-        for warning in part.warnings:
-            branches.setdefault(warning, []).append(" ".join(keyword for _, _, keyword in branch.path))
-    for warning, names in branches.items():
-        yield f"branch{'es' * (len(names) > 1)} {', '.join(names)}: {warning}"
+        for finding in part.findings:
+            branches.setdefault(finding, []).append(" ".join(keyword for _, _, keyword in branch.path))
+    return [
+        replace(finding, detail=f"{finding.detail} in branch{'es' * (len(names) > 1)} {', '.join(names)}".strip())
+        for finding, names in branches.items()
+    ]
 
 
 def _is_span(raw: str) -> bool:

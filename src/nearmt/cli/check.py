@@ -1,0 +1,249 @@
+"""nearmt check"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nearmt.cli.check_report import TextReport, as_fields
+from nearmt.cli.console import echo, explain_run, waiting, warn
+from nearmt.cli.given import Given, pick
+from nearmt.cli.manual import ManualCommand
+from nearmt.cli.options import setting_options
+from nearmt.config.model import DEFAULT_MODEL, ModelConfig
+from nearmt.corpus import DOCUMENTS, LimitsConfig, Report, Request, check_document, format_of, open_document
+from nearmt.corpus.direction import Direction, language_of_name, named_direction
+from nearmt.corpus.glossary import read_glossary
+from nearmt.documents.checking import Align, LineUnit, checked_units, units_of_document, units_of_texts
+from nearmt.documents.checks import TEXT_CHECKS, Check, CheckedUnit, Finding, Severity, text_checks
+from nearmt.documents.checks.summary import FindingSummary
+from nearmt.documents.checks.terms import TermCheck
+from nearmt.errors import ConfigError, InputError
+from nearmt.languages import base_language
+
+if TYPE_CHECKING:
+    from nearmt.models import TranslationModel
+
+#: The check by alignment, which alone needs a model: `nearmt.documents.dropped`, not imported for its name.
+_DROPPED = "dropped"
+_SEVERITIES = [severity.label for severity in reversed(Severity)]
+_PROBLEMS_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is checked, and how."""
+
+    files: tuple[Path, ...]
+    #: None for two aligned texts.
+    format: str | None
+    direction: Direction
+    checks: list[Check]
+    model: ModelConfig | None
+    limits: LimitsConfig
+
+
+@click.command(cls=ManualCommand)
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SOURCE TARGET | DOCUMENT")
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice([name for name in DOCUMENTS if name != "text"]),
+    help="format of a document [default: by its suffix]",
+)
+@click.option("--glossary", type=click.Path(path_type=Path), help="terms to check: TSV, CSV or TBX")
+@click.option(
+    "--without",
+    multiple=True,
+    type=click.Choice([*TEXT_CHECKS, _DROPPED]),
+    help="leave out a check; may be given several times",
+)
+@click.option(
+    "--least",
+    type=click.Choice(_SEVERITIES),
+    default="warning",
+    show_default=True,
+    help="show findings of this severity and above; all are counted",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "never"]),
+    default="error",
+    show_default=True,
+    help="exit code 1 if there are findings of this severity or above",
+)
+@click.option("--json", "as_json", is_flag=True, help="print one JSON object a unit with findings, then a summary")
+@click.option("--strict", is_flag=True, help="stop at the first unit that cannot be read")
+@setting_options(ModelConfig, LimitsConfig, shown=("model", "source-lang", "target-lang", "device"))
+def command(
+    files: tuple[Path, ...],
+    format_name: str | None,
+    glossary: Path | None,
+    without: tuple[str, ...],
+    least: str,
+    fail_on: str,
+    as_json: bool,
+    strict: bool,
+    given: Given,
+) -> None:
+    """Check translations for mistakes.
+
+    Compares each unit of a DOCUMENT (PO, XLIFF, TMX, TSV, JSONL) with its translation, or each line of the text
+    SOURCE with that of the text TARGET: numbers, placeholders, tags, addresses, negation, length, untranslated and
+    dropped parts, repetition, white space, punctuation, capitals, and the terms of a glossary.
+
+    The languages are those that the files name; --source-lang and --target-lang override them. Dropped parts are
+    found with a model that aligns words: --model, or the embedded one if the languages are its own. All other checks
+    need no model.
+
+    The exit code is 1 if something of severity error is found (--fail-on).
+
+    \b
+    nearmt check corpus.de corpus.en
+    nearmt check app.po --glossary terms.csv --fail-on never
+    nearmt check manual.xliff --without dropped --json
+    """
+    plan = _plan(files, format_name, glossary, without, given)
+    model = _load(plan)
+    align = None if model is None else _aligner(model)
+    report, summary, untranslated = Report(strict=strict), FindingSummary(), 0
+    shown = TextReport()
+    for each in checked_units(_units(plan, report), plan.checks, align):
+        if not each.is_translated:
+            untranslated += 1
+            continue
+        texts = each.unit.source_prose, each.unit.target_prose
+        summary.add(each.line, each.findings, *texts)
+        found = [finding for finding in each.findings if finding.severity.label in _from(least)]
+        if found and as_json:
+            echo(json.dumps(as_fields(each, found), ensure_ascii=False))
+        elif found:
+            shown.print_unit(each, found)
+    _warn_about(report, summary)
+    if as_json:
+        about = {"languages": list(plan.direction), "aligned": model is not None, "untranslated": untranslated}
+        echo(json.dumps({"summary": summary.fields() | about | {"unreadable": report.problem_count}}))
+    else:
+        shown.print_summary(summary, untranslated)
+    if fail_on != "never" and any(summary.count(severity) for severity in Severity if severity.label in _from(fail_on)):
+        raise click.exceptions.Exit(1)
+
+
+def _from(least: str) -> list[str]:
+    """The names of the severities from this one on."""
+    return _SEVERITIES[: _SEVERITIES.index(least) + 1]
+
+
+def _plan(
+    files: tuple[Path, ...], format_name: str | None, glossary: Path | None, without: Sequence[str], given: Given
+) -> _Plan:
+    settings = given.settings()
+    limits, model = pick(LimitsConfig, settings), pick(ModelConfig, settings)
+    for path in files:
+        if not path.is_file():
+            raise InputError(f"{path}: no such file")
+    format_name = _format(files, format_name)
+    _read_through(files, format_name, limits)
+    direction = _direction(files, format_name, model, limits)
+    if "model" in settings and _DROPPED in without:
+        raise ConfigError("--model is for the check 'dropped', which --without leaves out; give one of them")
+    chosen = _model(settings, model, direction) if _DROPPED not in without else None
+    if chosen is not None and not all(direction):
+        from nearmt.models.directions import known_direction
+
+        known = known_direction(chosen)
+        direction = direction[0] or base_language(known[0] or ""), direction[1] or base_language(known[1] or "")
+    if not all(direction):
+        warn("the files do not name their languages; --source-lang and --target-lang make the checks more precise")
+    checks = text_checks(without)
+    if glossary is not None:
+        problems = Report()
+        checks.append(TermCheck(read_glossary(glossary, *direction, report=problems, limits=limits)))
+        for problem in problems.problems[:_PROBLEMS_SHOWN]:
+            warn(problem)
+    return _Plan(files, format_name, direction, checks, chosen, limits)
+
+
+def _format(files: tuple[Path, ...], format_name: str | None) -> str | None:
+    """The format of a document; None for two texts."""
+    formats = [format_name or format_of(path) for path in files]
+    if len(files) == 1:
+        if formats == ["text"]:
+            raise ConfigError(f"{files[0]}: is a text without translations; give SOURCE and TARGET, or a document")
+        return formats[0]
+    if len(files) > 2 or any(name != "text" for name in formats):
+        raise ConfigError("give one document, or two texts whose lines belong together: SOURCE TARGET")
+    return None
+
+
+def _read_through(files: tuple[Path, ...], format_name: str | None, limits: LimitsConfig) -> None:
+    """Read the files to their ends, so that errors are reported before anything is printed or loaded."""
+    if format_name is not None:
+        check_document(files[0], format_name, limits)
+        return
+    for _ in units_of_texts(files[0], files[1], "", "", limits):
+        pass
+
+
+def _direction(files: tuple[Path, ...], format: str | None, model: ModelConfig, limits: LimitsConfig) -> Direction:
+    """The languages that were given, else those that the files name."""
+    if format is None:
+        named = language_of_name(files[0]), language_of_name(files[1])
+    else:
+        named = named_direction(files[0], format, limits)
+    return base_language(model.source_lang or named[0]), base_language(model.target_lang or named[1])
+
+
+def _model(settings: dict[str, Any], model: ModelConfig, direction: Direction) -> ModelConfig | None:
+    """The model that was asked for, else the embedded one if the languages are its own."""
+    if "model" not in settings and "-".join(direction) != DEFAULT_MODEL:
+        explain_run("without the check 'dropped': no --model, and the embedded one has other languages")
+        return None
+    source, target = direction
+    return ModelConfig(**{**vars(model), "source_lang": source or None, "target_lang": target or None})
+
+
+def _load(plan: _Plan) -> TranslationModel | None:
+    if plan.model is None:
+        return None
+    from nearmt.models import load_model
+
+    with waiting("loading the model"):
+        return load_model(plan.model)
+
+
+def _aligner(model: TranslationModel) -> Align:
+    from nearmt.documents.dropped import dropped_clauses
+
+    done = 0
+
+    def find(units: Sequence[CheckedUnit]) -> list[tuple[Finding, ...]]:
+        nonlocal done
+        with waiting(f"aligning the words of units {done + 1:,} to {done + len(units):,}"):
+            found = dropped_clauses(model, units)
+        done += len(units)
+        return found
+
+    return find
+
+
+def _units(plan: _Plan, report: Report) -> Iterator[LineUnit]:
+    if plan.format is None:
+        return units_of_texts(plan.files[0], plan.files[1], *plan.direction, plan.limits)
+    # Only units of TMX have several languages to choose from; other formats would refuse what --source-lang overrides.
+    source, target = plan.direction if plan.format == "tmx" else ("", "")
+    request = Request(source or None, target or None, limits=plan.limits)
+    document = open_document(plan.files[0], request, report, plan.format)
+    return units_of_document(document, *plan.direction)
+
+
+def _warn_about(report: Report, summary: FindingSummary) -> None:
+    for number, problem in enumerate(report.problems):
+        (warn if number < _PROBLEMS_SHOWN else explain_run)(problem)
+    if summary.is_copied:
+        warn("most words are the same on both sides; is the second one a translation?")
