@@ -166,7 +166,7 @@ def coded(text: str, code: Code, numbers: dict[tuple[str, int], int] | None = No
 def numbers_of(text: str) -> dict[tuple[str, int], int]:
     """The number of each span by its text and how often that text came before."""
     seen: Counter[str] = Counter()
-    numbers = {}
+    numbers: dict[tuple[str, int], int] = {}
     for part, span in pieces(text, find_spans(text)):
         if span is not None:
             numbers[part, seen[part]] = len(numbers) + 1
@@ -223,7 +223,8 @@ def main() -> None:
     model, pairs = load_model(config), units_of(given)
     if given.ways:
         translator = Translator(model, method="plain")
-        more = {"signature": translator.signature(), "cells": [cell_of_way(way, translator, pairs) for way in WAYS]}
+        more: dict[str, Any] = {"signature": translator.signature()}
+        more["cells"] = [cell_of_way(way, translator, pairs) for way in WAYS]
     else:
         more = measure_filling(model, pairs, given)
     data = f"{len(pairs):,} units with spans"
