@@ -395,7 +395,14 @@ def test_tables_of_other_benchmarks() -> None:
     same = {"precision": "int8", "method": "knn", "way": "again", "lines": 9, "other_texts": 1, "other_scores": 2}
     text = markdown({"benchmark": "same-answer", **common, "cells": [{**same, "largest": 0.5}]})
     assert "| int8 | knn | 1 (2) of 9 | 5.0e-01 |" in text
-    assert set(TABLES) == {"speed", "building", "growth", "precision", "same-answer"}
+    spans = {"spans": 1000, "kept": 995, "units": 600, "sound": 590}
+    text = markdown({"benchmark": "spans", **common, "cells": [{"kind": "all", "put_back": 20, **spans}]})
+    assert "| all | 1,000 | 995 | 99.5 | 20 | 590 of 600 |" in text
+    text = markdown(
+        {"benchmark": "span-ways", **common, "cells": [{"way": "X1", "bleu": 30.0, "around": 25.5, **spans}]}
+    )
+    assert "| `X1` | 1,000 | 995 | 99.5 | 590 of 600 | 30.00 | 25.50 |" in text
+    assert set(TABLES) == {"speed", "building", "growth", "precision", "spans", "span-ways", "same-answer"}
 
 
 def test_benchmarks_and_experiments_have_separate_tables(tmp_path: Path) -> None:
