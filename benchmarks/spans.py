@@ -4,9 +4,12 @@
     python benchmarks/spans.py catalogues/ --source-lang de --target-lang en --ways --limit 300 --out OUT/span-ways.json
 
 Catalogues (PO, MO, XLIFF, or any other memory) give the units: distinct sources with spans and words. They are filled
-in as `nearmt translate` does, with the model alone or with a datastore. `--ways` replaces the spans of each source by
-codes before the model alone translates it, in several ways: how many codes come back exactly once, and BLEU against
-references with the same codes, which count as one word each, whatever they look like; `around` leaves them out.
+in as `nearmt translate` does, with the model alone or with a datastore. Sound units keep all spans, their tags nest if
+the source's do, and directives without a name or a number keep their order, which gives them their values.
+
+`--ways` replaces the spans of each source by codes before the model alone translates it, in several ways: how many
+codes come back exactly once, in how many units all of them, and BLEU against references with the same codes, which
+count as one word each, whatever they look like; `around` leaves them out. Codes that are words get blanks around them.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from typing import Any
 from nearmt.config.filling import FillConfig
 from nearmt.contracts import Pair
 from nearmt.corpus import Unit, read_pairs
-from nearmt.corpus.spans import Span, find_spans
+from nearmt.corpus.spans import Span, SpanKind, find_spans
 from nearmt.datastore.disk.files import write_json
 from nearmt.documents import FilledUnit, Filler
 from nearmt.documents.placeholders import placeholders_like
@@ -77,10 +80,11 @@ def pieces(text: str, spans: list[Span]) -> Iterator[tuple[str, Span | None]]:
 
 
 def cells_by_kind(pairs: list[Pair], filled: list[FilledUnit]) -> list[dict[str, Any]]:
-    """Count the spans of each kind, those in the translation exactly as often, and the units that keep all of them."""
+    """Count the spans of each kind: all, those in the translation as often, those of units with a put-back warning."""
     spans: Counter[str] = Counter()
     kept: Counter[str] = Counter()
-    whole = 0
+    put_back: Counter[str] = Counter()
+    sound = 0
     for pair, each in zip(pairs, filled, strict=True):
         wanted: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for span in find_spans(pair.source):
@@ -91,9 +95,35 @@ def cells_by_kind(pairs: list[Pair], filled: list[FilledUnit]) -> list[dict[str,
         total = {kind: texts.total() for kind, texts in wanted.items()}
         spans.update(total)
         kept.update(good)
-        whole += good == total
-    rows = [{"kind": kind, "spans": number, "kept": kept[kind]} for kind, number in spans.most_common()]
-    return [*rows, {"kind": "all", "spans": spans.total(), "kept": kept.total(), "units": len(pairs), "whole": whole}]
+        if any("put back by alignment" in warning for warning in each.warnings):
+            put_back.update(total)
+        (before, nested), (after, nests) = shape(pair.source), shape(each.filling.text)
+        sound += good == total and before == after and nests >= nested
+    rows = [
+        {"kind": kind, "spans": number, "kept": kept[kind], "put_back": put_back[kind]}
+        for kind, number in spans.most_common()
+    ]
+    totals = {"spans": spans.total(), "kept": kept.total(), "put_back": put_back.total()}
+    return [*rows, {"kind": "all", **totals, "units": len(pairs), "sound": sound}]
+
+
+def shape(text: str) -> tuple[list[str], bool]:
+    """The directives without names or numbers, in order, and whether tags nest."""
+    directives: list[str] = []
+    opened: list[str] = []
+    nests = True
+    for span in find_spans(text):
+        found = text[span.start : span.end]
+        if span.kind is SpanKind.PRINTF and re.match(r"%[^(<\[%]*[a-zA-Z@]$", found) and "$" not in found:
+            directives.append(found)
+        elif span.kind is SpanKind.TAG and (name := re.match(r"<(/?)([\w:.-]+)[^>]*?(/?)>", found)) and not name[3]:
+            if not name[1]:
+                opened.append(name[2])
+            elif name[2] in opened:
+                nests &= opened.pop() == name[2]
+            else:
+                nests = False
+    return directives, nests
 
 
 def measure_filling(model: TranslationModel, pairs: list[Pair], given: argparse.Namespace) -> dict[str, Any]:
@@ -113,24 +143,30 @@ def measure_filling(model: TranslationModel, pairs: list[Pair], given: argparse.
 
 def coded(text: str, code: Code, numbers: dict[tuple[str, int], int] | None = None) -> tuple[str, list[str]]:
     """A text with codes for its spans, and the codes; of a reference, spans have the `numbers` of their source's."""
-    parts, codes = [], []
+    written = ""
+    codes: list[str] = []
     seen: Counter[str] = Counter()
+    follows_code = False
     for part, span in pieces(text, find_spans(text)):
-        if span is None:
-            parts.append(part)
-            continue
-        key = part, seen[part]
-        seen[part] += 1
-        number = len(codes) + 1 if numbers is None else numbers.get(key, 0)
-        codes.append(code(number, part) if number else part)
-        parts.append(codes[-1])
-    return "".join(parts), codes
+        number = 0
+        if span is not None:
+            number = len(codes) + 1 if numbers is None else numbers.get((part, seen[part]), 0)
+            seen[part] += 1
+        found = code(number, part) if number else part
+        if number:
+            codes.append(found)
+        # A code that is a word would be one word with its neighbours.
+        touches = written[-1:].isalnum() and found[:1].isalnum() and found != part
+        touches |= follows_code and written[-1:].isalnum() and found[:1].isalnum()
+        written += " " * touches + found
+        follows_code = (number > 0 and found != part) if found else follows_code
+    return written, codes
 
 
 def numbers_of(text: str) -> dict[tuple[str, int], int]:
     """The number of each span by its text and how often that text came before."""
     seen: Counter[str] = Counter()
-    numbers = {}
+    numbers: dict[tuple[str, int], int] = {}
     for part, span in pieces(text, find_spans(text)):
         if span is not None:
             numbers[part, seen[part]] = len(numbers) + 1
@@ -166,7 +202,7 @@ def cell_of_way(way: str, translator: Translator, pairs: list[Pair]) -> dict[str
             hypotheses.append(normalised(output, codes, form))
             references.append(normalised(reference, codes, form))
     scores = {name: bleu(*sides[form]) for name, form in (("bleu", _COMMON), ("around", " "))}
-    return {"way": way, "spans": spans, "kept": kept, "units": len(pairs), "whole": whole, **scores}
+    return {"way": way, "spans": spans, "kept": kept, "units": len(pairs), "sound": whole, **scores}
 
 
 def main() -> None:
@@ -187,7 +223,8 @@ def main() -> None:
     model, pairs = load_model(config), units_of(given)
     if given.ways:
         translator = Translator(model, method="plain")
-        more = {"signature": translator.signature(), "cells": [cell_of_way(way, translator, pairs) for way in WAYS]}
+        more: dict[str, Any] = {"signature": translator.signature()}
+        more["cells"] = [cell_of_way(way, translator, pairs) for way in WAYS]
     else:
         more = measure_filling(model, pairs, given)
     data = f"{len(pairs):,} units with spans"

@@ -93,5 +93,5 @@ def test_removing_keeps_all_other_characters(text: str) -> None:
     if accelerator is None:
         assert plain == text
     else:
-        left = [character for character in plain if character not in "&_()D"]
-        assert left == [character for character in text if character not in "&_()D"]
+        left = [character for character in plain if character not in "&_()D "]
+        assert left == [character for character in text if character not in "&_()D "]

@@ -46,6 +46,11 @@ def test_choices_of_one_argument_take_the_same_branch() -> None:
     assert branches(text) == {"=0": "Tage: keiner", "=1": "Tag: er", "one": "Tag: sie", "other": "Tage: sie"}
 
 
+def test_branches_of_an_inner_choice_count_for_the_outer() -> None:
+    text = "{n, plural, other {Tage {n, plural, one {er} other {sie}}}}"
+    assert branches(text, "ru") == {"=1": "Tage er", **dict.fromkeys(("one", "few", "many", "other"), "Tage sie")}
+
+
 def test_number_sign_belongs_to_its_plural() -> None:
     text = "{a, plural, other {# mal {b, plural, other {#}}}}"
     assert branches(text, "ja") == {"other other": "{a, number} mal #"}

@@ -395,7 +395,9 @@ def test_tables_of_other_benchmarks() -> None:
     same = {"precision": "int8", "method": "knn", "way": "again", "lines": 9, "other_texts": 1, "other_scores": 2}
     text = markdown({"benchmark": "same-answer", **common, "cells": [{**same, "largest": 0.5}]})
     assert "| int8 | knn | 1 (2) of 9 | 5.0e-01 |" in text
-    assert set(TABLES) == {"speed", "building", "growth", "precision", "same-answer", "catalogues"}
+    assert set(TABLES) == {
+        *("speed", "building", "growth", "precision", "same-answer", "catalogues", "spans", "span-ways"),
+    }
 
 
 def test_benchmarks_and_experiments_have_separate_tables(tmp_path: Path) -> None:

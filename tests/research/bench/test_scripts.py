@@ -147,3 +147,29 @@ def test_every_benchmark_script_explains_its_options(path: Path) -> None:
     done = subprocess.run([sys.executable, str(path), "--help"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "usage" in done.stdout
+
+
+def test_spans_are_counted_by_kind(
+    monkeypatch: pytest.MonkeyPatch, tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    catalogue = tmp_path / "a.tsv"
+    rows = ["der motor %s <b>x</b>\tthe engine %s <b>x</b>", "die pumpe {a}\tthe pump {a}", "der motor\tthe engine"]
+    catalogue.write_text("\n".join([*rows, *rows, "%s\t%s"]) + "\n", encoding="utf-8")
+    out, given = tmp_path / "spans.json", ("--source-lang", "de", "--target-lang", "en", "--model", tiny_folder)
+    run(monkeypatch, "spans.py", catalogue, "--out", out, *given, "--device", "cpu")
+    cells = {cell["kind"]: cell for cell in report_of(out)["cells"]}
+    assert {kind: cell["spans"] for kind, cell in cells.items()} == {"printf": 1, "tag": 2, "brace": 1, "all": 4}
+    assert cells["all"]["units"] == 2 and 0 <= cells["all"]["sound"] <= 2 and "| tag | 2 |" in capsys.readouterr().out
+    run(monkeypatch, "spans.py", catalogue, "--ways", "--limit", 1, "--out", out, *given, "--device", "cpu")
+    ways = {cell["way"]: cell for cell in report_of(out)["cells"]}
+    assert ways["span itself"]["spans"] == ways["X1"]["spans"] == 3 and "BLEU around" in capsys.readouterr().out
+
+
+def test_codes_that_are_words_have_blanks_around_them() -> None:
+    spans = runpy.run_path(str(BENCHMARKS / "spans.py"))
+    coded, ways, source = spans["coded"], spans["WAYS"], "<b>Wort</b>%d%s Tage"
+    assert coded(source, ways["X1"]) == ("X1 Wort X2 X3 X4 Tage", ["X1", "X2", "X3", "X4"])
+    assert coded(source, ways["[1]"])[0] == "[1]Wort[2][3][4] Tage" and coded(source, ways["span itself"])[0] == source
+    assert coded("%s</b>%s<i>", ways["X1"], spans["numbers_of"](source))[0] == "X4 X2%s<i>"
+    assert spans["shape"]("%s <b>%d</b> %1$s %(a)s<br>") == (["%s", "%d"], True)
+    assert spans["shape"]("<b><i></b></i>") == ([], False)

@@ -247,5 +247,5 @@ def _has_number(pattern: Pattern, choice: Choice, keyword: str) -> bool:
     return any(
         (isinstance(part, NumberSign) and part.name == choice.name)
         or (isinstance(part, Simple) and part.name == choice.name)
-        for part in (*around, *choice.cases[keyword])
+        for part in (*around, *choice.cases.get(keyword, ()))
     )

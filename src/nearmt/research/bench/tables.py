@@ -167,8 +167,10 @@ def _kept(cell: dict[str, Any]) -> dict[str, str]:
         "as often as in the source": f"{cell['kept']:,}",
         "percent": f"{100 * cell['kept'] / max(1, cell['spans']):.1f}",
     }
-    if "whole" in cell:
-        shown["units with all of theirs"] = f"{cell['whole']:,} of {cell['units']:,}"
+    if "put_back" in cell:
+        shown["put back by alignment"] = f"{cell['put_back']:,}"
+    if "sound" in cell:
+        shown["sound units"] = f"{cell['sound']:,} of {cell['units']:,}"
     return shown
 
 
