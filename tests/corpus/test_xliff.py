@@ -21,6 +21,7 @@ from nearmt.corpus.document import (
     Unit,
     plain_text,
 )
+from nearmt.corpus.labels import LabelsConfig
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.xliff import read_xliff, xliff_document
 from nearmt.errors import InputError
@@ -109,6 +110,31 @@ def local(element: ElementTree.Element) -> str:
 def children(path: Path, name: str) -> list[list[str]]:
     """Return the names of the children of every element of a name."""
     return [[local(child) for child in element] for element in tree(path).iter() if local(element) == name]
+
+
+MISLABELLED = {
+    "swapped": xliff_1(
+        trans_unit("<source>Pumpe</source>", "<target>pump</target>"),
+        languages='source-language="en" target-language="de"',
+    ),
+    "wrong": xliff_2(unit_2(segment_2("Pumpe", "pump")), languages='srcLang="fr" trgLang="it"'),
+}
+
+
+@pytest.mark.parametrize("name", MISLABELLED)
+def test_given_languages_overrule_the_file(name: str, tmp_path: Path) -> None:
+    path = written(tmp_path, MISLABELLED[name])
+    given = {pair: Request("de", "en", labels=LabelsConfig(pair)) for pair in ("de:en", "en:de", "fr:en")}
+    assert pairs(path, given["de:en"]) == [("Pumpe", "pump")]
+    assert pairs(path, given["en:de"]) == [("pump", "Pumpe")]
+    assert pairs(path, given["fr:en"]) == []
+    assert [plain_text(unit.source) for unit in units(path, given["de:en"])] == ["Pumpe"]
+    with pytest.raises(InputError, match="is en to de, the model translates de to en"):
+        units(path, given["en:de"])
+    with pytest.raises(InputError, match="if the file is mislabelled, give the setting file-languages"):
+        units(path)
+    same = filled(path, lambda _: None, given["de:en"])
+    assert same.read_bytes() == path.read_bytes()
 
 
 # XLIFF 1.2 as a memory

@@ -30,6 +30,7 @@ from nearmt.contracts import Progress
 from nearmt.corpus import (
     DOCUMENTS,
     Document,
+    LabelsConfig,
     LimitsConfig,
     Part,
     Report,
@@ -66,7 +67,7 @@ _SHOWN = ("datastore", "filter", "method", "preset", "batch-size", "beams", "mat
 )
 @click.option("--strict", is_flag=True, help="stop at the first unit that cannot be read")
 @click.option("--resume", is_flag=True, help="continue an interrupted run that had the same --output")
-@setting_options(*TRANSLATION, FillConfig, LimitsConfig, shown=_SHOWN)
+@setting_options(*TRANSLATION, FillConfig, LabelsConfig, LimitsConfig, shown=_SHOWN)
 def command(
     file: Path,
     output: Path | None,
@@ -104,9 +105,10 @@ def command(
     check_output(output, [file])
     settings = given.settings()
     filling, limits = pick(FillConfig, settings), pick(LimitsConfig, settings)
+    labels = pick(LabelsConfig, settings)
     plan = make_plan(settings, frozenset(given.typed))
-    check_document(file, Request(*known_direction(plan.model), limits=limits), strict, format_name)
-    shown = [format_name, everything, as_json, explain, strict, filling.signature()]
+    check_document(file, Request(*known_direction(plan.model), limits=limits, labels=labels), strict, format_name)
+    shown = [format_name, everything, as_json, explain, strict, filling.signature(), labels.signature()]
     work = _work(file, output, shown, resume)
     with _kept(work), _readable(file, format_name) as path:
         if path != file:
@@ -119,7 +121,7 @@ def command(
         explained = explain and (output is None or format_name in _WITHOUT_NOTES)
         shows_matches = filling.matches and output is None and format_name == "text"
         writer = _Writer(as_json, explained or shows_matches, work)
-        _run(translator, path, format_name, output, everything, strict, filling, explain, writer, work, limits)
+        _run(translator, path, format_name, output, everything, strict, filling, explain, writer, work, limits, labels)
 
 
 def _work(file: Path, output: Path | None, shown: list[Any], resume: bool) -> FinishedWork | None:
@@ -158,9 +160,10 @@ def _run(
     writer: _Writer,
     work: FinishedWork | None,
     limits: LimitsConfig,
+    labels: LabelsConfig,
 ) -> None:
     source_lang, target_lang = translator.model.language_pair
-    request, report = Request(source_lang, target_lang, limits=limits), Report(strict=strict)
+    request, report = Request(source_lang, target_lang, limits=limits, labels=labels), Report(strict=strict)
     document = open_document(path, request, report, format_name)
     filler = Filler(translator, filling, paragraphs=document.paragraphs, explain=explain)
     total = _count(path, request, format_name, everything) if shows_bars() else 0

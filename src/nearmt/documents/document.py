@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nearmt.config.filling import FillConfig
 from nearmt.corpus import Document, FillingOrigin, Part, Report, Request, Tag, Unit, open_document
+from nearmt.corpus.labels import LabelsConfig
 from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
 from nearmt.corpus.output import open_file
 from nearmt.documents.filling import FilledUnit, Filler
@@ -84,9 +85,10 @@ def fill_document(
     everything: bool = False,
     format: str | None = None,
     limits: LimitsConfig = DEFAULT_LIMITS,
+    file_languages: str | None = None,
 ) -> FillSummary:
     """Translate a file and write the result in the same format; see `nearmt translate`."""
-    request = Request(*translator.model.language_pair, limits=limits)
+    request = Request(*translator.model.language_pair, limits=limits, labels=LabelsConfig(file_languages))
     document = open_document(Path(path), request, Report(strict=True), format)
     filler = Filler(translator, config or FillConfig(), paragraphs=document.paragraphs)
     summary = FillSummary()
