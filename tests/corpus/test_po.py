@@ -581,7 +581,7 @@ def check_filled(old: polib.POEntry, new: polib.POEntry, mine: list[Filling], pl
         mine = mine if plural_count > 1 else mine[1:]
     else:
         assert new.msgstr == texts[0]
-    assert new.fuzzy == any(filling.origin is FillingOrigin.MACHINE for filling in mine)
+    assert new.fuzzy == any(filling.is_unconfirmed for filling in mine)
     assert new.previous_msgid == (None if old.fuzzy and not new.fuzzy else old.previous_msgid)
     said = {note for filling in mine for note in [filling.note] + ["match"] * len(filling.matches)}
     assert sum(line.startswith("nearmt:") for line in new.tcomment.split("\n")) >= len(said)

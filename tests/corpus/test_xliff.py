@@ -458,6 +458,7 @@ def test_target_is_inserted_after_the_source(tmp_path: Path) -> None:
         (FillingOrigin.MACHINE, "needs-review-translation", "mt-suggestion"),
         (FillingOrigin.MEMORY, "translated", "exact-match"),
         (FillingOrigin.COPY, "needs-review-translation", "x-copied"),
+        (FillingOrigin.REPAIRED, "needs-review-translation", "fuzzy-match"),
     ],
 )
 def test_state_of_a_target_names_its_origin(origin: FillingOrigin, state: str, qualifier: str, tmp_path: Path) -> None:
@@ -570,6 +571,7 @@ def test_every_segment_gets_a_target(tmp_path: Path) -> None:
         (FillingOrigin.MACHINE, "initial", "nearmt:machine-translated"),
         (FillingOrigin.MEMORY, "translated", "nearmt:exact-match"),
         (FillingOrigin.COPY, "initial", "nearmt:copied"),
+        (FillingOrigin.REPAIRED, "initial", "nearmt:fuzzy-match"),
     ],
 )
 def test_state_of_a_segment_names_its_origin(origin: FillingOrigin, state: str, sub_state: str, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ class FakeModel:
 class FakeMemory:
     def __init__(self, pairs: list[Pair]) -> None:
         lookup = SourceLookup([SegmentSources(in_memory(pairs))], None)
-        self.exact, self.matches = lookup.exact, lookup.fuzzy
+        self.exact_match, self.matches = lookup.exact_match, lookup.fuzzy
 
     def snapshot(self) -> FakeMemory:
         return self

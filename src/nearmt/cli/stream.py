@@ -89,18 +89,20 @@ def command(
     _check(file, settings, output, jsonl, references, explain)
     filling = pick(FillConfig, {"matches": not (jsonl or references), **settings})
     labels = _labels(settings)
-    limits, labels = pick(LimitsConfig, settings), pick(LabelsConfig, settings)
+    limits, languages_of_file = pick(LimitsConfig, settings), pick(LabelsConfig, settings)
     if not jsonl:
         format_name = format_name or format_of(file)
         check_document(file, format_name, limits)
     wanted, units, paragraphs = _wanted(references, everything), list[Unit](), False
     languages = _languages(settings, create)
     if not jsonl and all(languages):  # a file that cannot be read is refused before the model is loaded
-        units, paragraphs = _units(Request(*languages, limits=limits, labels=labels), file, format_name, wanted)
+        units, paragraphs = _units(
+            Request(*languages, limits=limits, labels=languages_of_file), file, format_name, wanted
+        )
     translator = _translator(settings, frozenset(given.typed), create)
     explain_run(translator.signature())
     if not jsonl and not all(languages):
-        request = Request(*translator.model.language_pair, limits=limits, labels=labels)
+        request = Request(*translator.model.language_pair, limits=limits, labels=languages_of_file)
         units, paragraphs = _units(request, file, format_name, wanted)
     if filling.split_sentences is None:
         filling = replace(filling, split_sentences=paragraphs)

@@ -299,6 +299,8 @@ def _fields(unit: Unit, filled: FilledUnit | None) -> dict[str, Any]:
     if filled.translation.provenance is None:
         del fields["provenance"]
     fields |= {"source": source, "text": filled.filling.text, "origin": filled.filling.origin.value}
+    fields |= {"context": True} if filled.filling.in_context else {}
+    fields |= {"review": filled.filling.review} if filled.filling.review else {}
     if filled.filling.matches:
         fields["matches"] = [dataclasses.asdict(match) for match in filled.filling.matches]
     return {"line": unit.line, **fields}

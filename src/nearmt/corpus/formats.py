@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from nearmt.contracts import Pair
+from nearmt.corpus.context import with_neighbours
 from nearmt.corpus.document import Document
 from nearmt.corpus.jsonl import jsonl_document, read_jsonl
 from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
@@ -81,7 +83,8 @@ def open_document(path: Path, request: Request, report: Report, format: str | No
         with reading(path), open_bytes(path) as file:
             if not file.read(1):
                 raise InputError(f"{path}: is empty")
-    return DOCUMENTS[name](path, request, report)
+    document = DOCUMENTS[name](path, request, report)
+    return replace(document, parts=with_neighbours(document.parts))
 
 
 def check_document(path: Path, format: str | None = None, limits: LimitsConfig = DEFAULT_LIMITS) -> None:

@@ -12,7 +12,7 @@ from nearmt.corpus.encoding import Encoding, decoded, sniff_xml
 from nearmt.corpus.markup import segment_of, with_attributes
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.xliff_filling import fill_unit_1, fill_unit_2
-from nearmt.corpus.xliff_model import Entry, entries_1, entries_2
+from nearmt.corpus.xliff_model import Entry, context_of_unit, entries_1, entries_2, name_of
 from nearmt.corpus.xml import UnitScanner
 from nearmt.corpus.xml_nodes import Fragment, Node
 from nearmt.errors import InputError
@@ -88,6 +88,7 @@ def _pair(unit: Fragment, entry: Entry, path: Path, request: Request, reverse: b
     file = inside.get("original") or inside.get("id", "")
     unit_id = unit.node.attributes.get("id", "")
     metadata = {"file": file, "state": entry.state, "note": " ".join(_notes(unit.node))}
+    metadata |= {"context": context_of_unit(unit.node), "resname": name_of(unit.node)}
     return Pair(
         source=source,
         target=target,
@@ -147,6 +148,8 @@ def _part(unit: Fragment, encoding: Encoding) -> Part:
             source=segment_of(unit, entry.source),
             target=plain_text(segment_of(unit, entry.target)) if entry.target and entry.is_translated else "",
             line=entry.source.line,
+            context=context_of_unit(unit.node),
+            key=name_of(unit.node),
         )
         for entry in entries
     )

@@ -62,13 +62,16 @@ class Filler:
     def _from_memory(self, unit: Unit) -> FilledUnit | None:
         store = self.translator.datastore
         text = plain_text(unit.source)
-        pair = store.snapshot().exact(text) if store is not None and self.config.exact else None
-        if pair is None:
+        match = store.snapshot().exact_match(unit) if store is not None and self.config.exact else None
+        if match is None:
             return None
+        pair = match.pair
         start, end = stripped_span(text, 0, len(text))
         whole = text[:start] + pair.target + text[end:]
         target = self._tagged([unit.source], [whole], [[((start, end), (start, start + len(pair.target)))]])[0]
-        filling = Filling(target, FillingOrigin.MEMORY, pair_ids=(pair.id,))
+        filling = Filling(
+            target, FillingOrigin.MEMORY, pair_ids=(pair.id,), in_context=match.in_context, review=match.review
+        )
         warnings = _warnings(lost(unit.source, target, unit.printf))
         return FilledUnit(filling, Translation(source=text, text=pair.target, score=0.0), warnings)
 

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Pair, SimilarSources, StoreProfile
-from nearmt.corpus import Match
+from nearmt.corpus import Match, Unit
 from nearmt.datastore.disk import AnySegment, Calibration
 from nearmt.datastore.disk.ids import DigestIndex, digest_of
+from nearmt.datastore.search.contexts import ExactMatch
 from nearmt.datastore.search.entries import open_entries
 from nearmt.datastore.search.indexing import open_index
 from nearmt.datastore.search.matches import SegmentSources, SourceLookup
@@ -160,6 +161,11 @@ class Snapshot:
         """The latest pair with this very source."""
         with timed("store/lookup"):
             return self._lookup.exact(source)
+
+    def exact_match(self, unit: Unit) -> ExactMatch | None:
+        """The pair with the source of a unit whose context fits best, else the latest."""
+        with timed("store/lookup"):
+            return self._lookup.exact_match(unit)
 
     def matches(self, source: str, limit: int = 3, threshold: float = 0.5) -> list[Match]:
         """The pairs whose sources resemble this one most, best first."""
