@@ -285,7 +285,13 @@ class _Writer:
         if len(shown) > _WARNINGS_SHOWN:
             warn(f"and {len(shown) - _WARNINGS_SHOWN} more like these (--verbose shows all)")
         if document:
-            names = {"machine": "translated", "memory": "exact matches", "copy": "copied", "kept": "unchanged"}
+            names = {
+                "machine": "translated",
+                "memory": "exact matches",
+                "repaired": "repaired matches",
+                "copy": "copied",
+                "kept": "unchanged",
+            }
             counts = self._summary.counts
             warn(", ".join(f"{name}: {counts[key]:,}" for key, name in names.items() if counts[key]) or "no units")
 

@@ -28,7 +28,7 @@ Fill = Callable[[list[Unit]], list[FilledUnit]]
 class FillSummary:
     """Counts of units by origin, and warnings for the user."""
 
-    #: Units by origin of their translation: machine, memory, copy, or kept.
+    #: Units by origin of their translation: machine, memory, repaired, copy, or kept.
     counts: Counter[str] = field(default_factory=Counter)
     warnings: list[str] = field(default_factory=list)
     #: Lines that may not have been translated.

@@ -11,11 +11,15 @@ from nearmt.contracts import Progress, Translation
 from nearmt.corpus import Filling, FillingOrigin, Match, Segment, Tag, Unit, plain_text
 from nearmt.documents.issues import Issue, find_issue
 from nearmt.documents.placeholders import as_tags, as_text, lost, spaced, without_placeholders
+from nearmt.documents.repair import Repairer
 from nearmt.documents.sentences import sentence_spans, stripped_span
 from nearmt.documents.tags import project
+from nearmt.documents.terms import TermLookup
 from nearmt.models.alignment import Link, Span, align
 from nearmt.translator import Translator, joined
 
+#: Similar pairs of which the first that can be repaired is used.
+_REPAIRS_TRIED = 5
 #: Maximum number of pairs named as the origin of a translation.
 _PAIRS_NAMED = 3
 
@@ -51,7 +55,7 @@ class Filler:
         """Fill every unit, in order."""
         filled: dict[int, FilledUnit] = {}
         for number, unit in enumerate(units):
-            ready = _copied(unit) or self._from_memory(unit)
+            ready = _copied(unit) or self._from_memory(unit) or self._repaired(unit)
             if ready is not None:
                 filled[number] = ready
         left = [number for number in range(len(units)) if number not in filled]
@@ -65,15 +69,36 @@ class Filler:
         match = store.snapshot().exact_match(unit) if store is not None and self.config.exact else None
         if match is None:
             return None
-        pair = match.pair
-        start, end = stripped_span(text, 0, len(text))
-        whole = text[:start] + pair.target + text[end:]
-        target = self._tagged([unit.source], [whole], [[((start, end), (start, start + len(pair.target)))]])[0]
+        pair, target = match.pair, self._stored(unit, match.pair.target)
         filling = Filling(
             target, FillingOrigin.MEMORY, pair_ids=(pair.id,), in_context=match.in_context, review=match.review
         )
         warnings = _warnings(lost(unit.source, target, unit.printf))
         return FilledUnit(filling, Translation(source=text, text=pair.target, score=0.0), warnings)
+
+    def _repaired(self, unit: Unit) -> FilledUnit | None:
+        """Fill a unit from a similar pair, of which all that differs can be exchanged."""
+        store = self.translator.datastore
+        if store is None or not self.config.fuzzy:
+            return None
+        text, memory = plain_text(unit.source), store.snapshot()
+        repairer = Repairer(TermLookup(self.translator.model, memory), self.translator.model.language_pair)
+        for match in memory.matches(text, _REPAIRS_TRIED, self.config.fuzzy):
+            repair = repairer.repaired(text, match, unit.printf)
+            target = None if repair is None else self._stored(unit, repair.text)
+            if repair is None or target is None or lost(unit.source, target, unit.printf):
+                continue
+            review = f"{match.percent} match, {', '.join(repair.exchanged)}"
+            filling = Filling(target, FillingOrigin.REPAIRED, pair_ids=(match.pair_id,), review=review)
+            return FilledUnit(filling, Translation(source=text, text=repair.text, score=0.0))
+        return None
+
+    def _stored(self, unit: Unit, target: str) -> Segment:
+        """A stored translation with the white space and the tags of a unit."""
+        text = plain_text(unit.source)
+        start, end = stripped_span(text, 0, len(text))
+        whole = text[:start] + target + text[end:]
+        return self._tagged([unit.source], [whole], [[((start, end), (start, start + len(target)))]])[0]
 
     def _translated(self, units: Sequence[Unit], progress: Progress | None) -> list[FilledUnit]:
         """Translate units; if placeholders are lost, translate again with placeholders as tags."""

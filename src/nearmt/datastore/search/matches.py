@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -75,6 +76,20 @@ class SourceLookup:
                     if clean(pair.source) == wanted:
                         found.append(Candidate(unit, pair, part.around(position)))
         return best_of(found)
+
+    def containing(self, term: str, limit: int) -> list[Pair]:
+        """The latest pairs whose sources contain a term as whole words."""
+        pattern = re.compile(rf"(?<!\w){re.escape(term)}(?!\w)")
+        found: list[Pair] = []
+        for number in reversed(range(len(self._parts))):
+            part = self._parts[number]
+            for position in reversed(range(len(part.texts))):
+                if len(found) == limit:
+                    return found
+                text = part.texts[position]
+                if term in text and self._is_visible(number, position) and pattern.search(text):
+                    found.append(part.segment.pair(position))
+        return found
 
     def fuzzy(self, source: str, limit: int, threshold: float) -> list[Match]:
         """The pairs with the most similar sources. Similarity: 1 - edit distance in characters / longer length."""

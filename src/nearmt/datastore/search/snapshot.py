@@ -171,6 +171,10 @@ class Snapshot:
         """The pairs whose sources resemble this one most, best first."""
         return self._lookup.fuzzy(source, limit, threshold)
 
+    def containing(self, term: str, limit: int) -> list[Pair]:
+        """The latest pairs whose sources contain a term as whole words."""
+        return self._lookup.containing(term, limit)
+
     def find(self, identity: str) -> int | None:
         """The number of the pair with this id, if it can be found; the latest, should there be several."""
         digest, end = digest_of(identity), self.entries.pair_count
