@@ -175,12 +175,53 @@ def test_one_term_is_exchanged_if_the_memory_has_both(stored: tuple[str, str], n
 
 def test_terms_are_found_in_aligned_pairs() -> None:
     stored = ("wir prüfen filter heute", "we check filters today")
+    known = Pair("wir tauschen filter", "we replace filters")
     uses = [Pair("wir ölen lager oft", "we oil bearings often"), Pair("sie ölen lager", "they oil bearings")]
-    assert text(stored, "wir prüfen lager heute", *uses) == "we check bearings today"
-    assert text(stored, "wir prüfen lager heute", uses[0]) is None  # a single pair may be an accident
+    new, repaired = "wir prüfen lager heute", "we check bearings today"
+    assert text(stored, new, known, *uses) == repaired
+    assert text(stored, new, *uses) is None  # a single pair with the old term, and none that confirms it
+    assert text(stored, new, known, uses[0]) is None  # a single pair with the new one
     other = Pair("wir sehen lager", "we see camps")
-    assert text(stored, "wir prüfen lager heute", *uses, other) == "we check bearings today"
-    assert text(stored, "wir prüfen lager heute", *uses, other, Pair("ihr seht lager", "you see camps")) is None
+    assert text(stored, new, known, *uses, other) == repaired
+    assert text(stored, new, known, *uses, other, Pair("ihr seht lager", "you see camps")) is None
+
+
+def test_alignment_does_not_touch_placeholders() -> None:
+    uses = [Pair("wir %(n)s lager", "we %(n)s bearings"), Pair("sie %(n)s lager", "they %(n)s bearings")]
+    stored = ("wir prüfen pumpen heute", "we check pumps today")
+    more = [Pair("wir sehen pumpen", "we see pumps")]
+    assert text(stored, "wir prüfen lager heute", *uses, *more) == "we check bearings today"
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        (Pair("Lüfter", "Fan"), "Check the fan."),
+        (Pair("Lüfter", "Fan."), "Check the fan."),
+        (Pair("Lüfter", "PSU"), "Check the PSU."),
+        (Pair("Lüfter", "cooling fan"), "Check the cooling fan."),
+        (Pair("Lüfter", "Choose a fan"), None),  # no translation of the term alone
+    ],
+)
+def test_entries_take_the_case_of_their_place(entry: Pair, expected: str | None) -> None:
+    assert text(("Prüfen Sie die Pumpe.", "Check the pump."), "Prüfen Sie den Lüfter.", *TERMS, entry) == expected
+
+
+@pytest.mark.parametrize(
+    ("stored", "new"),
+    [
+        (("Start mit Pumpe", "Start with pump"), "Start ohne Pumpe"),
+        (("Start der pumpe", "Start of pump"), "Start der Pumpe"),
+        (("Start der Pumpe", "Start of pump"), "Start der Pumpen"),
+        (("Start der Pumpe", "Start of pump"), "Start der Wasserpumpe"),  # translated alike
+        (("Pumpe", "Pump"), "Motor"),
+        (("{a} Pumpe", "{a} Pump"), "{a} Motor"),
+    ],
+)
+def test_frequent_words_case_and_whole_texts_are_no_terms(stored: tuple[str, str], new: str) -> None:
+    memory = [*TERMS, Pair("mit", "with"), Pair("ohne", "without"), Pair("pumpe", "pump")]
+    memory += [Pair("Pumpen", "Pumps"), Pair("Wasserpumpe", "Pump")]
+    assert repair(stored, new, memory) is None
 
 
 def test_what_was_exchanged_is_told() -> None:

@@ -65,6 +65,11 @@ def hits(texts: Iterable[str], first: str, second: str) -> Hits:
     return Hits(counts[1], counts[-1])
 
 
+def is_stop_word(word: str, language: str) -> bool:
+    """Whether a word is a frequent one, mostly without a meaning of its own; False for languages without a list."""
+    return word.lower() in _WORDS.get(base_language(language), ())
+
+
 @cache
 def _signs(code: str, other: str) -> tuple[frozenset[str], frozenset[str]]:
     """Words and letters that a language has and the other one lacks."""

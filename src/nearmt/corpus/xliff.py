@@ -127,8 +127,8 @@ def _head(fragment: Fragment, path: Path, request: Request, encoding: Encoding) 
         )
     if not languages.source or languages.target or not request.target_lang:
         return Part(fragment.text)
-    target = {names[1]: request.target_lang}
-    return Part(fragment.text, render=lambda _: with_attributes(fragment.text, target, encoding.name))
+    added = {names[1]: request.target_lang}
+    return Part(fragment.text, render=lambda _: with_attributes(fragment.text, added, encoding.name))
 
 
 def _translatable(unit: Fragment) -> bool:

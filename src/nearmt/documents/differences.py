@@ -78,7 +78,12 @@ def differences(stored: str, new: str, printf: bool | None = None) -> list[Diffe
             found.append(Difference(old, new_part))
         else:
             return None
-    return found if sum(difference.kind is Kind.WORD for difference in found) <= 1 else None
+    terms = [difference for difference in found if difference.kind is Kind.WORD]
+    words = sum(token.kind is Kind.WORD for token in old_tokens)
+    # Texts that have no other word in common do not resemble one another.
+    if len(terms) > 1 or (terms and words == len(terms[0].old)):
+        return None
+    return found
 
 
 def _shape(token: Token) -> str:

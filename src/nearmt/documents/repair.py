@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from nearmt.corpus import Match, clean
+from nearmt.corpus.stop_words import is_stop_word
 from nearmt.documents.differences import Difference, Kind, Token, differences, tokens_of
 from nearmt.documents.numbers import format_number, parse_number
 from nearmt.documents.terms import Exchange, TermLookup, without_articles
 from nearmt.languages import base_language
+
+# Most letters of an ending, and fewest of a stem.
+_ENDING, _STEM = 3, 2
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,10 @@ class Repairer:
             return None
         exchanges: list[Exchange] = []
         for difference in found:
-            exchange = self._exchange(difference, source, target, printf)
+            if difference.kind is Kind.WORD:
+                exchange = self._term(difference, target)
+            else:
+                exchange = self._exchange(difference, source, target, printf)
             if exchange is None:
                 return None
             exchanges.append(exchange)
@@ -46,12 +54,17 @@ class Repairer:
         said = [f"{_text(difference.old)} -> {_text(difference.new)}" for difference in found]
         return Repair(repaired, tuple(said))
 
+    def _term(self, difference: Difference, target: str) -> Exchange | None:
+        """Exchange a term, but no prepositions and the like, on which other words depend, and no forms of a word."""
+        language = self.languages[0]
+        old, new = without_articles(
+            [token.text for token in difference.old], [token.text for token in difference.new], language
+        )
+        if any(is_stop_word(word, language) for word in (*old, *new)) or _are_forms(old, new):
+            return None
+        return self.terms.exchange(" ".join(old), " ".join(new), target) if old and new else None
+
     def _exchange(self, difference: Difference, source: str, target: str, printf: bool | None) -> Exchange | None:
-        if difference.kind is Kind.WORD:
-            old, new = without_articles(
-                [token.text for token in difference.old], [token.text for token in difference.new], self.languages[0]
-            )
-            return self.terms.exchange(" ".join(old), " ".join(new), source, target) if old and new else None
         (old_token,), (new_token,) = difference.old, difference.new
         if sum(token.text == old_token.text for token in tokens_of(source, printf)) > 1:
             return None
@@ -101,6 +114,13 @@ def _with_article(before: str, following: str) -> str:
         return before
     article = found[1][0] + ("n" if following[0].lower() in "aeio" else "")
     return before[: found.start()] + article + found[2]
+
+
+def _are_forms(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether two terms are the same but for endings and case: then other words may have to change, too."""
+    one, other = (" ".join(words).casefold() for words in (old, new))
+    same = sum(1 for _ in takewhile(lambda letters: letters[0] == letters[1], zip(one, other, strict=False)))
+    return same >= max(len(one), len(other)) - _ENDING and same >= _STEM
 
 
 def _text(tokens: Sequence[Token]) -> str:

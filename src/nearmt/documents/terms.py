@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from nearmt.corpus import clean
 from nearmt.datastore.search.snapshot import Snapshot
+from nearmt.documents.differences import Kind, tokens_of
 from nearmt.languages import base_language
 from nearmt.models import TranslationModel
 from nearmt.models.alignment import Link, Span, align
@@ -34,6 +35,15 @@ class Exchange:
     text: str
 
 
+@dataclass(frozen=True)
+class _Known:
+    """The translation of a term."""
+
+    text: str
+    #: Whether it is written as within a sentence; a list of terms may have capitals.
+    in_sentence: bool
+
+
 def without_articles(old: Sequence[str], new: Sequence[str], language: str) -> tuple[Sequence[str], Sequence[str]]:
     """Two terms without their articles, if both have a definite or both an indefinite one."""
     for kind in _ARTICLES.get(base_language(language), ()):
@@ -48,27 +58,28 @@ class TermLookup:
     def __init__(self, model: TranslationModel, memory: Snapshot) -> None:
         self._model, self._memory = model, memory
 
-    def exchange(self, old: str, new: str, source: str, target: str) -> Exchange | None:
+    def exchange(self, old: str, new: str, target: str) -> Exchange | None:
         """How to replace a term in the target of a pair, if the memory tells the translations of both terms."""
-        known, wanted = self._entry(old), self._entry(new) or self._usual(new)
+        wanted = self._translation(new)
         if wanted is None:
             return None
-        span = None if known is None else _only_span(known, target)
-        if span is None:
-            (span,) = self._aligned(old, [(source, target)])
-        if span is None:
-            return None
-        present = target[span[0] : span[1]]
-        # `Pump` in a list of terms is `pump` in a sentence.
-        like = known if known is not None and known.lower() == present.lower() else None
-        return Exchange(span, _cased(wanted, present, like, at_start=not target[: span[0]].strip()))
+        for known in filter(None, (self._entry(old), self._usual(old))):
+            span = only_span(known.text, target)
+            if span is not None:
+                return Exchange(span, _cased(wanted, target, span)) if wanted.text != known.text else None
+        return None
 
-    def _entry(self, term: str) -> str | None:
-        """The translation of a pair that consists of the term."""
+    def _translation(self, term: str) -> _Known | None:
+        return self._entry(term) or self._usual(term)
+
+    def _entry(self, term: str) -> _Known | None:
+        """The translation of a pair that consists of the term, if it is about as long."""
         pair = self._memory.exact(term)
-        return None if pair is None else clean(pair.target)
+        if pair is None or len(pair.target.split()) > len(term.split()) + 1:
+            return None
+        return _Known(clean(pair.target).rstrip(".:!?"), False)
 
-    def _usual(self, term: str) -> str | None:
+    def _usual(self, term: str) -> _Known | None:
         """The translation that most pairs have that contain the term."""
         pairs = [(pair.source, pair.target) for pair in self._memory.containing(term, _PAIRS)]
         found: Counter[str] = Counter()
@@ -79,11 +90,11 @@ class TermLookup:
         if not found:
             return None
         (best, count), *_ = found.most_common(1)
-        return best if count >= _FEWEST and count >= _SHARE * found.total() else None
+        return _Known(best, True) if count >= _FEWEST and count >= _SHARE * found.total() else None
 
     def _aligned(self, term: str, pairs: Sequence[tuple[str, str]]) -> list[Span | None]:
         """The span of each target that is aligned with the only occurrence of a term in its source."""
-        places = [_only_span(term, source) for source, _ in pairs]
+        places = [only_span(term, source) for source, _ in pairs]
         due = [pair for pair, place in zip(pairs, places, strict=True) if place is not None]
         found = iter(align(self._model, [source for source, _ in due], [target for _, target in due]))
         return [
@@ -94,25 +105,28 @@ class TermLookup:
 
 def _linked(place: Span, links: Sequence[Link], target: str) -> Span | None:
     """The span of a target that is linked with a span of the source; None if it is in several parts."""
-    linked = [place[0] <= link.source[0] and link.source[1] <= place[1] for link in links]
+    kept = [token.span for token in tokens_of(target) if token.kind is Kind.PLACEHOLDER]
+    words = [link for link in links if not any(start < link.target[1] and link.target[0] < end for start, end in kept)]
+    linked = [place[0] <= link.source[0] and link.source[1] <= place[1] for link in words]
     if not any(linked):
         return None
     first, last = linked.index(True), len(linked) - 1 - linked[::-1].index(True)
-    start, end = links[first].target[0], links[last].target[1]
+    start, end = words[first].target[0], words[last].target[1]
     is_whole = all(linked[first : last + 1]) and re.fullmatch(r"[\w\s-]+", target[start:end])
     return (start, end) if is_whole else None
 
 
-def _only_span(term: str, text: str) -> Span | None:
+def only_span(term: str, text: str) -> Span | None:
     """Where a term occurs, if it occurs once as whole words."""
     found = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(term)}(?!\w)", text, re.IGNORECASE)]
     return found[0] if len(found) == 1 else None
 
 
-def _cased(text: str, present: str, like: str | None, *, at_start: bool) -> str:
-    """A term with the case of the one that it replaces, whose spelling alone is known or not."""
-    if like is not None and like[:1].isupper() and present[:1].islower() and not text[1:2].isupper():
-        return text[:1].lower() + text[1:]
-    if present[:1].isupper() and (at_start or (like is not None and like[:1].islower())):
+def _cased(known: _Known, target: str, span: Span) -> str:
+    """A term with the case of the one whose place it takes; names and abbreviations keep theirs."""
+    text, present = known.text, target[slice(*span)]
+    if present[:1].isupper() and not target[: span[0]].strip():
         return text[:1].upper() + text[1:]
+    if present[:1].islower() and not known.in_sentence and not text[1:2].isupper():
+        return text[:1].lower() + text[1:]
     return text
