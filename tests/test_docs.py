@@ -19,7 +19,7 @@ from nearmt import errors
 from nearmt.cli.main import COMMANDS, cli
 from nearmt.config import Config
 from nearmt.config.tuning import ScoringConfig, TuneConfig
-from nearmt.corpus import CleaningConfig, LimitsConfig, read_pairs
+from nearmt.corpus import CleaningConfig, LabelsConfig, LimitsConfig, read_pairs
 from nearmt.corpus.formats import READERS
 from nearmt.datastore import BuildConfig, PruneConfig, StoreConfig
 from nearmt.decoding import BeamConfig
@@ -40,7 +40,7 @@ COMMAND_PAGES = sorted((DOCS / "commands").glob("*.md"))
 WITH_EXAMPLES = [path for path in COMMAND_PAGES if path.name != "index.md"]
 CONFIGS: list[type[Config]] = [
     *(ChunkConfig, EfficientConfig, BeamConfig, ModelConfig, StoreConfig),
-    *(FillConfig, BuildConfig, CleaningConfig, LimitsConfig, PruneConfig),
+    *(FillConfig, BuildConfig, CleaningConfig, LabelsConfig, LimitsConfig, PruneConfig),
     *(FinetuneConfig, GridConfig, AdaptiveConfig),
     *(ExperimentConfig, TuneConfig, ScoringConfig, BenchConfig),
 ]

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from nearmt.contracts import Pair
+from nearmt.corpus.marks import MarkedText
 from nearmt.datastore import Datastore
 from nearmt.decoding import BeamConfig
 from nearmt.errors import ConfigError
@@ -58,7 +59,9 @@ def test_runs_are_alike_and_begin_with_the_longest(
 ) -> None:
     monkeypatch.setattr("nearmt.translator.workers", lambda: threads)
     translator = Translator(tiny, batch_size=batch_size)
-    sources = [part for number, pair in enumerate(tiny_pairs) for part in translator._source_parts(number, pair.source)]
+    sources = [
+        part for number, pair in enumerate(tiny_pairs) for part in translator._parts(number, MarkedText(pair.source))
+    ]
     requests = translator._requests(sources, explain=False)
     assert len(requests) == count
     assert sorted(position for request in requests for position in request) == list(range(len(sources)))
@@ -85,7 +88,7 @@ def test_the_next_batch_goes_to_the_request_with_the_least_work(
 
 def test_methods_that_share_a_batch_keep_it(tiny: TranslationModel, tiny_store: Datastore) -> None:
     translator = Translator(tiny, tiny_store, "chunk", {"scope": "batch"}, BEAM, 2)
-    sources = [part for number in range(5) for part in translator._source_parts(number, "motor " * (number + 1))]
+    sources = [part for number in range(5) for part in translator._parts(number, MarkedText("motor " * (number + 1)))]
     assert translator._requests(sources, explain=False) == [[0, 1], [2, 3], [4]]
 
 

@@ -166,7 +166,8 @@ class Translator:
                 progress(len(done), len(sources))
         for position, source in enumerate(sources):
             parts[source.unit].append(done[position])
-        return [restored(joined(*each), unit) for *each, unit in zip(units, parts, marked_units, strict=True)]
+        whole = [joined(unit, found) for unit, found in zip(units, parts, strict=True)]
+        return [restored(translation, unit) for translation, unit in zip(whole, marked_units, strict=True)]
 
     def _parts(self, number: int, unit: MarkedText) -> Iterator[SourcePart]:
         codec = self.model.codec

@@ -140,6 +140,52 @@ def test_exact_and_fuzzy_matches(nearmt: Nearmt, tiny_store: Datastore, tmp_path
     assert "100%" in shown.out and pair.target in shown.out
 
 
+def test_similar_and_ambiguous_matches_are_marked(nearmt: Nearmt, tiny_folder: Path, tmp_path: Path) -> None:
+    memory = written(
+        tmp_path / "m.jsonl",
+        '{"source": "pumpe 5 prüfen", "target": "check pump 5", "id": "1"}\n'
+        '{"source": "start", "target": "home", "id": "2", "context": "menu"}\n'
+        '{"source": "start", "target": "begin", "id": "3", "context": "race"}\n',
+    )
+    store = tmp_path / "matches"
+    built = nearmt("build", memory, "--out", store, "--model", tiny_folder, "--device", "cpu")
+    assert built.code == 0, built.err
+    entry = 'msgctxt "%s"\nmsgid "start"\nmsgstr ""\n\n'
+    head = 'msgid ""\nmsgstr "Language: en\\n"\n\n'
+    text = head + entry % "menu" + entry % "tab" + 'msgid "pumpe 7 prüfen"\nmsgstr ""\n'
+    path, out = written(tmp_path / "a.po", text), tmp_path / "b.po"
+    result = nearmt("translate", path, "--datastore", store, "--output", out, "--set", "fuzzy=0.8", *FAST)
+    assert result.code == 0 and "exact matches: 2, repaired matches: 1" in result.err, result.err
+    entries = list(polib.pofile(str(out)))
+    assert [(entry.msgstr, entry.fuzzy) for entry in entries] == [
+        ("home", False),
+        ("begin", True),
+        ("check pump 7", True),
+    ]
+    assert "to review (92% match, 5 -> 7): similar match from the memory, pair 1" in entries[2].tcomment
+    printed = nearmt("translate", path, "--datastore", store, "--set", "fuzzy=0.8", "--json", *FAST).out.splitlines()
+    fields = [json.loads(line) for line in printed]
+    assert [field["origin"] for field in fields] == ["memory", "memory", "repaired"]
+    assert fields[0]["context"] and "review" not in fields[0] and "other translations" in fields[1]["review"]
+
+
+def test_languages_of_files_are_given(nearmt: Nearmt, tiny_folder: Path, store: Path, tmp_path: Path) -> None:
+    """A catalogue that names no language is refused in one line, and read the way round that is given."""
+    path = written(tmp_path / "a.po", 'msgid ""\nmsgstr "X: y\\n"\n\nmsgid "pump"\nmsgstr "pumpe"\n')
+    build = ("build", path, "--out", tmp_path / "new", "--model", tiny_folder, "--device", "cpu")
+    refused = nearmt(*build)
+    assert refused.code == 1 and "its texts do not tell" in refused.err and "file-languages" in refused.err
+    built = nearmt(*build, "--file-languages", "en:de")
+    assert built.code == 0, built.err
+    assert [(pair.source, pair.target) for pair in Datastore.open(tmp_path / "new").pairs()] == [("pumpe", "pump")]
+    wrong = written(tmp_path / "a.xlf", XLIFF.replace('"de" target-language="en"', '"en" target-language="de"'))
+    assert "give the setting file-languages" in nearmt("translate", wrong, "--datastore", store, *FAST).err
+    given = nearmt("translate", wrong, "--datastore", store, "--set", "file-languages=de:en", *FAST)
+    assert given.code == 0 and 'source-language="en" target-language="de"' in given.out, given.err
+    bad = nearmt("inspect", path, "--file-languages", "de")
+    assert bad.code == 2 and "such as en:de" in bad.err
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [("a.mo", "compiled catalogue"), ("a.docx", "save it as XLIFF"), ("missing.po", "no such file")],

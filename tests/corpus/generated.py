@@ -404,4 +404,5 @@ def fillings(draw: st.DrawFn, source: Segment, origins: Iterable[FillingOrigin] 
         draw(st.one_of(st.none(), st.floats(-9, 0))),
         tuple(draw(st.lists(texts(WILD), max_size=2))),
         tuple(draw(st.lists(matches(), max_size=2))),
+        review=draw(st.sampled_from(["", "the reason"])),
     )

@@ -196,6 +196,7 @@ def fillings(draw: st.DrawFn) -> Filling:
         score=draw(st.none() | st.floats(-9, 0)),
         pair_ids=tuple(draw(st.lists(st.sampled_from(["1", "99"]), max_size=2))),
         matches=tuple(draw(st.lists(match, max_size=2))),
+        review=draw(st.sampled_from(["", "the reason"])),
     )
 
 

@@ -202,7 +202,7 @@ class TestDocument:
         (part,) = parts_of(written(tmp_path, {"source": "Die Pumpe."}))[0]
         filled = written(tmp_path, part.filled([Filling(("The pump.",), origin)]).strip(), name="filled.jsonl")
         pairs, report = read(filled)
-        by_machine = origin is FillingOrigin.MACHINE
+        by_machine = origin in (FillingOrigin.MACHINE, FillingOrigin.REPAIRED)
         assert len(pairs) == (not by_machine)
         assert report.skipped["machine-translated"] == by_machine
         pairs, _ = read(filled, Request(unconfirmed=True))

@@ -222,7 +222,7 @@ def test_oversized_compiled_message(tmp_path: Path) -> None:
     for text in texts:
         offsets.append((len(text), start))
         start += len(text) + 1
-    path = tmp_path / "a.mo"
+    path = tmp_path / "en.mo"
     path.write_bytes(compiled(2, offsets, b"\0".join([*texts, b""]), tables=(28, 44)))
     pairs, report = read(path)
     assert pairs == [("c", "d")]

@@ -148,11 +148,11 @@ def test_catalogue_of_another_language_is_skipped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["", '"Language: \\n"\n'])
-def test_catalogue_without_a_language_is_read(line: str, tmp_path: Path) -> None:
+def test_catalogue_without_a_language_is_read_as_its_name_says(line: str, tmp_path: Path) -> None:
     report = Report()
     path = written(tmp_path, CATALOGUE.replace('"Language: de\\n"\n', line))
-    assert len(read(path, report, Request("de", "en"))) == 5
-    assert not report.languages and not report.problems
+    assert ("Pumpe", "Pump") in sides(read(path, report, Request("de", "en")))
+    assert report.languages == {"de": 5} and not report.problems
 
 
 def test_only_the_first_empty_msgid_is_the_header(tmp_path: Path) -> None:
@@ -581,7 +581,7 @@ def check_filled(old: polib.POEntry, new: polib.POEntry, mine: list[Filling], pl
         mine = mine if plural_count > 1 else mine[1:]
     else:
         assert new.msgstr == texts[0]
-    assert new.fuzzy == any(filling.origin is FillingOrigin.MACHINE for filling in mine)
+    assert new.fuzzy == any(filling.is_unconfirmed for filling in mine)
     assert new.previous_msgid == (None if old.fuzzy and not new.fuzzy else old.previous_msgid)
     said = {note for filling in mine for note in [filling.note] + ["match"] * len(filling.matches)}
     assert sum(line.startswith("nearmt:") for line in new.tcomment.split("\n")) >= len(said)

@@ -361,7 +361,7 @@ def test_new_elements_get_the_namespace_prefix(tmp_path: Path) -> None:
 @pytest.mark.parametrize("there", [[], ["en: old"]])
 def test_machine_translations_are_not_read(origin: FillingOrigin, there: list[str], tmp_path: Path) -> None:
     path = filled(written(tmp_path, tmx(tu("de: a", *there), tu("de: b", "en: c"))), with_text("x", origin))
-    machine = origin is FillingOrigin.MACHINE
+    machine = origin in (FillingOrigin.MACHINE, FillingOrigin.REPAIRED)
     found, report = read(path)
     assert [(pair.source, pair.target) for pair in found] == ([] if machine else [("a", "x"), ("b", "x")])
     assert report.skipped == ({"machine-translated": 2} if machine else {})
@@ -422,7 +422,7 @@ def test_filled_documents_are_read_as_memories(
         text = target if filling is None else carried(plain_text(filling.target))
         if text is not None:
             all_of_them.append((source, text))
-            if filling is None or filling.origin is not FillingOrigin.MACHINE:
+            if filling is None or not filling.is_unconfirmed:
                 expected.append((source, text))
     result = filled(path, in_order(given_))
     assert pairs(result) == expected

@@ -21,6 +21,7 @@ from nearmt.corpus.document import (
     Unit,
     plain_text,
 )
+from nearmt.corpus.labels import LabelsConfig
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.xliff import read_xliff, xliff_document
 from nearmt.errors import InputError
@@ -109,6 +110,31 @@ def local(element: ElementTree.Element) -> str:
 def children(path: Path, name: str) -> list[list[str]]:
     """Return the names of the children of every element of a name."""
     return [[local(child) for child in element] for element in tree(path).iter() if local(element) == name]
+
+
+MISLABELLED = {
+    "swapped": xliff_1(
+        trans_unit("<source>Pumpe</source>", "<target>pump</target>"),
+        languages='source-language="en" target-language="de"',
+    ),
+    "wrong": xliff_2(unit_2(segment_2("Pumpe", "pump")), languages='srcLang="fr" trgLang="it"'),
+}
+
+
+@pytest.mark.parametrize("name", MISLABELLED)
+def test_given_languages_overrule_the_file(name: str, tmp_path: Path) -> None:
+    path = written(tmp_path, MISLABELLED[name])
+    given = {pair: Request("de", "en", labels=LabelsConfig(pair)) for pair in ("de:en", "en:de", "fr:en")}
+    assert pairs(path, given["de:en"]) == [("Pumpe", "pump")]
+    assert pairs(path, given["en:de"]) == [("pump", "Pumpe")]
+    assert pairs(path, given["fr:en"]) == []
+    assert [plain_text(unit.source) for unit in units(path, given["de:en"])] == ["Pumpe"]
+    with pytest.raises(InputError, match="is en to de, the model translates de to en"):
+        units(path, given["en:de"])
+    with pytest.raises(InputError, match="if the file is mislabelled, give the setting file-languages"):
+        units(path)
+    same = filled(path, lambda _: None, given["de:en"])
+    assert same.read_bytes() == path.read_bytes()
 
 
 # XLIFF 1.2 as a memory
@@ -432,6 +458,7 @@ def test_target_is_inserted_after_the_source(tmp_path: Path) -> None:
         (FillingOrigin.MACHINE, "needs-review-translation", "mt-suggestion"),
         (FillingOrigin.MEMORY, "translated", "exact-match"),
         (FillingOrigin.COPY, "needs-review-translation", "x-copied"),
+        (FillingOrigin.REPAIRED, "needs-review-translation", "fuzzy-match"),
     ],
 )
 def test_state_of_a_target_names_its_origin(origin: FillingOrigin, state: str, qualifier: str, tmp_path: Path) -> None:
@@ -544,6 +571,7 @@ def test_every_segment_gets_a_target(tmp_path: Path) -> None:
         (FillingOrigin.MACHINE, "initial", "nearmt:machine-translated"),
         (FillingOrigin.MEMORY, "translated", "nearmt:exact-match"),
         (FillingOrigin.COPY, "initial", "nearmt:copied"),
+        (FillingOrigin.REPAIRED, "initial", "nearmt:fuzzy-match"),
     ],
 )
 def test_state_of_a_segment_names_its_origin(origin: FillingOrigin, state: str, sub_state: str, tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ class FakeModel:
 class FakeMemory:
     def __init__(self, pairs: list[Pair]) -> None:
         lookup = SourceLookup([SegmentSources(in_memory(pairs))], None)
-        self.exact, self.matches = lookup.exact, lookup.fuzzy
+        self.exact, self.exact_match = lookup.exact, lookup.exact_match
+        self.matches, self.containing = lookup.fuzzy, lookup.containing
 
     def snapshot(self) -> FakeMemory:
         return self
@@ -168,6 +169,41 @@ def test_fuzzy_matches_on_request(filler: Callable[..., Filler]) -> None:
     (match,) = fill_one(filler(translator, matches=True, min_match=0.5), "der Knopf hakt").filling.matches
     assert match.target == "the button is stuck" and 0.5 < match.similarity < 1
     assert fill_one(filler(translator, matches=True, min_match=0.9), "der Knopf hakt").filling.matches == ()
+
+
+def test_exact_matches_of_the_context_need_no_review(filler: Callable[..., Filler]) -> None:
+    memory = [Pair("Start", "Home", id="1", metadata={"context": "menu"}), Pair("Start", "Begin", id="2")]
+    units = [Unit(("Start",), context=context) for context in ("menu", "", "tab")]
+    found = [filled.filling for filled in filler(Shouting([*memory, Pair("Start", "Go", id="3")])).fill(units)]
+    assert [(filling.text, filling.in_context, filling.is_unconfirmed) for filling in found] == [
+        ("Home", True, False),
+        ("Go", False, True),
+        ("Go", False, True),
+    ]
+    assert found[1].origin is FillingOrigin.MEMORY and found[1].pair_ids == ("3",)
+
+
+def test_similar_matches_are_repaired_on_request(filler: Callable[..., Filler]) -> None:
+    memory = [Pair("Schrauben Sie 4 Bolzen fest", "Tighten 4 bolts", id="7"), Pair("Öl", "oil", id="8")]
+    translator = Shouting(memory)
+    source: Segment = (" Schrauben Sie ", OPEN, "6", CLOSE, " Bolzen  fest\n")
+    assert fill_one(filler(translator), *source).filling.origin is FillingOrigin.MACHINE
+    found = fill_one(filler(translator, fuzzy=0.9), *source)
+    assert found.filling.origin is FillingOrigin.REPAIRED and found.filling.pair_ids == ("7",)
+    assert plain_text(found.filling.target) == " Tighten 6 bolts\n" and OPEN in found.filling.target
+    assert found.filling.is_unconfirmed and found.filling.review == "96% match, 4 -> 6"
+    assert found.warnings == () and found.translation.text == "Tighten 6 bolts"
+    # Too little resemblance, something that cannot be exchanged, and no datastore.
+    assert fill_one(filler(translator, fuzzy=0.99), *source).filling.origin is FillingOrigin.MACHINE
+    other = "Schrauben Sie 4 Muttern fest"
+    assert fill_one(filler(translator, fuzzy=0.5), other).filling.origin is FillingOrigin.MACHINE
+    assert fill_one(filler(Shouting(), fuzzy=0.5), other).filling.origin is FillingOrigin.MACHINE
+
+
+def test_repair_does_not_lose_placeholders(filler: Callable[..., Filler]) -> None:
+    memory = [Pair("Datei {a} hat 5 Zeilen in %s", "The file has 5 lines in %s", id="7")]
+    found = fill_one(filler(Shouting(memory), fuzzy=0.5), "Datei {a} hat 6 Zeilen in %s")
+    assert found.filling.origin is FillingOrigin.MACHINE
 
 
 def test_file_is_filled_with_a_tiny_model(tmp_path: Path, tiny: TranslationModel, tiny_store: Datastore) -> None:

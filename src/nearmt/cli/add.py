@@ -15,7 +15,7 @@ from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options
 from nearmt.cli.reading import count_pairs, reading_options, warn_about
 from nearmt.contracts import Pair, Progress
-from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
+from nearmt.corpus import CleaningConfig, LabelsConfig, LimitsConfig, PairStream, Request
 from nearmt.datastore.disk import Manifest
 from nearmt.datastore.disk.ids import with_ids
 from nearmt.datastore.disk.ledger import Ledger
@@ -59,8 +59,8 @@ def command(
     settings = given_settings(options)
     manifest = Manifest.load(folder)
     cleaning = pick(CleaningConfig, settings)
-    limits = pick(LimitsConfig, settings)
-    request = Request(manifest.source_lang, manifest.target_lang, unconfirmed, limits)
+    limits, labels = pick(LimitsConfig, settings), pick(LabelsConfig, settings)
+    request = Request(manifest.source_lang, manifest.target_lang, unconfirmed, limits, labels)
 
     def stream() -> PairStream:
         return PairStream(list(files), request, cleaning, limit=limit, strict=strict)

@@ -15,7 +15,7 @@ from nearmt.cli.info import describe, print_info
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options
 from nearmt.cli.reading import read_ahead, reading_options, warn_about
-from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
+from nearmt.corpus import CleaningConfig, LabelsConfig, LimitsConfig, PairStream, Request
 from nearmt.datastore import BuildConfig
 from nearmt.datastore.disk import Manifest
 from nearmt.datastore.edit.build import build, check_free
@@ -54,6 +54,7 @@ def command(
     settings = given_settings(options)
     build_config, model_config = pick(BuildConfig, settings), pick(ModelConfig, settings)
     cleaning, limits = pick(CleaningConfig, settings), pick(LimitsConfig, settings)
+    labels = pick(LabelsConfig, settings)
     check_free(out, overwrite)
     check_folder(out)
     if build_config.reduction_of is not None:
@@ -62,7 +63,7 @@ def command(
     languages = known_direction(model_config)
 
     def stream(source_lang: str | None, target_lang: str | None) -> PairStream:
-        request = Request(source_lang, target_lang, unconfirmed, limits)
+        request = Request(source_lang, target_lang, unconfirmed, limits, labels)
         return PairStream(list(files), request, cleaning, limit=limit, strict=strict)
 
     # Missing files, and unreadable ones if the languages are known, are refused before the model is loaded.

@@ -6,12 +6,12 @@ import io
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from nearmt.cli.changing import finishing
 from nearmt.cli.checking import check_document, check_output, check_terminal
@@ -21,7 +21,7 @@ from nearmt.cli.given import Given, pick
 from nearmt.cli.resuming import FinishedWork, digest_of
 from nearmt.cli.setup import Loader, make_plan
 from nearmt.contracts import Progress
-from nearmt.corpus import Document, LimitsConfig, Report, Request, Unit, format_of, open_document
+from nearmt.corpus import Document, LabelsConfig, LimitsConfig, Report, Request, Unit, format_of, open_document
 from nearmt.corpus import check_document as check_whole
 from nearmt.corpus.encoding import Encoding
 from nearmt.documents import FillConfig, FilledUnit, Filler, filled_parts, is_to_fill
@@ -48,6 +48,26 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
+class RunSettings:
+    """How documents are read and filled in."""
+
+    filling: FillConfig
+    limits: LimitsConfig
+    labels: LabelsConfig
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> RunSettings:
+        return cls(pick(FillConfig, settings), pick(LimitsConfig, settings), pick(LabelsConfig, settings))
+
+    def request(self, languages: tuple[str | None, str | None]) -> Request:
+        return Request(*languages, limits=self.limits, labels=self.labels)
+
+    def signature(self) -> str:
+        """What can change the output."""
+        return f"{self.filling.signature()}|{self.labels.signature()}"
+
+
+@dataclass(frozen=True)
 class Job:
     """A document to translate, with the record of its finished parts if they are kept."""
 
@@ -55,8 +75,7 @@ class Job:
     format_name: str
     output: Path | None
     work: FinishedWork | None
-    filling: FillConfig
-    limits: LimitsConfig
+    settings: RunSettings
     everything: bool = False
     explain: bool = False
     strict: bool = False
@@ -94,23 +113,23 @@ def translate_file(file: Path, output: Path | None, options: RunOptions, given: 
     if not options.as_json and not options.explain:
         check_terminal(output, format_name)
     settings = given.settings()
-    filling, limits = pick(FillConfig, settings), pick(LimitsConfig, settings)
+    run_settings = RunSettings.of(settings)
     plan = make_plan(settings, frozenset(given.typed))
-    check_document(file, Request(*known_direction(plan.model), limits=limits), options.strict, format_name)
-    work = _work(file, output, format_name, options, filling)
+    check_document(file, run_settings.request(known_direction(plan.model)), options.strict, format_name)
+    work = _work(file, output, format_name, options, run_settings.signature())
     with kept(work), _readable(file, format_name) as path:
         if path != file:
-            check_whole(path, format_name, limits)
+            check_whole(path, format_name, run_settings.limits)
         translator = Loader().translator(plan)
         explain_run(translator.signature())
         if work is not None:
             work.begin(translator.signature())
         # A document in a format with notes names the pairs there.
         explained = options.explain and (output is None or format_name in WITHOUT_NOTES)
-        shows_matches = filling.matches and output is None and format_name in WITHOUT_NOTES
+        shows_matches = run_settings.filling.matches and output is None and format_name in WITHOUT_NOTES
         writer = DocumentWriter(work, as_json=options.as_json, as_explanation=explained or shows_matches)
         flags = (options.everything, options.explain, options.strict)
-        job = Job(path, format_name, output, work, filling, limits, *flags)
+        job = Job(path, format_name, output, work, run_settings, *flags)
         progress = UnitProgress(_count(job, translator.model.language_pair) if shows_bars() else 0)
         document, report = run_document(job, translator, writer, progress)
         writer.summarise(report, document.paragraphs)
@@ -121,8 +140,8 @@ def run_document(
 ) -> tuple[Document, Report]:
     """Fill in a document and write it; returns it, read to its end, and what was reported about it."""
     report = Report(strict=job.strict)
-    document = open_document(job.path, _request(job, translator.model.language_pair), report, job.format_name)
-    filler = Filler(translator, job.filling, paragraphs=document.paragraphs, explain=job.explain)
+    document = open_document(job.path, job.settings.request(translator.model.language_pair), report, job.format_name)
+    filler = Filler(translator, job.settings.filling, paragraphs=document.paragraphs, explain=job.explain)
     progress.done += _skip(document, job.everything, 0 if job.work is None else job.work.parts)
     encoding = Encoding() if writer.as_json or writer.as_explanation else document.encoding
 
@@ -160,16 +179,14 @@ def kept(work: FinishedWork | None) -> Iterator[None]:
         raise
 
 
-def _work(
-    file: Path, output: Path | None, format_name: str, options: RunOptions, filling: FillConfig
-) -> FinishedWork | None:
+def _work(file: Path, output: Path | None, format_name: str, options: RunOptions, settings: str) -> FinishedWork | None:
     """The record of finished parts, where a file is translated into a file."""
     if output is None or str(output) == "-" or str(file) == "-" or (output.exists() and not output.is_file()):
         if options.resume:
             raise ConfigError("--resume needs a FILE to read and a file as --output; nothing else is kept")
         return None
     flags = [options.everything, options.as_json, options.explain, options.strict]
-    about = {"input": digest_of(file), "options": [format_name, *flags, filling.signature()]}
+    about = {"input": digest_of(file), "options": [format_name, *flags, settings]}
     work = FinishedWork(output, about, options.resume)
     if work.path.exists() and not options.resume:
         warn(f"{work.path}: holds finished parts of an interrupted run and will be replaced (--resume continues it)")
@@ -214,12 +231,8 @@ def _count(job: Job, languages: tuple[str, str]) -> int:
     """Units to fill in, the total of the progress bar; 0 for input that can be read only once."""
     if not job.path.is_file():
         return 0
-    document = open_document(job.path, _request(job, languages), Report(), job.format_name)
+    document = open_document(job.path, job.settings.request(languages), Report(), job.format_name)
     return sum(is_to_fill(unit, job.everything) for part in document.parts for unit in part.units)
-
-
-def _request(job: Job, languages: tuple[str, str]) -> Request:
-    return Request(*languages, limits=job.limits)
 
 
 def _in_units(bar: Progress | None, units: int, done: int, total: int) -> Progress | None:

@@ -20,7 +20,13 @@ from nearmt.documents.checks import Severity
 
 _NOTES_SHOWN = 10
 #: Counts of units by origin, with the words for them, in the order of a summary.
-COUNTED = {"machine": "translated", "memory": "exact matches", "copy": "copied", "kept": "unchanged"}
+COUNTED = {
+    "machine": "translated",
+    "memory": "exact matches",
+    "repaired": "repaired matches",
+    "copy": "copied",
+    "kept": "unchanged",
+}
 
 
 class DocumentWriter:
@@ -106,6 +112,8 @@ def _fields(unit: Unit, filled: FilledUnit | None) -> dict[str, Any]:
     if filled.translation.provenance is None:
         del fields["provenance"]
     fields |= {"source": source, "text": filled.filling.text, "origin": filled.filling.origin.value}
+    fields |= {"context": True} if filled.filling.in_context else {}
+    fields |= {"review": filled.filling.review} if filled.filling.review else {}
     fields |= {"findings": found} if found else {}
     if filled.filling.matches:
         fields["matches"] = [dataclasses.asdict(match) for match in filled.filling.matches]

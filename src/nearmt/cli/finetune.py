@@ -17,7 +17,7 @@ from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options
 from nearmt.cli.reading import check_not_empty, reading_options, warn_about
 from nearmt.contracts import Pair
-from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Request
+from nearmt.corpus import CleaningConfig, LabelsConfig, LimitsConfig, PairStream, Request
 from nearmt.errors import ConfigError
 from nearmt.models import ModelConfig, load_trainable
 from nearmt.models.directions import known_direction
@@ -72,13 +72,13 @@ def command(
         raise ConfigError("--shard and --select belong to a grid: give --grid paper")
     check_free(out)
     check_folder(out)
-    limits = pick(LimitsConfig, settings)
-    request = Request(*known_direction(model), limits=limits)
+    limits, labels = pick(LimitsConfig, settings), pick(LabelsConfig, settings)
+    request = Request(*known_direction(model), limits=limits, labels=labels)
     PairStream(list(files), request)
     check_pairs(dev, request, "validate on")
     with waiting("loading the model"):
         trainable = load_trainable(model)
-    request = Request(*trainable.translation.language_pair, unconfirmed, limits)
+    request = Request(*trainable.translation.language_pair, unconfirmed, limits, labels)
     cleaning = pick(CleaningConfig, settings)
     pairs = _read(PairStream(list(files), request, cleaning, limit=limit, strict=strict), "train on")
     dev_pairs = _read(PairStream(list(dev), request, strict=True), "validate on")

@@ -15,7 +15,7 @@ from nearmt.cli.given import given_settings, pick
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.reading import reading_options
 from nearmt.cli.terminal import neutral
-from nearmt.corpus import CleaningConfig, LimitsConfig, Report, Request
+from nearmt.corpus import CleaningConfig, LabelsConfig, LimitsConfig, Report, Request
 from nearmt.corpus.inspection import Inspection, Lengths, inspect
 from nearmt.corpus.locating import locate
 from nearmt.corpus.reading import raw_pairs
@@ -55,8 +55,8 @@ def command(
     nearmt inspect memories/ --source-lang de --target-lang en --json
     """
     settings = given_settings(options)
-    limits = pick(LimitsConfig, settings)
-    request, report = Request(source_lang, target_lang, unconfirmed, limits), Report(strict=strict)
+    limits, labels = pick(LimitsConfig, settings), pick(LabelsConfig, settings)
+    request, report = Request(source_lang, target_lang, unconfirmed, limits, labels), Report(strict=strict)
     sources = locate(list(files), request)
     pairs = raw_pairs(sources, request, report)
     with progress_bar("pairs") as progress:

@@ -11,7 +11,7 @@ import click
 from nearmt.cli.console import counted, explain_run, progress_bar, warn
 from nearmt.cli.options import config_options
 from nearmt.contracts import Pair
-from nearmt.corpus import CleaningConfig, LimitsConfig, PairStream, Report
+from nearmt.corpus import CleaningConfig, LabelsConfig, LimitsConfig, PairStream, Report
 from nearmt.datastore.disk.pairs import blocks_of
 from nearmt.errors import InputError
 
@@ -28,7 +28,7 @@ def reading_options(command: Command) -> Command:
         click.option(
             "--unconfirmed", is_flag=True, help="also fuzzy entries of PO files and unconfirmed states of XLIFF"
         ),
-        config_options(CleaningConfig, LimitsConfig),
+        config_options(CleaningConfig, LabelsConfig, LimitsConfig),
     ]
     for option in reversed(options):
         command = option(command)

@@ -93,7 +93,8 @@ class Review:
                 return choice
 
     def _confirm(self, unit: Unit, target: str) -> _Choice:
-        pair = self._session.confirm(plain_text(unit.source), target)
+        metadata = {"context": unit.context} if unit.context else None
+        pair = self._session.confirm(plain_text(unit.source), target, metadata=metadata)
         if self._confirmed is not None:
             self._confirmed.write(pair)
         self._confirmed_units.append(self._current)

@@ -22,6 +22,7 @@ from nearmt.cli.stopping import Terminated
 from nearmt.config.run import RunConfig
 from nearmt.corpus import (
     DOCUMENTS,
+    LabelsConfig,
     LimitsConfig,
     Report,
     Request,
@@ -55,7 +56,7 @@ _SHOWN = ("datastore", "filter", "method", "beams", "matches", *MODEL_SETTINGS)
 @click.option("--learn-every", type=click.IntRange(min=1), default=1, show_default=True, help="pairs learnt together")
 @click.option("--format", "format_name", type=click.Choice(list(DOCUMENTS)), help="[default: by the file's suffix]")
 @click.option("--explain", is_flag=True, help="show where the words come from")
-@setting_options(*TRANSLATION, FillConfig, LimitsConfig, shown=_SHOWN)
+@setting_options(*TRANSLATION, FillConfig, LabelsConfig, LimitsConfig, shown=_SHOWN)
 def command(
     file: Path,
     jsonl: bool,
@@ -88,18 +89,20 @@ def command(
     _check(file, settings, output, jsonl, references, explain)
     filling = pick(FillConfig, {"matches": not (jsonl or references), **settings})
     labels = _labels(settings)
-    limits = pick(LimitsConfig, settings)
+    limits, languages_of_file = pick(LimitsConfig, settings), pick(LabelsConfig, settings)
     if not jsonl:
         format_name = format_name or format_of(file)
         check_document(file, format_name, limits)
     wanted, units, paragraphs = _wanted(references, everything), list[Unit](), False
     languages = _languages(settings, create)
     if not jsonl and all(languages):  # a file that cannot be read is refused before the model is loaded
-        units, paragraphs = _units(Request(*languages, limits=limits), file, format_name, wanted)
+        units, paragraphs = _units(
+            Request(*languages, limits=limits, labels=languages_of_file), file, format_name, wanted
+        )
     translator = _translator(settings, frozenset(given.typed), create)
     explain_run(translator.signature())
     if not jsonl and not all(languages):
-        request = Request(*translator.model.language_pair, limits=limits)
+        request = Request(*translator.model.language_pair, limits=limits, labels=languages_of_file)
         units, paragraphs = _units(request, file, format_name, wanted)
     if filling.split_sentences is None:
         filling = replace(filling, split_sentences=paragraphs)

@@ -11,7 +11,7 @@ from nearmt.cli.given import MODEL_SETTINGS, TRANSLATION, Given
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import setting_options
 from nearmt.cli.tree_run import translate_tree
-from nearmt.corpus import DOCUMENTS, LimitsConfig
+from nearmt.corpus import DOCUMENTS, LabelsConfig, LimitsConfig
 from nearmt.documents import FillConfig
 
 _SHOWN = ("datastore", "filter", "method", "preset", "batch-size", "beams", "matches", *MODEL_SETTINGS)
@@ -36,7 +36,7 @@ _SHOWN = ("datastore", "filter", "method", "preset", "batch-size", "beams", "mat
 )
 @click.option("--strict", is_flag=True, help="stop at the first unit that cannot be read")
 @click.option("--resume", is_flag=True, help="continue an interrupted run that had the same --output")
-@setting_options(*TRANSLATION, FillConfig, LimitsConfig, shown=_SHOWN)
+@setting_options(*TRANSLATION, FillConfig, LabelsConfig, LimitsConfig, shown=_SHOWN)
 def command(
     files: tuple[Path, ...],
     output: Path | None,

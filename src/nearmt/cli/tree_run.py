@@ -14,14 +14,14 @@ from nearmt.cli.checking import check_output_folder
 from nearmt.cli.console import complain, explain_run, progress_bar, warn
 from nearmt.cli.document_run import WITHOUT_NOTES, Job, RunOptions, UnitProgress, kept, run_document
 from nearmt.cli.document_writer import DocumentWriter
-from nearmt.cli.given import Given, pick
+from nearmt.cli.given import Given
 from nearmt.cli.resuming import FinishedFile, FinishedFiles, FinishedWork, digest_of
 from nearmt.cli.setup import Loader, make_plan
 from nearmt.cli.tree_summary import TreeSummary
-from nearmt.corpus import LimitsConfig, Report, Request, format_of, open_document
+from nearmt.corpus import Report, Request, format_of, open_document
 from nearmt.corpus.trees import TreeFile, check_inside, check_outputs, find_documents
 from nearmt.corpus.unpacking import reading
-from nearmt.documents import FillConfig, is_to_fill
+from nearmt.documents import is_to_fill
 from nearmt.errors import ConfigError, InputError, NearmtError, OutputError, writing
 from nearmt.models.directions import known_direction
 from nearmt.translator import Translator
@@ -47,17 +47,17 @@ def translate_tree(paths: Sequence[Path], output: Path | None, options: RunOptio
     check_outputs(tree, paths, output, FinishedFiles.NAME)
     check_output_folder(output)
     settings = given.settings()
-    filling, limits = pick(FillConfig, settings), pick(LimitsConfig, settings)
+    run_settings = RunSettings.of(settings)
     plan = make_plan(settings, frozenset(given.typed))
-    about = {"options": [options.everything, options.explain, filling.signature()]}
+    about = {"options": [options.everything, options.explain, run_settings.signature()]}
     record = FinishedFiles(output, about, options.resume)
-    with _TreeRun(output, record, options, filling, limits) as run:
+    with _TreeRun(output, record, options, run_settings) as run:
         if record.path.exists() and not options.resume:
             warn(f"{record.path}: names files of an interrupted run and will be replaced (--resume continues it)")
         run.leave(tree.left_alone)
         for path, error in tree.failures:
             run.fail(path, error)
-        known = run.survey(tree.files, Request(*known_direction(plan.model), limits=limits))
+        known = run.survey(tree.files, run_settings.request(known_direction(plan.model)))
         if known:
             run.translate(known, Loader().translator(plan))
         run.finish()
@@ -77,11 +77,9 @@ def _checked(paths: Sequence[Path], output: Path | None, options: RunOptions) ->
 class _TreeRun:
     """Translates files one after another; an error in one does not stop the others, unless `strict` is set."""
 
-    def __init__(
-        self, output: Path, record: FinishedFiles, options: RunOptions, filling: FillConfig, limits: LimitsConfig
-    ) -> None:
+    def __init__(self, output: Path, record: FinishedFiles, options: RunOptions, settings: RunSettings) -> None:
         self._output, self._record, self._options = output, record, options
-        self._filling, self._limits = filling, limits
+        self._settings = settings
         self._summary = TreeSummary(output)
         self._work: FinishedWork | None = None  # of the present file
 
@@ -181,7 +179,7 @@ class _TreeRun:
         writer = DocumentWriter(self._work)
         explain = options.explain and known.format_name not in WITHOUT_NOTES
         flags = (options.everything, explain, options.strict)
-        job = Job(path, known.format_name, target, self._work, self._filling, self._limits, *flags)
+        job = Job(path, known.format_name, target, self._work, self._settings, *flags)
         _, report = run_document(job, translator, writer, progress)
         explain_run(f"{path}: written to {target}")
         notes = [*report.notes, *report.problems, *(f"{path}, {note}" for note in writer.notes())]
@@ -195,7 +193,7 @@ class _TreeRun:
 
     def _begun(self, target: Path, digest: str, format_name: str, signature: str) -> FinishedWork:
         """The record of the finished parts of a file; it begins anew for another input or other options."""
-        flags = [self._options.everything, self._options.explain, self._filling.signature()]
+        flags = [self._options.everything, self._options.explain, self._settings.signature()]
         about = {"input": digest, "options": [format_name, *flags]}
         if self._options.resume:
             try:

@@ -12,6 +12,13 @@ class FillConfig(Config):
     """Filling in a document."""
 
     exact: bool = option(True, "a unit whose source is in the memory word for word gets the stored translation")
+    fuzzy: float = option(
+        0.0,
+        "a unit that resembles a stored source at least this much gets the stored translation, if only numbers, "
+        "placeholders and a term differ and can be exchanged (0: never)",
+        low=0,
+        high=1,
+    )
     matches: bool = option(False, "show the stored pairs whose sources resemble each unit, with percentages")
     min_match: float = option(0.5, "least similarity of a match that is shown", low=0, high=1)
     max_matches: int = option(3, "most matches shown for a unit", low=1, high=100)

@@ -14,6 +14,7 @@ from nearmt.corpus.document import (
     plain_text,
 )
 from nearmt.corpus.formats import BINARY, DOCUMENTS, check_document, format_of, open_document
+from nearmt.corpus.labels import LabelsConfig
 from nearmt.corpus.limits import LimitsConfig
 from nearmt.corpus.lines import numbered_lines
 from nearmt.corpus.reading import PairStream, read_pairs
@@ -26,6 +27,7 @@ __all__ = [
     "Document",
     "Filling",
     "FillingOrigin",
+    "LabelsConfig",
     "LimitsConfig",
     "Match",
     "PairStream",

@@ -62,6 +62,12 @@ class Unit:
     printf: bool | None = None
     #: The present translation with its markup, in formats that have inline markup.
     tagged_target: Segment | None = None
+    #: What the document says about its place: texts like msgctxt, by which equal sources are told apart, and its name.
+    context: str = ""
+    key: str = ""
+    #: The cleaned sources of the units before and after it.
+    previous: str = ""
+    following: str = ""
 
     @property
     def target_segment(self) -> Segment:
@@ -84,12 +90,15 @@ class Match:
         return f"{int(self.similarity * 100 + 1e-6)}%"
 
 
-#: Prefix of the note of a machine translation; readers of memories leave such units out.
+#: Prefixes of the notes of translations that nobody has confirmed; readers of memories leave such units out.
 MACHINE_NOTE = "nearmt: machine translation"
+REVIEW_NOTE = "nearmt: to review"
+UNCONFIRMED_NOTES = (MACHINE_NOTE, REVIEW_NOTE)
 
 
 class FillingOrigin(Enum):
     MEMORY = "memory"  # the stored translation of an equal source
+    REPAIRED = "repaired"  # the stored translation of a similar source, with what differs exchanged
     MACHINE = "machine"  # translated by the model
     COPY = "copy"  # copied, because it has nothing to translate
 
@@ -106,6 +115,16 @@ class Filling:
     matches: tuple[Match, ...] = ()
     #: What a reviewer should look at, for the note.
     findings: tuple[str, ...] = ()
+    #: An exact match whose context is the same, too.
+    in_context: bool = False
+    #: Why a translation from the memory needs a review; empty if it needs none.
+    review: str = ""
+
+    @property
+    def is_unconfirmed(self) -> bool:
+        """Whether it must not count as a translation in a memory until somebody has confirmed it."""
+        by_memory = self.origin is FillingOrigin.MEMORY
+        return self.origin in (FillingOrigin.MACHINE, FillingOrigin.REPAIRED) or (by_memory and bool(self.review))
 
     @property
     def text(self) -> str:
@@ -118,8 +137,12 @@ class Filling:
         return "; ".join([self._about_origin(), *self.findings])
 
     def _about_origin(self) -> str:
-        if self.origin is FillingOrigin.MEMORY:
-            return f"nearmt: exact match from the memory, pair {', '.join(self.pair_ids)}"
+        if self.origin in (FillingOrigin.MEMORY, FillingOrigin.REPAIRED):
+            kind = "context match" if self.in_context else "exact match"
+            kind = "similar match" if self.origin is FillingOrigin.REPAIRED else kind
+            prefix = REVIEW_NOTE if self.is_unconfirmed else "nearmt"
+            reason = f" ({self.review})" if self.review else ""
+            return f"{prefix}{reason}: {kind} from the memory, pair {', '.join(self.pair_ids)}"
         if self.origin is FillingOrigin.COPY:
             return "nearmt: copied from the source"
         score = "" if self.score is None else f", score {self.score:.3f}"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from nearmt.contracts import Pair
 from nearmt.corpus.android import android_document
 from nearmt.corpus.apple_strings import strings_document
+from nearmt.corpus.context import with_neighbours
 from nearmt.corpus.csv import csv_document, read_csv
 from nearmt.corpus.document import Document
 from nearmt.corpus.html import html_document
@@ -131,7 +133,8 @@ def open_document(path: Path, request: Request, report: Report, format: str | No
         with reading(path), open_bytes(path) as file:
             if not file.read(1):
                 raise InputError(f"{path}: is empty")
-    return DOCUMENTS[name](path, request, report)
+    document = DOCUMENTS[name](path, request, report)
+    return replace(document, parts=with_neighbours(document.parts))
 
 
 def check_document(path: Path, format: str | None = None, limits: LimitsConfig = DEFAULT_LIMITS) -> None:

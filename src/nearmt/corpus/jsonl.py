@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nearmt.contracts import Pair
+from nearmt.corpus.context import context_of
 from nearmt.corpus.document import Document, Filling, FillingOrigin, Fillings, Part, Unit, text_digest
 from nearmt.corpus.encoding import Encoding, is_text
 from nearmt.corpus.lines import bounded_lines, numbered_lines, split_end
@@ -18,6 +19,7 @@ from nearmt.errors import InputError
 
 # Fields of a pair; other scalar fields are metadata.
 _FIELDS = ("source", "target", "id", "origin")
+_UNCONFIRMED = (FillingOrigin.MACHINE.value, FillingOrigin.REPAIRED.value)
 # The field with facts about nearmt's own translations.
 _OWN = "nearmt"
 _BOM = "\ufeff"
@@ -68,7 +70,8 @@ def _part(raw: str, path: Path, number: int, report: Report) -> Part:
     entry = _entry(raw.removeprefix(bom), path, number, report, must_end=not end)
     if entry is None or not entry["source"].strip():
         return Part(raw)
-    unit = Unit((entry["source"],), entry.get("target") or "", number)
+    context = context_of(_metadata(entry))
+    unit = Unit((entry["source"],), entry.get("target") or "", number, context=context, key=_text(entry.get("id")))
     return Part(raw, (unit,), partial(_rendered, entry, bom, end))
 
 
@@ -84,11 +87,13 @@ def _facts(filling: Filling) -> dict[str, Any]:
         {"source": match.source, "target": match.target, "similarity": match.similarity, "id": match.pair_id}
         for match in filling.matches
     ]
-    # To detect later changes of a machine translation.
-    digest = {"digest": text_digest(filling.text)} if filling.origin is FillingOrigin.MACHINE else {}
+    # To detect later changes of a translation to review.
+    digest = {"digest": text_digest(filling.text)} if filling.is_unconfirmed else {}
+    review = {"review": filling.review} if filling.review else {}
     return {
         "origin": filling.origin.value,
         **digest,
+        **review,
         "score": filling.score,
         "pairs": list(filling.pair_ids),
         "matches": matches,
@@ -144,7 +149,7 @@ def _check(entry: dict[str, Any]) -> None:
 def _by_machine(entry: dict[str, Any]) -> bool:
     """Whether nearmt filled the entry in and its text has not changed since."""
     facts = entry.get(_OWN)
-    if not isinstance(facts, dict) or facts.get("origin") != FillingOrigin.MACHINE.value:
+    if not isinstance(facts, dict) or not (facts.get("review") or facts.get("origin") in _UNCONFIRMED):
         return False
     return facts.get("digest") in (None, text_digest(entry.get("target") or ""))
 

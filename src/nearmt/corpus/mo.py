@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from nearmt.contracts import Pair
-from nearmt.corpus.po import is_reversed, pairs_of
+from nearmt.corpus.po import pairs_of
+from nearmt.corpus.po_direction import SAMPLE, direction_of
 from nearmt.corpus.po_entries import Message, header_fields
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.unpacking import open_bytes, read_up_to, reading
@@ -33,8 +35,8 @@ def read_mo(path: Path, request: Request, report: Report) -> Iterator[Pair]:
     except (ValueError, LookupError, struct.error) as error:
         report.problem(path, None, f"is not a compiled catalogue, or damaged ({error})")
         return
-    reverse = is_reversed(header, request, report)
-    if reverse is None:
+    direction = direction_of(path, header, catalogue.beginning(charset), request, report)
+    if direction is None:
         return
     if catalogue.system_dependent:
         report.units += catalogue.system_dependent
@@ -52,7 +54,7 @@ def read_mo(path: Path, request: Request, report: Report) -> Iterator[Pair]:
         except UnicodeError:
             report.problem(path, None, f"entry {number + 1} is not {charset}, as the header says")
         else:
-            yield from pairs_of(message, path, header.get("language", ""), reverse, request, report)
+            yield from pairs_of(message, path, direction, request, report)
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,15 @@ class _Catalogue:
         """Return the original of a message and its translation."""
         original, translation = (self._string(table + 8 * number) for table in self.tables)
         return original, translation
+
+    def beginning(self, charset: str) -> list[Message]:
+        """The first messages that can be read."""
+        messages: list[Message] = []
+        for number in range(min(self.count, SAMPLE)):
+            source, target = self.strings(number)
+            with suppress(UnicodeError):
+                messages += [_message(source, target, charset)] if source and target else []
+        return messages
 
     def _string(self, offset: int) -> bytes:
         length, start = struct.unpack_from(self.order + "2I", self.data, offset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from nearmt.corpus.document import Filling, FillingOrigin, Fillings
+from nearmt.corpus.document import Filling, Fillings
 from nearmt.corpus.po_entries import ESCAPES, FUZZY, Entry, Line, as_line
 
 _OUR_NOTE = "# nearmt:"
@@ -61,8 +61,8 @@ def _quoted(keyword: str, text: str) -> list[str]:
 
 
 def _will_be_fuzzy(entry: Entry, used: Fillings) -> bool:
-    """Whether an entry is fuzzy after filling: it has a machine translation, or keeps a fuzzy one in part."""
-    if any(filling and filling.origin is FillingOrigin.MACHINE for filling in used):
+    """Whether an entry is fuzzy after filling: it has a translation to review, or keeps a fuzzy one in part."""
+    if any(filling and filling.is_unconfirmed for filling in used):
         return True
     return entry.is_fuzzy and None in used
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from nearmt.contracts import Pair
 from nearmt.corpus.cleaning import Cleaner, CleaningConfig
 from nearmt.corpus.formats import READERS
+from nearmt.corpus.labels import LabelsConfig
 from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
 from nearmt.corpus.locating import Source, locate
 from nearmt.corpus.moses import read_aligned
@@ -59,15 +60,16 @@ def read_pairs(
     limit: int | None = None,
     strict: bool = True,
     limits: LimitsConfig = DEFAULT_LIMITS,
+    file_languages: str | None = None,
 ) -> PairStream:
     """Read cleaned pairs of all files, in order; pairs with an empty side are left out.
 
     The format follows the suffix (`.gz` and `.xz` are unpacked); folders are searched for files of known formats, and
     patterns such as `memories/*.tmx` are expanded. Two files whose suffixes are the two languages (`a.de a.en`) are
     aligned plain text. Unreadable units, and those beyond the `limits`, are errors; without `strict`, they are left
-    out and listed in the stream's `report`.
+    out and listed in the stream's `report`. `file_languages` overrules what PO, MO and XLIFF files say, as `en:de`.
     """
-    request = Request(source_lang, target_lang, unconfirmed, limits)
+    request = Request(source_lang, target_lang, unconfirmed, limits, LabelsConfig(file_languages))
     return PairStream([Path(path) for path in paths], request, cleaning, limit=limit, strict=strict)
 
 

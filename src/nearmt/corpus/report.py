@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nearmt.corpus.labels import NO_LABELS, LabelsConfig
 from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
 from nearmt.errors import InputError
+from nearmt.languages import same_language
 
 #: Maximum number of problems kept as text; further ones are only counted.
 _KEPT = 1000
@@ -26,8 +28,22 @@ class Request:
     #: Include unconfirmed pairs: fuzzy entries, states before `translated`.
     unconfirmed: bool = False
     limits: LimitsConfig = DEFAULT_LIMITS
+    #: The languages of files that the user gives, whatever the files say.
+    labels: LabelsConfig = NO_LABELS
     #: Prefix of the ids of a file's units, if not its name.
     file_name: str = ""
+
+    def is_reversed(self, source: str | None, target: str | None) -> bool | None:
+        """Whether the sides of a file of these languages have to be swapped; None if it is of other languages.
+
+        The languages that the user gives take the place of those of the file. A missing language fits all.
+        """
+        source, target = self.labels.pair or (source, target)
+        if same_language(source, self.source_lang) and same_language(target, self.target_lang):
+            return False
+        if same_language(target, self.source_lang) and same_language(source, self.target_lang):
+            return True
+        return None
 
     def identity(self, path: Path, *names: str) -> str:
         """Make the id of a unit from its names within the file."""

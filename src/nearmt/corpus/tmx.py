@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearmt.contracts import Pair
+from nearmt.corpus.context import context_of
 from nearmt.corpus.document import (
-    MACHINE_NOTE,
+    UNCONFIRMED_NOTES,
     Document,
     Filling,
-    FillingOrigin,
     Fillings,
     Part,
     Unit,
@@ -116,7 +116,7 @@ def _choose(variants: list[tuple[str, Node]], request: Request, named: str | Non
 def _by_machine(unit: Fragment, variant: Node) -> bool:
     """Whether nearmt filled the variant in and its text has not changed since."""
     notes = {prop.attributes.get("type"): prop.text() for prop in variant.elements("prop")}
-    if not notes.get(_OWN, "").startswith(MACHINE_NOTE):
+    if not notes.get(_OWN, "").startswith(UNCONFIRMED_NOTES):
         return False
     return notes.get(_DIGEST) in (None, text_digest(_text(unit, variant)))
 
@@ -135,7 +135,7 @@ def _pair(unit: Fragment, source: Node, target: Node, path: Path, request: Reque
     assert unit.node is not None
     metadata: dict[str, str] = {}
     props = [*unit.node.elements("prop"), *target.elements("prop")]
-    tuid, origin = unit.node.attributes.get("tuid", ""), path.name
+    tuid, origin = _tuid(unit), path.name
     if header.own:
         # The properties after the origin are the pair's metadata, including the `tuid` of an earlier file.
         first = props.pop(0) if props and props[0].attributes.get("type") == _ORIGIN else None
@@ -153,6 +153,16 @@ def _pair(unit: Fragment, source: Node, target: Node, path: Path, request: Reque
         origin=origin,
         metadata=metadata,
     )
+
+
+def _tuid(unit: Fragment) -> str:
+    assert unit.node is not None
+    return unit.node.attributes.get("tuid", "")
+
+
+def _context(unit: Fragment) -> str:
+    assert unit.node is not None
+    return context_of({prop.attributes.get("type", ""): prop.text() for prop in unit.node.elements("prop")})
 
 
 def _parts(path: Path, encoding: Encoding, request: Request, report: Report) -> Iterator[Part]:
@@ -174,7 +184,14 @@ def _part(unit: Fragment, request: Request, header: _Header, encoding: Encoding,
     if source is None or (target is None and not request.target_lang):
         return Part(unit.text)
     present = segment_of(unit, _segment_node(target)) if target is not None else ()
-    found = Unit(segment_of(unit, _segment_node(source)), plain_text(present), source.line, tagged_target=present)
+    found = Unit(
+        segment_of(unit, _segment_node(source)),
+        plain_text(present),
+        source.line,
+        tagged_target=present,
+        context=_context(unit),
+        key=_tuid(unit),
+    )
 
     def render(fillings: Fillings) -> str:
         (filling,) = fillings
@@ -191,7 +208,7 @@ def _props(unit: Fragment, filling: Filling, encoding: str) -> list[str]:
     """Format the facts about a filling as properties."""
     assert unit.node is not None
     prefix, notes = unit.node.prefix, [(_OWN, filling.note)]
-    if filling.origin is FillingOrigin.MACHINE:
+    if filling.is_unconfirmed:
         notes.append((_DIGEST, text_digest(carried(plain_text(filling.target)))))
     notes += [(f"{_OWN}-match", f"{m.percent}: {m.source} -> {m.target}") for m in filling.matches]
     return [

@@ -30,6 +30,11 @@ def inner_suffix(path: Path) -> str:
     return (Path(path.stem).suffix if path.suffix.lower() in COMPRESSED else path.suffix).lower()
 
 
+def inner_stem(path: Path) -> str:
+    """Return the name without folder and suffixes: `a` for `a.tsv` and for `a.tsv.xz`."""
+    return Path(path.stem).stem if path.suffix.lower() in COMPRESSED else path.stem
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
     """Turn errors of reading a file into errors with a one-line message."""

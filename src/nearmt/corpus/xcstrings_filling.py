@@ -125,5 +125,5 @@ def fill_place(
 
 
 def _string_unit(filling: Filling) -> dict[str, str]:
-    is_confirmed = filling.origin is FillingOrigin.MEMORY
+    is_confirmed = filling.origin is FillingOrigin.MEMORY and not filling.review
     return {"state": "translated" if is_confirmed else "needs_review", "value": filling.text}

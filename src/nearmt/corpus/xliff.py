@@ -12,11 +12,10 @@ from nearmt.corpus.encoding import Encoding, decoded, sniff_xml
 from nearmt.corpus.markup import segment_of, with_attributes
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.xliff_filling import fill_unit_1, fill_unit_2
-from nearmt.corpus.xliff_model import Entry, entries_1, entries_2
+from nearmt.corpus.xliff_model import Entry, context_of_unit, entries_1, entries_2, name_of
 from nearmt.corpus.xml import UnitScanner
 from nearmt.corpus.xml_nodes import Fragment, Node
 from nearmt.errors import InputError
-from nearmt.languages import same_language
 
 _LANGUAGE_ATTRIBUTES = {"file": ("source-language", "target-language"), "xliff": ("srcLang", "trgLang")}
 
@@ -35,9 +34,6 @@ class _Languages:
             found = cls(node.attributes.get(source, found.source), node.attributes.get(target, found.target))
         return found
 
-    def fit(self, request: Request) -> bool:
-        return same_language(self.source, request.source_lang) and same_language(self.target, request.target_lang)
-
 
 def read_xliff(path: Path, request: Request, report: Report) -> Iterator[Pair]:
     """Read confirmed pairs, by their state. The sides of a file of the opposite direction are swapped."""
@@ -46,8 +42,8 @@ def read_xliff(path: Path, request: Request, report: Report) -> Iterator[Pair]:
             continue
         report.units += 1
         languages = _Languages.around(fragment.around)
-        reverse = not languages.fit(request) and _Languages(languages.target, languages.source).fit(request)
-        if not reverse and not languages.fit(request):
+        reverse = request.is_reversed(languages.source, languages.target)
+        if reverse is None:
             report.skipped["other languages"] += 1
             continue
         for language in filter(None, (languages.source, languages.target)):
@@ -92,6 +88,7 @@ def _pair(unit: Fragment, entry: Entry, path: Path, request: Request, reverse: b
     file = inside.get("original") or inside.get("id", "")
     unit_id = unit.node.attributes.get("id", "")
     metadata = {"file": file, "state": entry.state, "note": " ".join(_notes(unit.node))}
+    metadata |= {"context": context_of_unit(unit.node), "resname": name_of(unit.node)}
     return Pair(
         source=source,
         target=target,
@@ -121,15 +118,17 @@ def _head(fragment: Fragment, path: Path, request: Request, encoding: Encoding) 
     assert fragment.node is not None
     names = _LANGUAGE_ATTRIBUTES[fragment.node.name]
     languages = _Languages.around((fragment.node,))
-    if not languages.fit(request):
+    if request.is_reversed(languages.source, languages.target) is not False:
+        source, target = request.labels.pair or (languages.source, languages.target)
         raise InputError(
-            f"{path}, line {fragment.node.line}: is {languages.source or '?'} to {languages.target or '?'}, "
-            f"the model translates {request.source_lang} to {request.target_lang}"
+            f"{path}, line {fragment.node.line}: is {source or '?'} to {target or '?'}, "
+            f"the model translates {request.source_lang} to {request.target_lang} "
+            "(if the file is mislabelled, give the setting file-languages)"
         )
     if not languages.source or languages.target or not request.target_lang:
         return Part(fragment.text)
-    target = {names[1]: request.target_lang}
-    return Part(fragment.text, render=lambda _: with_attributes(fragment.text, target, encoding.name))
+    added = {names[1]: request.target_lang}
+    return Part(fragment.text, render=lambda _: with_attributes(fragment.text, added, encoding.name))
 
 
 def _translatable(unit: Fragment) -> bool:
@@ -141,7 +140,15 @@ def _translatable(unit: Fragment) -> bool:
 
 def _unit(unit: Fragment, entry: Entry) -> Unit:
     target = segment_of(unit, entry.target) if entry.target and entry.is_translated else ()
-    return Unit(segment_of(unit, entry.source), plain_text(target), entry.source.line, tagged_target=target)
+    assert unit.node is not None
+    return Unit(
+        segment_of(unit, entry.source),
+        plain_text(target),
+        entry.source.line,
+        tagged_target=target,
+        context=context_of_unit(unit.node),
+        key=name_of(unit.node),
+    )
 
 
 def _part(unit: Fragment, encoding: Encoding) -> Part:

@@ -18,18 +18,21 @@ from nearmt.corpus.xml_nodes import Fragment, Node
 
 Edit = tuple[int, int, str]
 
-# State of a target by its origin. Machine translations are never marked as translated, so that they do not count as
+# State of a target by its origin. Only exact matches that need no review are marked as translated, which counts as
 # confirmed.
-_STATE_1 = {
+_STATE_1: dict[FillingOrigin, dict[str, str]] = {
     FillingOrigin.MACHINE: {"state": "needs-review-translation", "state-qualifier": "mt-suggestion"},
     FillingOrigin.MEMORY: {"state": "translated", "state-qualifier": "exact-match"},
+    FillingOrigin.REPAIRED: {"state": "needs-review-translation", "state-qualifier": "fuzzy-match"},
     FillingOrigin.COPY: {"state": "needs-review-translation", "state-qualifier": "x-copied"},
 }
-_STATE_2 = {
+_STATE_2: dict[FillingOrigin, dict[str, str]] = {
     FillingOrigin.MACHINE: {"state": "initial", "subState": f"{SUB_STATE}:machine-translated"},
     FillingOrigin.MEMORY: {"state": "translated", "subState": f"{SUB_STATE}:exact-match"},
+    FillingOrigin.REPAIRED: {"state": "initial", "subState": f"{SUB_STATE}:fuzzy-match"},
     FillingOrigin.COPY: {"state": "initial", "subState": f"{SUB_STATE}:copied"},
 }
+_REVIEW_1, _REVIEW_2 = "needs-review-translation", "initial"
 
 
 def fill_unit_1(unit: Fragment, entries: list[Entry], fillings: Fillings, encoding: str) -> str:
@@ -42,10 +45,12 @@ def fill_unit_1(unit: Fragment, entries: list[Entry], fillings: Fillings, encodi
     # Several segments share one target, which has the least confirmed state of them.
     origins = {filling.origin for filling in given}
     origin = origins.pop() if len(origins) == 1 and len(given) == len(fillings) else FillingOrigin.MACHINE
-    confirmed = origin is FillingOrigin.MEMORY
+    unconfirmed = any(filling.is_unconfirmed for filling in given)
+    review = {"state": _REVIEW_1} if unconfirmed else {}
+    confirmed = origin is FillingOrigin.MEMORY and not unconfirmed
     prefix = unit.node.prefix
     tag = unit.slice(target.start, target.inner) if target is not None else f"<{prefix}target>"
-    start, end = reopened(with_attributes(tag, _STATE_1[origin], encoding))
+    start, end = reopened(with_attributes(tag, _STATE_1[origin] | review, encoding))
     content = _content_1(unit, entries, fillings, encoding)
     indent = space_before(unit, source)
     extra = "".join(f'{indent}<{prefix}note from="nearmt">{escaped(f.note, encoding)}</{prefix}note>' for f in given)
@@ -113,7 +118,8 @@ def fill_unit_2(unit: Fragment, entries: list[Entry], fillings: Fillings, encodi
 def _segment_2(unit: Fragment, entry: Entry, filling: Filling, encoding: str) -> list[Edit]:
     segment = entry.segment
     assert segment is not None
-    tag = with_attributes(unit.slice(segment.start, segment.inner), _STATE_2[filling.origin], encoding)
+    state = _STATE_2[filling.origin] | ({"state": _REVIEW_2} if filling.is_unconfirmed else {})
+    tag = with_attributes(unit.slice(segment.start, segment.inner), state, encoding)
     text = written(filling.target, encoding)
     edits = [(segment.start, segment.inner, tag)]
     if entry.target is None:

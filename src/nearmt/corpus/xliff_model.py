@@ -10,6 +10,8 @@ from nearmt.corpus.xml_nodes import Node
 _CONFIRMED_1 = {"final", "signed-off", "translated"}
 _UNTRANSLATED_1 = {"new", "needs-translation"}
 _CONFIRMED_2 = {"translated", "reviewed", "final"}
+# Types of contexts that do not tell units apart.
+_NO_CONTEXT = ("sourcefile", "linenumber", "x-po-")
 #: `subState` of a segment that nearmt filled in.
 SUB_STATE = "nearmt"
 
@@ -81,3 +83,19 @@ def entries_2(unit: Node) -> list[Entry]:
         key = segment.attributes.get("id") or (f"#{number}" if number > 1 else "")
         entries.append(Entry(source, target, state, confirmed, key, segment))
     return entries
+
+
+def name_of(unit: Node) -> str:
+    """Return the name of a unit in its program: `resname`, in XLIFF 2 `name`."""
+    return unit.attributes.get("resname" if unit.name == "trans-unit" else "name", "")
+
+
+def context_of_unit(unit: Node) -> str:
+    """Return the texts of a unit's contexts, without places in files and comments, which change."""
+    texts = [
+        context.text().strip()
+        for group in unit.elements("context-group")
+        for context in group.elements("context")
+        if not context.attributes.get("context-type", "").startswith(_NO_CONTEXT)
+    ]
+    return "\n".join(filter(None, texts))

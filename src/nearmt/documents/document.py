@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nearmt.config.filling import FillConfig
 from nearmt.corpus import Document, FillingOrigin, Part, Report, Request, Tag, Unit, open_document
+from nearmt.corpus.labels import LabelsConfig
 from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
 from nearmt.corpus.output import open_file
 from nearmt.documents.checks.summary import FindingSummary
@@ -28,7 +29,7 @@ Fill = Callable[[list[Unit]], list[FilledUnit]]
 class FillSummary:
     """Counts of units by origin, and findings about those that were filled in."""
 
-    #: Units by origin of their translation: machine, memory, copy, or kept.
+    #: Units by origin of their translation: machine, memory, repaired, copy, or kept.
     counts: Counter[str] = field(default_factory=Counter)
     findings: FindingSummary = field(default_factory=FindingSummary)
 
@@ -90,9 +91,10 @@ def fill_document(
     everything: bool = False,
     format: str | None = None,
     limits: LimitsConfig = DEFAULT_LIMITS,
+    file_languages: str | None = None,
 ) -> FillSummary:
     """Translate a file and write the result in the same format; see `nearmt translate`."""
-    request = Request(*translator.model.language_pair, limits=limits)
+    request = Request(*translator.model.language_pair, limits=limits, labels=LabelsConfig(file_languages))
     document = open_document(Path(path), request, Report(strict=True), format)
     filler = Filler(translator, config or FillConfig(), paragraphs=document.paragraphs)
     summary = FillSummary()

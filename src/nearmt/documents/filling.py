@@ -15,12 +15,16 @@ from nearmt.documents.confidence import doubts
 from nearmt.documents.filled import FilledUnit
 from nearmt.documents.messages import MessageUnit, fill_messages
 from nearmt.documents.placeholders import as_tags, as_text, lost, spaced, without_placeholders
+from nearmt.documents.repair import Repairer
 from nearmt.documents.sentences import sentence_spans, stripped_span
 from nearmt.documents.tags import project
+from nearmt.documents.terms import TermLookup
 from nearmt.languages import base_language
 from nearmt.models.alignment import Link, Span, align
 from nearmt.translator import Translator, joined
 
+#: Similar pairs of which the first that can be repaired is used.
+_REPAIRS_TRIED = 5
 #: Maximum number of pairs named as the origin of a translation.
 _PAIRS_NAMED = 3
 #: Largest share of characters that the model does not know in a text that it can translate.
@@ -77,7 +81,7 @@ class Filler:
         return [self._with_matches(unit, filled[number]) for number, unit in enumerate(units)]
 
     def _ready(self, unit: Unit) -> FilledUnit | None:
-        return _copied(unit) or self._from_memory(unit)
+        return _copied(unit) or self._from_memory(unit) or self._repaired(unit)
 
     def _flat(self, units: Sequence[Unit]) -> list[FilledUnit]:
         """Fill units without branches."""
@@ -89,14 +93,38 @@ class Filler:
     def _from_memory(self, unit: Unit) -> FilledUnit | None:
         store = self.translator.datastore
         text = plain_text(unit.source)
-        pair = store.snapshot().exact(text) if store is not None and self.config.exact else None
-        if pair is None:
+        match = store.snapshot().exact_match(unit) if store is not None and self.config.exact else None
+        if match is None:
             return None
-        start, end = stripped_span(text, 0, len(text))
-        whole = text[:start] + pair.target + text[end:]
-        target = self._tagged([unit.source], [whole], [[((start, end), (start, start + len(pair.target)))]])[0]
-        filling = Filling(target, FillingOrigin.MEMORY, pair_ids=(pair.id,))
+        pair, target = match.pair, self._stored(unit, match.pair.target)
+        filling = Filling(
+            target, FillingOrigin.MEMORY, pair_ids=(pair.id,), in_context=match.in_context, review=match.review
+        )
         return FilledUnit(filling, Translation(source=text, text=pair.target, score=0.0))
+
+    def _repaired(self, unit: Unit) -> FilledUnit | None:
+        """Fill a unit from a similar pair, of which all that differs can be exchanged."""
+        store = self.translator.datastore
+        if store is None or not self.config.fuzzy:
+            return None
+        text, memory = plain_text(unit.source), store.snapshot()
+        repairer = Repairer(TermLookup(self.translator.model, memory), self.translator.model.language_pair)
+        for match in memory.matches(text, _REPAIRS_TRIED, self.config.fuzzy):
+            repair = repairer.repaired(text, match, unit.printf)
+            target = None if repair is None else self._stored(unit, repair.text)
+            if repair is None or target is None or lost(unit.source, target, unit.printf):
+                continue
+            review = f"{match.percent} match, {', '.join(repair.exchanged)}"
+            filling = Filling(target, FillingOrigin.REPAIRED, pair_ids=(match.pair_id,), review=review)
+            return FilledUnit(filling, Translation(source=text, text=repair.text, score=0.0))
+        return None
+
+    def _stored(self, unit: Unit, target: str) -> Segment:
+        """A stored translation with the white space and the tags of a unit."""
+        text = plain_text(unit.source)
+        start, end = stripped_span(text, 0, len(text))
+        whole = text[:start] + target + text[end:]
+        return self._tagged([unit.source], [whole], [[((start, end), (start, start + len(target)))]])[0]
 
     def _checked(self, unit: Unit, filled: FilledUnit) -> FilledUnit:
         """Add what the checks find, to the unit and to its note."""

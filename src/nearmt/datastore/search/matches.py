@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
 from nearmt.contracts import Pair
-from nearmt.corpus import Match, clean
+from nearmt.corpus import Match, Unit, clean, plain_text
 from nearmt.datastore.disk import AnySegment
 from nearmt.datastore.disk.ids import DigestIndex
+from nearmt.datastore.search.contexts import Candidate, ExactMatch, best_of
 from nearmt.errors import MissingPackageError
+
+#: The latest pairs with a source that are compared by their context.
+_CANDIDATES = 1000
 
 
 class SegmentSources:
@@ -29,6 +34,14 @@ class SegmentSources:
     @cached_property
     def texts(self) -> list[str]:
         return [pair.source for pair in self.segment.pairs()]
+
+    def around(self, position: int) -> tuple[str, str]:
+        """The cleaned sources of the pairs before and after one; empty where there is none."""
+        before, after = position - 1, position + 1
+        return (
+            clean(self.segment.pair(before).source) if before >= 0 else "",
+            clean(self.segment.pair(after).source) if after < self.segment.record.pairs else "",
+        )
 
 
 class SourceLookup:
@@ -50,6 +63,33 @@ class SourceLookup:
                     if clean(pair.source) == wanted:
                         return pair
         return None
+
+    def exact_match(self, unit: Unit) -> ExactMatch | None:
+        """The pair with exactly the source of a unit whose context fits best."""
+        digest, wanted = _digest(plain_text(unit.source)), clean(plain_text(unit.source))
+        found: list[Candidate] = []
+        for number in reversed(range(len(self._parts))):
+            part = self._parts[number]
+            for position in reversed(part.digests.find(digest)):
+                if self._is_visible(number, position) and len(found) < _CANDIDATES:
+                    pair = part.segment.pair(position)
+                    if clean(pair.source) == wanted:
+                        found.append(Candidate(unit, pair, part.around(position)))
+        return best_of(found)
+
+    def containing(self, term: str, limit: int) -> list[Pair]:
+        """The latest pairs whose sources contain a term as whole words."""
+        pattern = re.compile(rf"(?<!\w){re.escape(term)}(?!\w)")
+        found: list[Pair] = []
+        for number in reversed(range(len(self._parts))):
+            part = self._parts[number]
+            for position in reversed(range(len(part.texts))):
+                if len(found) == limit:
+                    return found
+                text = part.texts[position]
+                if term in text and self._is_visible(number, position) and pattern.search(text):
+                    found.append(part.segment.pair(position))
+        return found
 
     def fuzzy(self, source: str, limit: int, threshold: float) -> list[Match]:
         """The pairs with the most similar sources. Similarity: 1 - edit distance in characters / longer length."""

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Pair, SimilarSources, StoreProfile
-from nearmt.corpus import Match
+from nearmt.corpus import Match, Unit
 from nearmt.datastore.disk import AnySegment, Calibration
 from nearmt.datastore.disk.ids import DigestIndex, digest_of
 from nearmt.datastore.search.agreement import NEARLY_EQUAL
+from nearmt.datastore.search.contexts import ExactMatch
 from nearmt.datastore.search.entries import open_entries
 from nearmt.datastore.search.indexing import open_index
 from nearmt.datastore.search.matches import SegmentSources, SourceLookup
@@ -162,9 +163,18 @@ class Snapshot:
         with timed("store/lookup"):
             return self._lookup.exact(source)
 
+    def exact_match(self, unit: Unit) -> ExactMatch | None:
+        """The pair with the source of a unit whose context fits best, else the latest."""
+        with timed("store/lookup"):
+            return self._lookup.exact_match(unit)
+
     def matches(self, source: str, limit: int = 3, threshold: float = 0.5) -> list[Match]:
         """The pairs whose sources resemble this one most, best first."""
         return self._lookup.fuzzy(source, limit, threshold)
+
+    def containing(self, term: str, limit: int) -> list[Pair]:
+        """The latest pairs whose sources contain a term as whole words."""
+        return self._lookup.containing(term, limit)
 
     def find(self, identity: str) -> int | None:
         """The number of the pair with this id, if it can be found; the latest, should there be several."""
