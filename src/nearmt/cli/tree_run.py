@@ -12,7 +12,7 @@ from typing import Self
 from nearmt.cli.changing import finishing
 from nearmt.cli.checking import check_output_folder
 from nearmt.cli.console import complain, explain_run, progress_bar, warn
-from nearmt.cli.document_run import WITHOUT_NOTES, Job, RunOptions, UnitProgress, kept, run_document
+from nearmt.cli.document_run import WITHOUT_NOTES, Job, RunOptions, RunSettings, UnitProgress, kept, run_document
 from nearmt.cli.document_writer import DocumentWriter
 from nearmt.cli.given import Given
 from nearmt.cli.resuming import FinishedFile, FinishedFiles, FinishedWork, digest_of

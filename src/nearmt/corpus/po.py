@@ -117,7 +117,7 @@ def _parts(
 def _units(entry: Entry, plural_count: int) -> Iterator[Unit]:
     _, plural, forms, _ = entry.message
     context = entry.texts.get("msgctxt", "")
-    yield Unit((entry.texts["msgid"],), forms[0], entry.line, entry.printf, context)
+    yield Unit((entry.texts["msgid"],), forms[0], entry.line, entry.printf, context=context)
     if plural is not None:
         others = forms[:1] if plural_count == 1 else forms[1:]
-        yield Unit((plural,), others[-1] if others else "", entry.line, entry.printf, context)
+        yield Unit((plural,), others[-1] if others else "", entry.line, entry.printf, context=context)
