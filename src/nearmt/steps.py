@@ -47,6 +47,8 @@ class Step:
     sentences: Sequence[int]
     #: Tokens that end a sentence.
     ends: Sequence[int] = ()
+    #: Rows that end with a repetition; None if there are none.
+    repeating: Sequence[int] | None = None
 
     @property
     def rows_each(self) -> int:

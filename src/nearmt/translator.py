@@ -25,6 +25,9 @@ from nearmt.provenance import explain_hypothesis
 from nearmt.steps import Method, MethodState
 from nearmt.threads import workers
 
+#: Whether `%s` and similar are placeholders, of all units or of each; None if that is not known.
+Flags = bool | Sequence[bool | None] | None
+
 
 @dataclass(frozen=True)
 class SourcePart:
@@ -74,7 +77,7 @@ class Translator:
         if datastore is not None:
             datastore.check_model(self.model)
             _learn_pending(datastore, self.model)
-            if datastore.marks != MARKS:
+            if self.model.writes_marks and datastore.marks != MARKS:
                 warnings.warn(_WITHOUT_MARKS, NearmtWarning, stacklevel=2)
         self.datastore = datastore
         if method is None:
@@ -126,7 +129,12 @@ class Translator:
 
     @overload
     def translate(  # type: ignore[overload-overlap]  # a str is a sequence of str
-        self, text: str, *, explain: bool = False, progress: Progress | None = None, printf: bool | None = None
+        self,
+        text: str,
+        *,
+        explain: bool = False,
+        progress: Progress | None = None,
+        printf: Flags = None,
     ) -> Translation: ...
 
     @overload
@@ -136,7 +144,7 @@ class Translator:
         *,
         explain: bool = False,
         progress: Progress | None = None,
-        printf: bool | None = None,
+        printf: Flags = None,
     ) -> list[Translation]: ...
 
     def translate(
@@ -145,18 +153,19 @@ class Translator:
         *,
         explain: bool = False,
         progress: Progress | None = None,
-        printf: bool | None = None,
+        printf: Flags = None,
     ) -> Translation | list[Translation]:
         """Translate one unit or several; the results stand in the order of the inputs.
 
         Protected spans (`corpus.spans`), such as placeholders, tags and URLs, are in the translation exactly once.
-        `printf` says whether `%s` is a placeholder; None if that is not known.
+        `printf` says whether `%s` is a placeholder, of all units or of each; None if that is not known.
         """
         if isinstance(text, str):
             return self.translate([text], explain=explain, printf=printf)[0]
         self._follow_datastore()
         units = [clean(unit) for unit in text]
-        marked_units = [marked(unit, printf) for unit in units]
+        flags = [printf] * len(units) if printf is None or isinstance(printf, bool) else printf
+        marked_units = [self._marked(unit, flag) for unit, flag in zip(units, flags, strict=True)]
         parts: list[list[Translation]] = [[] for _ in units]
         sources = [part for number, unit in enumerate(marked_units) if unit.text for part in self._parts(number, unit)]
         done: dict[int, Translation] = {}
@@ -168,6 +177,9 @@ class Translator:
             parts[source.unit].append(done[position])
         whole = [joined(unit, found) for unit, found in zip(units, parts, strict=True)]
         return [restored(translation, unit) for translation, unit in zip(whole, marked_units, strict=True)]
+
+    def _marked(self, unit: str, printf: bool | None) -> MarkedText:
+        return marked(unit, printf) if self.model.writes_marks else MarkedText(unit)
 
     def _parts(self, number: int, unit: MarkedText) -> Iterator[SourcePart]:
         codec = self.model.codec

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearmt.corpus import Tag, TagKind, plain_text
-from nearmt.documents.placeholders import as_tags, as_text, lost, placeholders, spaced, without_placeholders
+from nearmt.documents.placeholders import as_tags, as_text, lost, placeholders, without_placeholders
 
 
 @pytest.mark.parametrize(
@@ -60,19 +60,3 @@ def test_conversion_round_trips(parts: list[str]) -> None:
     text = "".join(parts)
     assert "".join(str(part) for part in as_text(as_tags((text,)))) == text
     assert as_text(as_tags((text,))) == ((text,) if text else ())
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "expected"),
-    [
-        ("in %(zone)s seit", "in%(zone)s since", "in %(zone)s since"),
-        ("Weiter mit {0}, bitte", "go on{0}please", "go on {0} please"),
-        ("v{0}beta", "v{0}beta", "v{0}beta"),
-        ("Drücken Sie <b>OK</b>.", "press<b>OK</b>now", "press <b>OK</b> now"),
-        ("%s", "%s", "%s"),
-        ("%d %%", "a%%b %d", "a %% b %d"),
-    ],
-)
-def test_blanks_next_to_placeholders(source: str, target: str, expected: str) -> None:
-    assert spaced(source, target, printf=True) == expected
-    assert spaced(source, expected, printf=True) == expected

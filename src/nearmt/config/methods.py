@@ -56,7 +56,10 @@ class KnnConfig(Config):
     temperature: float | None = option(
         None, "softmax temperature T at search steps, on squared distances (default: from the store)", low=1e-6
     )
-    guard: bool = option(True, "weigh the neighbours less in sentences that have little in common with the memory")
+    guard: bool = option(
+        True,
+        "weigh the neighbours less in sentences that have little in common with the memory, and not in loops",
+    )
     agreement: float | None = option(
         None,
         "how strongly neighbours are silenced whose source has another word there; 0 is off (default: from the store)",

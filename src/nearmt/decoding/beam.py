@@ -137,7 +137,9 @@ class _Decoding:
         before = self.scoring.normalise(logits_BV.clone()) if self.trace else None
         total_B = self._total(logits_BV)
         times = state.time_S.tolist()
-        mixed = self.method.scores(Step(logits_BV, hidden_BH, times, state.sentences, self.model.eos_ids))
+        repeating = None if self.method.store is None else np.flatnonzero(state.repeats_B()).tolist() or None
+        step = Step(logits_BV, hidden_BH, times, state.sentences, self.model.eos_ids, repeating)
+        mixed = self.method.scores(step)
         tracer = None if before is None else Tracer(before, mixed.log_probs())
         beams = [self.beams[sentence] for sentence in state.sentences]
         ranked = _constrain(self.model, state, beams, mixed, total_B, self.marks)

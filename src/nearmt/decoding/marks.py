@@ -34,7 +34,8 @@ class MarkRule:
             logits_V.fill_(-math.inf)
             logits_V[only] = kept
             return
-        logits_V[banned] = -math.inf
+        if banned:
+            logits_V[banned] = -math.inf
         if marks.numbers.difference(progress.written):
             self._open_instead_of_ending(logits_V)
 

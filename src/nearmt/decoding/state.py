@@ -18,6 +18,9 @@ from nearmt.timing import timed
 
 Array = NDArray[Any]
 
+#: The most tokens whose repetition is noticed.
+REPEATED = 8
+
 
 class Chosen(NamedTuple):
     """Continuations, on the host: scores, the rows that they continue, and their tokens, all of one shape."""
@@ -67,6 +70,18 @@ class BeamState:
         end = int(self.length_S[row // self.rows_each])
         said: list[int] = self.said_BT[row, self.prompt : end].tolist()
         return said
+
+    def repeats_B(self) -> Array:
+        """Which rows end with a repetition: the same token three times, or the same 2 to REPEATED tokens twice, [B]."""
+        end_B = self.length_S.repeat(self.rows_each)
+        at_BW = end_B[:, None] + np.arange(-2 * REPEATED, 0)
+        # No token equals what is before the beginning.
+        before_BW = -1 - np.arange(2 * REPEATED)
+        last_BW = np.where(at_BW >= self.prompt, np.take_along_axis(self.said_BT, at_BW.clip(min=0), axis=1), before_BW)
+        found_B: Array = (last_BW[:, -1] == last_BW[:, -2]) & (last_BW[:, -2] == last_BW[:, -3])
+        for length in range(2, REPEATED + 1):
+            found_B |= (last_BW[:, -length:] == last_BW[:, -2 * length : -length]).all(axis=1)
+        return found_B
 
     def advance(self, chosen_B: Chosen, kept: list[int], traces: Sequence[tuple[StepTrace, ...]]) -> None:
         """Continue the kept slots with the chosen candidates: the one place where rows move."""

@@ -14,9 +14,10 @@ from nearmt.documents.checks import TEXT_CHECKS, CheckedUnit, Finding, Severity,
 from nearmt.documents.confidence import doubts
 from nearmt.documents.filled import FilledUnit
 from nearmt.documents.messages import MessageUnit, fill_messages
-from nearmt.documents.placeholders import as_tags, as_text, lost, spaced, without_placeholders
+from nearmt.documents.placeholders import as_tags, as_text, lost, without_placeholders
 from nearmt.documents.repair import Repairer
 from nearmt.documents.sentences import sentence_spans, stripped_span
+from nearmt.documents.single_tags import InlineTags, with_single_tags
 from nearmt.documents.tags import project
 from nearmt.documents.terms import TermLookup
 from nearmt.languages import base_language
@@ -141,7 +142,8 @@ class Filler:
         """Translate units; if placeholders are lost, translate again with placeholders as tags."""
         results = self._segments([(unit.source, unit.printf) for unit in units], progress)
         again = [n for n, unit in enumerate(units) if lost(unit.source, results[n].target, unit.printf)]
-        protected = self._segments([(as_tags(units[n].source, units[n].printf), units[n].printf) for n in again])
+        tagged = [(as_tags(units[n].source, units[n].printf), units[n].printf) for n in again]
+        protected = self._segments(tagged, aligned=True)
         put_back: set[int] = set()
         for number, result in zip(again, protected, strict=True):
             unit, target = units[number], as_text(result.target)
@@ -165,23 +167,34 @@ class Filler:
         return FilledUnit(filling, translation, result.findings + findings)
 
     def _segments(
-        self, requests: Sequence[tuple[Segment, bool | None]], progress: Progress | None = None
+        self,
+        requests: Sequence[tuple[Segment, bool | None]],
+        progress: Progress | None = None,
+        *,
+        aligned: bool = False,
     ) -> list[_Result]:
-        """Translate segments by sentences and project their tags; the flag says whether `%s` is a placeholder."""
-        segments = [segment for segment, _ in requests]
+        """Translate segments by sentences; the flag says whether `%s` is a placeholder.
+
+        Single tags are translated with the text, as protected spans, unless they are to be `aligned`, that is,
+        projected like the tags of pairs.
+        """
+        inline = [InlineTags(segment) if aligned else with_single_tags(segment) for segment, _ in requests]
+        segments = [each.segment for each in inline]
         texts = [plain_text(segment) for segment in segments]
         spans = [self._spans(text) for text in texts]
         sentences = [text[start:end] for text, cuts in zip(texts, spans, strict=True) for start, end in cuts]
-        found = iter(self.translator.translate(sentences, explain=self._explain, progress=progress))
+        flags = [printf for (_, printf), cuts in zip(requests, spans, strict=True) for _ in cuts]
+        found = iter(self.translator.translate(sentences, explain=self._explain, progress=progress, printf=flags))
         wholes, translations, span_pairs, findings = [], [], [], []
-        for text, cuts, (_, printf) in zip(texts, spans, requests, strict=True):
-            parts = [_spaced(next(found), printf) for _ in cuts]
+        for text, cuts in zip(texts, spans, strict=True):
+            parts = [next(found) for _ in cuts]
             whole, target_spans = _assembled(text, cuts, parts)
             wholes.append(whole)
             span_pairs.append(list(zip(cuts, target_spans, strict=True)))
             translations.append(joined(text, parts))
             findings.append(self._length_findings(parts))
-        targets = self._tagged(segments, wholes, span_pairs)
+        tagged = self._tagged(segments, wholes, span_pairs)
+        targets = [each.restored(target) for each, target in zip(inline, tagged, strict=True)]
         return [_Result(*result) for result in zip(targets, translations, findings, strict=True)]
 
     def _length_findings(self, parts: Sequence[Translation]) -> tuple[Finding, ...]:
@@ -249,10 +262,6 @@ def _assembled(text: str, cuts: list[Span], parts: list[Translation]) -> tuple[s
         texts += [space, part.text]
         offset = end
     return "".join([*texts, text[offset:]]), spans
-
-
-def _spaced(part: Translation, printf: bool | None) -> Translation:
-    return replace(part, text=spaced(part.source, part.text, printf))
 
 
 def _moved(link: Link, source: int, target: int) -> Link:

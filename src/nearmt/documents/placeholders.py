@@ -96,24 +96,3 @@ def _spans_like(source: str, spans: list[Span], target: str, printf: bool | None
     """Find the spans of a target; those of its source may be recognisable only there, as `Version 2.0`."""
     known = {source[span.start : span.end] for span in spans if span.kind not in MARKED}
     return find_spans(target, printf, tuple(sorted(known)))
-
-
-def spaced(source: str, target: str, printf: bool | None = None) -> str:
-    """Insert blanks between protected spans and words of the target, unless they are adjacent in the source."""
-    spans = find_spans(source, printf)
-    # (text, side) without an adjacent word in the source.
-    free = {(source[span.start : span.end], side) for span in spans for side in (0, 1) if not _word(source, span, side)}
-    parts, offset = [], 0
-    for span in find_spans(target, printf) if free else ():
-        text = target[span.start : span.end]
-        before, after = ((text, side) in free and _word(target, span, side) for side in (0, 1))
-        parts += [target[offset : span.start], " " * before + text + " " * after]
-        offset = span.end
-    return "".join([*parts, target[offset:]])
-
-
-def _word(text: str, span: Span, side: int) -> bool:
-    """Whether a word is adjacent to the span, before (0) or after (1) it."""
-    start = max(0, span.start - 1) if side == 0 else span.end
-    end = span.start if side == 0 else span.end + 1
-    return text[start:end].isalnum()

@@ -88,7 +88,13 @@ class RetrievingState:
             trust = [self._trust.get(sentence, 1.0) for sentence in step.sentences]
             trust_B = None if min(trust) == 1.0 else _per_row(trust, step.rows_each, step.logits_BV.device)
             self._latest = (step.sentences, step.rows_each), trust_B
-        return self._latest[1]
+        trust_B = self._latest[1]
+        if step.repeating is None:
+            return trust_B
+        # Neighbours would go on repeating: each repetition is nearer to what it repeats.
+        trust_B = torch.ones(len(step.logits_BV), device=step.logits_BV.device) if trust_B is None else trust_B.clone()
+        trust_B[list(step.repeating)] = 0.0
+        return trust_B
 
     def reorder(self, row_B: Tensor) -> None:
         self._retriever.reorder(row_B)

@@ -63,6 +63,11 @@ class TranslationModel:
     def key_layer(self) -> str:
         return self.seq2seq.key_layer
 
+    @property
+    def writes_marks(self) -> bool:
+        """Whether protected spans can be marks (`corpus.marks`): not if the vocabulary has no brackets or digits."""
+        return self.mark_tokens.complete
+
     @cached_property
     def mark_tokens(self) -> MarkTokens:
         return MarkTokens(self.codec, self.seq2seq.vocabulary)

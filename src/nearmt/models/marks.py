@@ -73,6 +73,8 @@ class MarkTokens:
         self._brackets = {n: text.strip() for n, text in enumerate(subwords) if "[" in text or "]" in text}
         digits = {n: text for n, text in enumerate(subwords) if text and text.isascii() and text.isdigit()}
         self._inside = {n: text for n, text in {**self._brackets, **digits}.items() if not subwords[n][0].isspace()}
+        #: Whether the model can write every mark.
+        self.complete = "[" in self._brackets.values() and set("]0123456789").issubset(self._inside.values())
         #: Tokens that begin a mark.
         self.openers = [n for n, text in self._brackets.items() if text.endswith("[") and text.count("[") == 1]
         self._next = lru_cache(maxsize=4096)(self._find_next)

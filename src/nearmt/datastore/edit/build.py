@@ -21,7 +21,6 @@ import torch
 from nearmt import __version__
 from nearmt.config import Config, option
 from nearmt.contracts import Pair, Progress
-from nearmt.corpus.marks import MARKS
 from nearmt.datastore.disk import Calibration, FileRecord, Manifest, Segment, SegmentRecord, SegmentWriter
 from nearmt.datastore.disk.content import deleted_mask
 from nearmt.datastore.disk.file_names import segment_name
@@ -33,6 +32,7 @@ from nearmt.datastore.disk.recovery import recover
 from nearmt.datastore.disk.replacement import make_folder, publish, remove_unused
 from nearmt.datastore.edit.encode import encode_block, fitting_sample
 from nearmt.datastore.edit.pretrained import pretrained_reduction
+from nearmt.datastore.edit.tokens import marks_of
 from nearmt.datastore.search.calibrate import expected, measured
 from nearmt.datastore.search.indexing import check_factory, index_segments
 from nearmt.datastore.search.snapshot import Part, Snapshot
@@ -162,7 +162,7 @@ def _manifest_of(
         nearmt=__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         cleaning=cleaning,
-        marks=MARKS,
+        marks=marks_of(model),
     )
     return calibrated(folder, manifest, reduction, records, model)
 

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Pair
-from nearmt.corpus.marks import MARKS
 from nearmt.datastore.disk.pairs import blocks_of
-from nearmt.datastore.edit.tokens import tokens_of
+from nearmt.datastore.edit.tokens import marks_of, tokens_of
 from nearmt.engines.devices import device_of, spread
 from nearmt.models import TranslationModel
 from nearmt.models.words import aligned_words
@@ -37,13 +36,15 @@ def encode_block(
     pairs: list[Pair],
     reduction: Reduction | None = None,
     progress: Callable[[int], None] | None = None,
-    marks: str = MARKS,
+    marks: str | None = None,
 ) -> Iterator[EncodedPair]:
     """Force-decode a block in batches of similar length; yield the results in the order of the pairs.
 
     Keys are the model's states, reduced if a reduction is given. `progress` is called after each batch with the
-    number of pairs done; `marks` is how the store marks protected spans.
+    number of pairs done; `marks` is how the store marks protected spans, if not
+    as a new one does.
     """
+    marks = marks_of(model) if marks is None else marks
     encoded = [EncodedPair(pair, *tokens_of(model.codec, pair, marks)) for pair in pairs]
     sources = [unit.source for unit in encoded]
     positions, prompt = model.seq2seq.positions, len(model.seq2seq.prompt)

@@ -1,0 +1,82 @@
+"""Marks in place of protected spans, and back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nearmt.corpus.marks import MarkedText, marked, marks_in
+
+PARTS = ["%s", "%d", "{name}", "%(n)s", "<b>", "</b>", "<br/>", "[1]", "[", "]", "[OK]", " Wort ", "-", "https://a.example/x", "\ue001", "2"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "spans"),
+    [
+        ("Datei %s in {folder}", "Datei [1] in [2]", ("%s", "{folder}")),
+        ("Klicken Sie auf [OK]", "Klicken Sie auf [1]OK[2]", ("[", "]")),
+        ("Siehe [12] und %s", "Siehe [1] und [2]", ("[12]", "%s")),
+        ("ein \ue000 Tag", "ein [1] Tag", ("\ue000",)),
+        ("Nichts zu schützen, 5 % sicher", "Nichts zu schützen, 5 % sicher", ()),
+    ],
+)
+def test_spans_and_brackets_become_marks(text: str, expected: str, spans: tuple[str, ...]) -> None:
+    found = marked(text)
+    assert (found.text, found.spans) == (expected, spans)
+
+
+@given(st.lists(st.sampled_from(PARTS)).map("".join))
+def test_every_bracket_of_a_marked_text_belongs_to_a_mark(text: str) -> None:
+    found = marked(text)
+    assert marks_in(found.text) == list(range(1, len(found.spans) + 1))
+    left = found.text
+    for number in range(1, len(found.spans) + 1):
+        left = left.replace(f"[{number}]", "", 1)
+    assert "[" not in left and "]" not in left
+
+
+@given(st.lists(st.sampled_from(PARTS)).map("".join))
+def test_a_translation_that_is_the_source_is_restored(text: str) -> None:
+    found = marked(text)
+    assert found.restored(found.text) == text
+    assert found.target(text) == found.text
+
+
+def test_a_target_has_the_marks_of_its_source() -> None:
+    source = marked("%s hat %s an {name} gesendet")
+    assert source.target("{name} got %s from %s, %s") == "[3] got [1] from [2], %s"
+    assert MarkedText("ohne").target("%s") == "%s"
+
+
+def test_spans_that_are_filled_in_by_order_keep_their_order() -> None:
+    source = marked("%d von %s in {name}")
+    assert source.restored("[3]: [2] of [1]") == "{name}: %d of %s"
+    named = marked("%(a)s von %(b)s")
+    assert named.restored("[2] of [1]") == "%(b)s of %(a)s"
+
+
+def test_tags_are_paired() -> None:
+    assert marked("<b>a <i>b</i></b> <br/> </p>").opened_by == (0, 0, 2, 1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("in %(zone)s seit", "in[1] since", "in %(zone)s since"),
+        ("Weiter mit {0}, bitte", "go on[1]please", "go on {0} please"),
+        ("v{0}beta", "v[1]beta", "v{0}beta"),
+        ("Drücken Sie <b>OK</b>.", "press[1]OK[2]now", "press <b>OK</b> now"),
+        ("Ein <b>neues</b> Objekt", "A [1] new [2] object", "A <b>new</b> object"),
+        ("Ein <b>neues</b>?", "A [1] new [2]?", "A <b>new</b>?"),
+        ("Datei<b>en</b>", "File[1]s[2]", "File<b>s</b>"),
+        ("„%s“ öffnen", 'Open "[1]"', 'Open "%s"'),
+        ("%s", "[1]", "%s"),
+    ],
+)
+def test_blanks_are_as_in_the_source(source: str, target: str, expected: str) -> None:
+    assert marked(source).restored(target) == expected
+
+
+def test_marks_that_the_source_does_not_have_stay_as_they_are() -> None:
+    assert marked("%s").restored("[1] [2] [0]") == "%s [2] [0]"

@@ -1,0 +1,96 @@
+"""The beam writes every mark of a sentence exactly once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from nearmt.contracts import Pair
+from nearmt.corpus.spans import find_spans
+from nearmt.datastore import Datastore
+from nearmt.decoding.marks import MarkRule
+from nearmt.models import TranslationModel
+from nearmt.models.marks import Marks, MarkTokens
+from nearmt.translator import Translator
+
+VOCABULARY = ["</s>", " [", "[", "]", "1", "2", "a"]
+END, OPEN, INNER, CLOSE, ONE, TWO, WORD = range(len(VOCABULARY))
+TEXTS = [
+    "Die Datei {path} konnte nicht in {folder} gespeichert werden: %s",
+    "%(counter)s Benutzer löschen",
+    "Klicken Sie auf [OK], um %d von %d Dateien zu löschen.",
+    'Warum nicht <a href="%(url)s">ein neues <b>Objekt</b> erstellen</a>?',
+    "Das Wetter ist heute schön.",
+    "{0} {1} {2} {3} {4} {5} {6} {7} {8} {9} {10} {11}",
+]
+
+
+class Codec:
+    def subwords(self, ids: Sequence[int]) -> list[str]:
+        return [VOCABULARY[number] for number in ids]
+
+
+def constrained(tokens: list[int], marks: Marks | None, logits: list[float]) -> list[float]:
+    """The logits of the only row of a sentence that has these tokens so far."""
+    rule = MarkRule(MarkTokens(Codec(), len(VOCABULARY)), [marks], [END])  # type: ignore[arg-type]
+    state: Any = SimpleNamespace(sentences=[0], rows_of=lambda slots: list(slots), tokens=lambda row: tokens)
+    logits_BV = torch.tensor([logits])
+    rule.apply(state, [0], logits_BV)
+    found: list[float] = logits_BV[0].tolist()
+    return found
+
+
+def test_a_sentence_without_marks_is_not_touched() -> None:
+    assert constrained([OPEN, OPEN], None, [1.0] * 7) == [1.0] * 7
+
+
+def test_the_end_waits_for_marks_and_what_it_had_goes_to_them() -> None:
+    found = constrained([WORD], Marks(frozenset({1})), [math.log(8), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    assert found[END] == -math.inf and found[CLOSE] == -math.inf
+    assert found[OPEN] == found[INNER] == pytest.approx(math.log(1 + 4))
+    assert found[WORD] == found[ONE] == 0.0
+    done = constrained([WORD, OPEN, ONE, CLOSE], Marks(frozenset({1})), [0.0] * 7)
+    assert done[END] == 0.0 and done[OPEN] == done[INNER] == done[CLOSE] == -math.inf
+
+
+def test_within_a_mark_only_its_rest_may_follow() -> None:
+    found = constrained([OPEN], Marks(frozenset({2})), [float(number) for number in range(7)])
+    assert [number for number, value in enumerate(found) if math.isfinite(value)] == [TWO] and found[TWO] == TWO
+
+
+def spans_of(text: str) -> list[str]:
+    return sorted(text[span.start : span.end] for span in find_spans(text))
+
+
+@pytest.fixture(scope="module")
+def memory(embedded: TranslationModel, tmp_path_factory: pytest.TempPathFactory) -> Datastore:
+    pairs = [
+        Pair("Die Datei {name} wurde gelöscht: %d", "The file {name} was removed: %d"),
+        Pair("%(count)s Benutzer wurden gelöscht", "%(count)s users were removed"),
+        Pair("Klicken Sie auf [Weiter].", "Press [Continue]."),
+    ]
+    return Datastore.build(tmp_path_factory.mktemp("marks") / "store", pairs, embedded)
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("method", ["plain", "knn", "chunk"])
+def test_every_span_is_there_once_in_any_batch(embedded: TranslationModel, memory: Datastore, method: str) -> None:
+    store = None if method == "plain" else memory
+    found = Translator(embedded, store, method, batch_size=8).translate(TEXTS)
+    for text, translation in zip(TEXTS, found, strict=True):
+        assert spans_of(translation.text) == spans_of(text) and not translation.truncated
+    assert "[OK]" in found[2].text
+    alone = Translator(embedded, store, method, batch_size=1).translate(TEXTS)
+    assert [(each.text, each.score) for each in alone] == [(each.text, each.score) for each in found]
+
+
+@pytest.mark.embedded
+def test_stored_spans_of_other_sentences_do_not_leak(embedded: TranslationModel, memory: Datastore) -> None:
+    """The memory's `{name}` is the mark of whatever the sentence has there."""
+    translator = Translator(embedded, memory, "chunk", {"lambda": 0.9, "agreement": 0, "guard": False})
+    assert translator.translate("Die Datei %(path)s wurde gelöscht: %s").text == "The file %(path)s was removed: %s"
