@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from nearmt.corpus.marks import MarkedText, marked, marks_in
 
-PARTS = ["%s", "%d", "{name}", "%(n)s", "<b>", "</b>", "<br/>", "[1]", "[", "]", "[OK]", " Wort ", "-", "https://a.example/x", "\ue001", "2"]  # fmt: skip
+PARTS = [
+    *("%s", "%d", "{name}", "%(n)s", "<b>", "</b>", "<br/>", "[1]", "[", "]", "[OK]"),
+    *(" Wort ", "-", "https://a.example/x", "\ue001", "2"),
+]
 
 
 @pytest.mark.parametrize(

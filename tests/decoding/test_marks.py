@@ -38,7 +38,7 @@ class Codec:
 def constrained(tokens: list[int], marks: Marks | None, logits: list[float]) -> list[float]:
     """The logits of the only row of a sentence that has these tokens so far."""
     rule = MarkRule(MarkTokens(Codec(), len(VOCABULARY)), [marks], [END])  # type: ignore[arg-type]
-    state: Any = SimpleNamespace(sentences=[0], rows_of=lambda slots: list(slots), tokens=lambda row: tokens)
+    state: Any = SimpleNamespace(sentences=[0], rows_of=list, tokens=lambda row: tokens)
     logits_BV = torch.tensor([logits])
     rule.apply(state, [0], logits_BV)
     found: list[float] = logits_BV[0].tolist()

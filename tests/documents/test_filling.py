@@ -18,7 +18,7 @@ from nearmt.documents import filling as filling_module
 from nearmt.documents.checks import Finding, Severity
 from nearmt.models import TranslationModel
 from nearmt.models.alignment import Link
-from nearmt.translator import Translator
+from nearmt.translator import Flags, Translator
 from tests.datastore.helpers import in_memory
 
 OPEN, CLOSE = Tag("<b>", TagKind.OPEN, "1", element=True), Tag("</b>", TagKind.CLOSE, "1", element=True)
@@ -56,7 +56,12 @@ class Shouting:
         self._lose = lose
 
     def translate(
-        self, texts: Sequence[str], *, explain: bool = False, progress: Progress | None = None
+        self,
+        texts: Sequence[str],
+        *,
+        explain: bool = False,
+        progress: Progress | None = None,
+        printf: Flags = None,
     ) -> list[Translation]:
         self.asked += texts
         return [Translation(source=text, text=self._say(text), score=-0.5, tokens=1) for text in texts]

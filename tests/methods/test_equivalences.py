@@ -75,8 +75,10 @@ def test_weight_0_is_the_model_alone(family: str) -> None:
 def test_chunks_of_one_token_at_every_step_are_knn(family: str, strategy: str, ends: str) -> None:
     model, sources = Seq2SeqModel(tiny_model(family, 2)), random_sources(2)
     store = store_of(model)
-    settings = {**CHUNK, **STRATEGIES[strategy], "chunk": 1, "schedule": "every:1", "search-beams": 100, "ends": ends}
-    knn = search(model, make_method("knn", store, {**KNN, "ends": ends}), sources)
+    settings = {**CHUNK, **STRATEGIES[strategy], "chunk": 1, "schedule": "every:1", "search-beams": 100}
+    both = {"ends": ends, "break-loops": ends == "near"}
+    settings |= both
+    knn = search(model, make_method("knn", store, {**KNN, **both}), sources)
     assert_same(search(model, make_method("chunk", store, settings), sources), knn, 1e-5)
     # Both searching and the chunks matter otherwise.
     seldom = {**settings, "chunk": 6, "schedule": "every:4", "seeds": 0}
@@ -151,7 +153,8 @@ def test_texts_with_weight_0(tiny: TranslationModel, tiny_store: Datastore) -> N
     assert_same_texts(translate(tiny, tiny_store, "knn", {"lambda": 0.0}), alone)
     assert_same_texts(translate(tiny, tiny_store, "chunk", {"lambda": 0.0, "cache-lambda": 0.0}), alone)
     for method in ("knn", "chunk"):
-        assert [t.text for t in translate(tiny, tiny_store, method)] != [t.text for t in alone]
+        mixed = translate(tiny, tiny_store, method, {"agreement": 0, "break-loops": False})
+        assert [t.text for t in mixed] != [t.text for t in alone]
 
 
 def test_texts_with_chunks_of_one_token(tiny: TranslationModel, tiny_store: Datastore) -> None:

@@ -93,7 +93,8 @@ def test_no_trust_is_the_model_alone_to_the_bit(name: str, family: str) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_in_between_it_scales_lambda(name: str, trust: float) -> None:
     model, store, sources = world()
-    method, settings = METHODS[name]
+    method, usual = METHODS[name]
+    settings = {**usual, "break-loops": False}  # a random model repeats itself
     weights = {"lambda": 0.8} | ({"cache-lambda": 0.6} if method == "chunk" else {})
     scaled = {setting: weight * trust for setting, weight in weights.items()}
     expected = search(model, make_method(method, store, {**settings, **scaled, "guard": False}), sources)

@@ -26,12 +26,21 @@ _PAPER_CACHE: dict[str, Any] = {
     "cache-columns": 64,
     "guard": False,
     "agreement": 0,
+    "break-loops": False,
     "ends": "all",
     "give-up": False,
 }
 #: The strategies of section 3.2 as settings.
 PRESETS: dict[str, dict[str, Any]] = {
-    "in-order": {"recall": "in-order", "seeds": 0, "guard": False, "agreement": 0, "ends": "all", "give-up": False},
+    "in-order": {
+        "recall": "in-order",
+        "seeds": 0,
+        "guard": False,
+        "agreement": 0,
+        "break-loops": False,
+        "ends": "all",
+        "give-up": False,
+    },
     "single-chunk": {"scope": "hypothesis", "retention": "last", **_PAPER_CACHE},
     "beam-batch": {"scope": "batch", "retention": "last", **_PAPER_CACHE},
     "sentence": {"scope": "batch", "retention": "all", **_PAPER_CACHE},
@@ -58,7 +67,7 @@ class KnnConfig(Config):
     )
     guard: bool = option(
         True,
-        "weigh the neighbours less in sentences that have little in common with the memory, and not in loops",
+        "weigh the neighbours less in sentences that have little in common with the memory",
     )
     agreement: float | None = option(
         None,
@@ -66,6 +75,7 @@ class KnnConfig(Config):
         low=0,
         high=1,
     )
+    break_loops: bool = option(True, "let neighbours not count where a hypothesis repeats itself")
     ends: str | None = option(
         None, "neighbours that may end a sentence: near ones or all (default: near; with a network: all)", choices=ENDS
     )

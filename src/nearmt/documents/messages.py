@@ -135,10 +135,11 @@ def _findings(message: MessageUnit, parts: Sequence[FilledUnit]) -> list[Finding
     for branch, part in zip(message.message.branches, parts, strict=True):
         for finding in part.findings:
             branches.setdefault(finding, []).append(" ".join(keyword for _, _, keyword in branch.path))
-    return [
-        replace(finding, detail=f"{finding.detail} in branch{'es' * (len(names) > 1)} {', '.join(names)}".strip())
-        for finding, names in branches.items()
-    ]
+    found = []
+    for finding, names in branches.items():
+        where = f"branch{'es' * (len(names) > 1)} {', '.join(names)}"
+        found.append(replace(finding, detail=f"{finding.detail} ({where})" if finding.detail else where))
+    return found
 
 
 def _is_span(raw: str) -> bool:

@@ -71,6 +71,7 @@ class ChunkMethod(RetrievingMethod):
         mixer, rule = _mixer(self.config), _end_rule(self.config, now)
         rules = agreement_rule(self.config), rule
         super().__init__(store, mixer, self.config.guard, *rules, tolerance_of(self.config))
+        self.break_loops = self.config.break_loops
         self.plan = _plan(self.config, now)
 
     @property

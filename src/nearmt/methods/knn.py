@@ -94,6 +94,7 @@ class KnnMethod(RetrievingMethod):
         mixer, rule = search_mixer(self.config), end_rule(self.config, now)
         rules = agreement_rule(self.config), rule
         super().__init__(store, mixer, self.config.guard, *rules, tolerance_of(self.config))
+        self.break_loops = self.config.break_loops
         k, columns = self.config.k, now.profile.columns
         self._plan = RetrievalPlan(EverySchedule(1), ALL_BEAMS, CachePlan(k, k, chunk=0, columns=columns))
 

@@ -81,20 +81,22 @@ class RetrievingState:
 
     def _trust_of(self, step: Step) -> Tensor | None:
         """What multiplies lambda of each row, [B]; None for 1 everywhere."""
-        if not self._method.guard:
-            return None
-        # Sentences change seldom.
-        if self._latest is None or self._latest[0] != (step.sentences, step.rows_each):
-            trust = [self._trust.get(sentence, 1.0) for sentence in step.sentences]
-            trust_B = None if min(trust) == 1.0 else _per_row(trust, step.rows_each, step.logits_BV.device)
-            self._latest = (step.sentences, step.rows_each), trust_B
-        trust_B = self._latest[1]
-        if step.repeating is None:
+        trust_B = self._guarded(step) if self._method.guard else None
+        if step.repeating is None or not self._method.break_loops:
             return trust_B
         # Neighbours would go on repeating: each repetition is nearer to what it repeats.
         trust_B = torch.ones(len(step.logits_BV), device=step.logits_BV.device) if trust_B is None else trust_B.clone()
         trust_B[list(step.repeating)] = 0.0
         return trust_B
+
+    def _guarded(self, step: Step) -> Tensor | None:
+        """What the guard leaves of lambda in each row, [B]; None for all of it everywhere."""
+        # Sentences change seldom.
+        if self._latest is None or self._latest[0] != (step.sentences, step.rows_each):
+            trust = [self._trust.get(sentence, 1.0) for sentence in step.sentences]
+            trust_B = None if min(trust) == 1.0 else _per_row(trust, step.rows_each, step.logits_BV.device)
+            self._latest = (step.sentences, step.rows_each), trust_B
+        return self._latest[1]
 
     def reorder(self, row_B: Tensor) -> None:
         self._retriever.reorder(row_B)
@@ -115,6 +117,8 @@ class RetrievingMethod:
 
     name: str
     shares_batch = False
+    #: Whether neighbours do not count where a hypothesis repeats itself.
+    break_loops = False
     per_sentence = True
     #: Tokens of a retrieved chunk.
     chunk = 1

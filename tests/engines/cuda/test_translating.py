@@ -53,8 +53,8 @@ class Engines:
     def translate(
         self, triton: bool, store: Any, method: str, batch: int = 4, explain: bool = False, **settings: Any
     ) -> list[Translation]:
-        # Full agreement would leave the neighbours of this random model little to say.
-        settings = settings if method == "plain" else {"agreement": 0.3, **settings}
+        # Agreement and loops would leave the neighbours of this random model little to say.
+        settings = settings if method == "plain" else {"agreement": 0, "break-loops": False, **settings}
         translator = Translator(self.models[triton], store, method, settings, BEAM, batch)
         return translator.translate(TEXTS, explain=explain)
 

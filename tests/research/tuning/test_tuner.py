@@ -32,7 +32,7 @@ def run(tiny: TranslationModel, store: Datastore, method: str = "knn", **more: A
 
 def test_datastore_with_the_references_gets_a_high_weight(tiny: TranslationModel, tiny_store: Datastore) -> None:
     """The dev set is in the store, and not masked."""
-    fixed = {"temperature": 0.1}
+    fixed = {"temperature": 0.1, "agreement": 0, "break-loops": False}
     tuned = run(tiny, tiny_store, "knn", settings=fixed, config=TuneConfig(tune="lambda", strategy="grid", budget=7))
     scores = {trial.settings["lambda"]: trial.score for trial in tuned.trials if trial.share == 1}
     assert set(scores) >= {0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8}

@@ -16,7 +16,7 @@ from nearmt.research.experiments.support import count_support
 BASE = Row("base", "Base MT")
 FINE_TUNED = Row("fine-tuned", "Fine-tuned", fine_tuned=True)
 #: Other people's systems as published: nearmt's additions are off.
-AS_PUBLISHED = {"guard": False, "agreement": 0, "ends": "all", "give-up": False}
+AS_PUBLISHED = {"guard": False, "agreement": 0, "break-loops": False, "ends": "all", "give-up": False}
 KNN = Row("knn", "kNN-MT", "knn", AS_PUBLISHED)
 EFFICIENT = Row("efficient", "Efficient kNN-MT", "efficient", AS_PUBLISHED, pruned=True)
 CHUNK = Row("chunk", "Chunk-based kNN-MT (nearmt)", "chunk")

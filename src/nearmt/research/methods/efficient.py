@@ -35,6 +35,7 @@ class EfficientMethod(RetrievingMethod):
         mixer, rule = search_mixer(self.config), end_rule(self.config, now)
         rules = agreement_rule(self.config), rule
         super().__init__(store, mixer, self.config.guard, *rules, tolerance_of(self.config))
+        self.break_loops = self.config.break_loops
 
     @property
     def shares_batch(self) -> bool:  # type: ignore[override]
