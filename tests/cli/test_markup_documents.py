@@ -81,7 +81,7 @@ def test_a_document_is_no_memory(nearmt: Nearmt, store: Path, tmp_path: Path, na
     arguments = {"build": (path, "--out", tmp_path / "s"), "inspect": (path,)}
     result = nearmt(command, *(arguments.get(command) or (shutil.copytree(store, tmp_path / "copy"), path)))
     assert result.code == 1 and result.err.count("\n") == 1
-    assert f"{path}: is a document to translate and has no translations; a memory is one of .jsonl" in result.err
+    assert f"{path}: is a document to translate and has no translations; a memory is one of .csv" in result.err
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

@@ -178,6 +178,8 @@ class Filler:
         Single tags are translated with the text, as protected spans, unless they are to be `aligned`, that is,
         projected like the tags of pairs.
         """
+        if not requests:
+            return []
         inline = [InlineTags(segment) if aligned else with_single_tags(segment) for segment, _ in requests]
         segments = [each.segment for each in inline]
         texts = [plain_text(segment) for segment in segments]
