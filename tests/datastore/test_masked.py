@@ -135,7 +135,7 @@ def test_its_identity_tells_what_is_hidden(tiny_store: Datastore) -> None:
 def test_a_hidden_sentence_does_not_speak_for_itself(tiny: TranslationModel, tiny_store: Datastore) -> None:
     """Translated with the whole store, its own pair is among the witnesses; masked, it never is."""
     pair = next(tiny_store.pairs())
-    beam, certain = BeamConfig(beams=2, max_new_tokens=12), {"lambda": 0.8}
+    beam, certain = BeamConfig(beams=2, max_new_tokens=12), {"lambda": 0.8, "agreement": 0}
 
     def witnesses(store: LiveStore) -> set[str]:
         found = Translator(tiny, store, "chunk", certain, beam).translate(pair.source, explain=True)
