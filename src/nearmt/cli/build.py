@@ -81,10 +81,14 @@ def command(
         )
     warn_about(found.report)
     explain_run(f"cleaning {cleaning.signature()}")
-    too_long = sum(segment.too_long for segment in manifest.segments)
-    if too_long:
-        warn(f"{too_long} pairs are longer than the model's {model.seq2seq.positions} positions: kept as text only")
+    _tell_too_long(manifest, model.seq2seq.positions)
     if as_json:
         echo(json.dumps({**describe(out, manifest), "reading": found.report.summary()}))
     else:
         print_info(out, manifest)
+
+
+def _tell_too_long(manifest: Manifest, positions: int) -> None:
+    too_long = sum(segment.too_long for segment in manifest.segments)
+    if too_long:
+        warn(f"{too_long} pairs are longer than the model's {positions} positions: kept as text only")

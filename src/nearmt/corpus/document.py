@@ -90,7 +90,7 @@ class Match:
         return f"{int(self.similarity * 100 + 1e-6)}%"
 
 
-#: Prefixes of the notes of translations that nobody has confirmed; readers of memories leave such units out.
+#: Prefixes of the notes of unconfirmed translations; readers of memories leave such units out.
 MACHINE_NOTE = "nearmt: machine translation"
 REVIEW_NOTE = "nearmt: to review"
 UNCONFIRMED_NOTES = (MACHINE_NOTE, REVIEW_NOTE)
