@@ -5,7 +5,7 @@ python tools/results_table.py --write     writes them between their markers, and
 python tools/results_table.py --take OUT  copies the reports of experiments from OUT first
 
 A file in benchmarks/results is the report of an experiment (`nearmt experiment NAME` writes OUT/NAME.json) or of a
-benchmark: speed (`nearmt bench`), building, growth, precision, same-answer, catalogues (scripts in benchmarks). Between
+benchmark: speed (`nearmt bench`), building, growth, precision, same-answer and others (scripts in benchmarks). Between
 `<!-- results NAME: begin -->` and `end` are the tables of all reports of an experiment, between
 `<!-- results bench-NAME: begin -->` and `end` those of a benchmark. With a file after the name, as in
 `<!-- results bench-speed bench-speed-gpu: begin -->`, they are the tables of that report alone.
@@ -30,7 +30,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 PLOTS = ROOT / "docs" / "plots"
 #: Whether a page shows the short form: BLEU only.
 PAGES = {ROOT / "README.md": True} | {
-    ROOT / "docs" / f"{name}.md": False for name in ("experiments", "speed", "concepts", "faithfulness")
+    ROOT / "docs" / f"{name}.md": False for name in ("experiments", "speed", "concepts", "faithfulness", "formats")
 }
 _MARKED = re.compile(
     r"(<!-- results(?: ([a-z-]+)(?: ([\w-]+))?)?: begin -->\n).*?(<!-- results(?: [\w -]+)?: end -->)", re.DOTALL

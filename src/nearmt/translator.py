@@ -11,7 +11,7 @@ from typing import Any, overload
 from nearmt import __version__
 from nearmt.contracts import Progress, Translation
 from nearmt.corpus import clean
-from nearmt.corpus.marks import MARKS, MarkedText, marked, marks_in
+from nearmt.corpus.marks import MARKS, MarkedText, Terms, marked, marks_in
 from nearmt.datastore import Datastore, LiveStore
 from nearmt.decoding import BeamConfig, Hypothesis, beam_search
 from nearmt.decoding.marks import MarkRule
@@ -135,6 +135,7 @@ class Translator:
         explain: bool = False,
         progress: Progress | None = None,
         printf: Flags = None,
+        terms: Terms | None = None,
     ) -> Translation: ...
 
     @overload
@@ -145,6 +146,7 @@ class Translator:
         explain: bool = False,
         progress: Progress | None = None,
         printf: Flags = None,
+        terms: Terms | None = None,
     ) -> list[Translation]: ...
 
     def translate(
@@ -154,18 +156,20 @@ class Translator:
         explain: bool = False,
         progress: Progress | None = None,
         printf: Flags = None,
+        terms: Terms | None = None,
     ) -> Translation | list[Translation]:
         """Translate one unit or several; the results stand in the order of the inputs.
 
         Protected spans (`corpus.spans`), such as placeholders, tags and URLs, are in the translation exactly once.
-        `printf` says whether `%s` is a placeholder, of all units or of each; None if that is not known.
+        `printf` says whether `%s` is a placeholder, of all units or of each; None if that is not known. `terms` have
+        their own translations, wherever the model puts them.
         """
         if isinstance(text, str):
-            return self.translate([text], explain=explain, printf=printf)[0]
+            return self.translate([text], explain=explain, printf=printf, terms=terms)[0]
         self._follow_datastore()
         units = [clean(unit) for unit in text]
         flags = [printf] * len(units) if printf is None or isinstance(printf, bool) else printf
-        marked_units = [self._marked(unit, flag) for unit, flag in zip(units, flags, strict=True)]
+        marked_units = [self._marked(unit, flag, terms) for unit, flag in zip(units, flags, strict=True)]
         parts: list[list[Translation]] = [[] for _ in units]
         sources = [part for number, unit in enumerate(marked_units) if unit.text for part in self._parts(number, unit)]
         done: dict[int, Translation] = {}
@@ -178,8 +182,8 @@ class Translator:
         whole = [joined(unit, found) for unit, found in zip(units, parts, strict=True)]
         return [restored(translation, unit) for translation, unit in zip(whole, marked_units, strict=True)]
 
-    def _marked(self, unit: str, printf: bool | None) -> MarkedText:
-        return marked(unit, printf) if self.model.writes_marks else MarkedText(unit)
+    def _marked(self, unit: str, printf: bool | None, terms: Terms | None) -> MarkedText:
+        return marked(unit, printf, terms) if self.model.writes_marks else MarkedText(unit)
 
     def _parts(self, number: int, unit: MarkedText) -> Iterator[SourcePart]:
         codec = self.model.codec

@@ -11,6 +11,7 @@ import pytest
 
 from nearmt.contracts import Pair, Progress, Translation
 from nearmt.corpus import Filling, FillingOrigin, Segment, Tag, TagKind, Unit, plain_text
+from nearmt.corpus.marks import Terms
 from nearmt.datastore import Datastore
 from nearmt.datastore.search.matches import SegmentSources, SourceLookup
 from nearmt.documents import FillConfig, FilledUnit, Filler, fill_document
@@ -62,6 +63,7 @@ class Shouting:
         explain: bool = False,
         progress: Progress | None = None,
         printf: Flags = None,
+        terms: Terms | None = None,
     ) -> list[Translation]:
         self.asked += texts
         return [Translation(source=text, text=self._say(text), score=-0.5, tokens=1) for text in texts]
@@ -224,3 +226,33 @@ def test_file_is_filled_with_a_tiny_model(tmp_path: Path, tiny: TranslationModel
     assert summary.counts == {"machine": 1, "kept": 2, "memory": 1}
     again = fill_document(path, out, translator, everything=True)
     assert again.counts == {"machine": 2, "kept": 1, "memory": 1}
+
+
+def test_accelerators_are_set_anew_in_documents_only(filler: Callable[..., Filler]) -> None:
+    translator = Shouting()
+    assert fill_one(filler(translator), "&Datei öffnen").filling.text == "&DATEI ÖFFNEN"
+    assert translator.asked == ["Datei öffnen"]
+    translator = Shouting()
+    fill_one(filler(translator, paragraphs=False), "&Datei öffnen")
+    assert translator.asked == ["&Datei öffnen"]
+
+
+def test_a_glossary_is_given_to_the_translator_and_checked(filler: Callable[..., Filler], tmp_path: Path) -> None:
+    glossary = tmp_path / "terms.tsv"
+    glossary.write_text("Kessel\tboiler\n", encoding="utf-8")
+    found = fill_one(filler(glossary=str(glossary)), "Der Kessel ist heiß")
+    assert any("Kessel → boiler" in warning for warning in found.warnings)
+
+
+@pytest.mark.embedded
+def test_terms_of_a_glossary_are_used_and_other_sentences_do_not_change(
+    embedded: TranslationModel, tmp_path: Path
+) -> None:
+    glossary = tmp_path / "terms.tsv"
+    glossary.write_text("Warenkorb\ttrolley\nRechnung\tcharge note\n", encoding="utf-8")
+    units = [Unit((text,)) for text in ("Ihr Warenkorb ist leer.", "Das Wetter ist schön.", "Rechnung bezahlen")]
+    plain, fixed = (
+        [found.filling.text for found in Filler(Translator(embedded), config, paragraphs=True).fill(units)]
+        for config in (FillConfig(), FillConfig(glossary=str(glossary)))
+    )
+    assert "trolley" in fixed[0] and fixed[1] == plain[1] and fixed[2].lower().find("charge note") >= 0

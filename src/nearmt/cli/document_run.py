@@ -24,6 +24,7 @@ from nearmt.contracts import Progress
 from nearmt.corpus import Document, LabelsConfig, LimitsConfig, Report, Request, Unit, format_of, open_document
 from nearmt.corpus import check_document as check_whole
 from nearmt.corpus.encoding import Encoding
+from nearmt.corpus.glossary import read_glossary
 from nearmt.documents import FillConfig, FilledUnit, Filler, filled_parts, is_to_fill
 from nearmt.errors import ConfigError, InputError
 from nearmt.models.directions import known_direction
@@ -58,6 +59,11 @@ class RunSettings:
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> RunSettings:
         return cls(pick(FillConfig, settings), pick(LimitsConfig, settings), pick(LabelsConfig, settings))
+
+    def check_glossary(self, languages: tuple[str | None, str | None]) -> None:
+        """Refuse a glossary that cannot be read, before a model is loaded."""
+        if self.filling.glossary is not None:
+            read_glossary(self.filling.glossary, *languages)
 
     def request(self, languages: tuple[str | None, str | None]) -> Request:
         return Request(*languages, limits=self.limits, labels=self.labels)
@@ -115,6 +121,7 @@ def translate_file(file: Path, output: Path | None, options: RunOptions, given: 
     settings = given.settings()
     run_settings = RunSettings.of(settings)
     plan = make_plan(settings, frozenset(given.typed))
+    run_settings.check_glossary(known_direction(plan.model))
     check_document(file, run_settings.request(known_direction(plan.model)), options.strict, format_name)
     work = _work(file, output, format_name, options, run_settings.signature())
     with kept(work), _readable(file, format_name) as path:

@@ -49,6 +49,7 @@ def translate_tree(paths: Sequence[Path], output: Path | None, options: RunOptio
     settings = given.settings()
     run_settings = RunSettings.of(settings)
     plan = make_plan(settings, frozenset(given.typed))
+    run_settings.check_glossary(known_direction(plan.model))
     about = {"options": [options.everything, options.explain, run_settings.signature()]}
     record = FinishedFiles(output, about, options.resume)
     with _TreeRun(output, record, options, run_settings) as run:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 from nearmt.corpus.spans import find_spans
 
@@ -35,6 +36,8 @@ class MarkedText:
     spans: tuple[str, ...] = ()
     #: Of each mark the number of the mark that opens what it closes; 0 for all others.
     opened_by: tuple[int, ...] = ()
+    #: What a translation has in place of a mark, where that is not its span: the translation of a term.
+    written: tuple[tuple[int, str], ...] = ()
 
     def target(self, text: str) -> str:
         """A translation of the text with the same marks, each at most once; other spans stay as they are."""
@@ -44,7 +47,7 @@ class MarkedText:
         for number, span in enumerate(self.spans, 1):
             left[span].append(number)
         parts, offset = [], 0
-        for start, end in _spans(text, None, ()):
+        for start, end in _spans(text, None):
             if numbers := left[text[start:end]]:
                 parts += [text[offset:start], f"[{numbers.pop(0)}]"]
                 offset = end
@@ -55,10 +58,14 @@ class MarkedText:
         numbers = [int(found[1]) for found in MARK.finditer(text) if 0 < int(found[1]) <= len(self.spans)]
         by_order = [number for number in numbers if _BY_ORDER.fullmatch(self.spans[number - 1])]
         meant = dict(zip(by_order, sorted(by_order), strict=True)) if len(set(by_order)) == len(by_order) else {}
+        written = dict(self.written)
 
         def span(found: re.Match[str]) -> str:
             number = int(found[1])
             number = meant.get(number, number)
+            if number in written:
+                is_first = not found.string[: found.start()].strip()
+                return written[number][:1].upper() + written[number][1:] if is_first else written[number]
             return self.spans[number - 1] if 0 < number <= len(self.spans) else found[0]
 
         return MARK.sub(span, self._spaced(text))
@@ -83,16 +90,30 @@ class MarkedText:
         return _WITH_BLANKS.sub(spaced, text)
 
 
-def marked(text: str, printf: bool | None = None, phrases: Sequence[str] = ()) -> MarkedText:
-    """Put marks in place of the protected spans of a source (`find_spans`)."""
-    parts, spans, offset = [], [], 0
-    for start, end in _spans(text, printf, phrases):
+class Terms(Protocol):
+    """Terms that have fixed translations."""
+
+    def find(self, text: str) -> Iterable[tuple[int, int, str]]:
+        """Where terms begin and end, without overlaps, and their translations; empty for terms that stay."""
+
+
+def marked(text: str, printf: bool | None = None, terms: Terms | None = None) -> MarkedText:
+    """Put marks in place of the protected spans of a source (`find_spans`), and of terms outside of them."""
+    protected = list(_spans(text, printf))
+    found = [(start, end, "") for start, end in protected]
+    for start, end, translation in terms.find(text) if terms is not None else ():
+        if not any(start < other_end and other < end for other, other_end in protected):
+            found.append((start, end, translation))
+    if not found:
+        return MarkedText(text)
+    parts, spans, written, offset = list[str](), list[str](), list[tuple[int, str]](), 0
+    for start, end, translation in sorted(found):
         spans.append(text[start:end])
+        if translation:
+            written.append((len(spans), translation))
         parts += [text[offset:start], f"[{len(spans)}]"]
         offset = end
-    if not spans:
-        return MarkedText(text)
-    return MarkedText("".join([*parts, text[offset:]]), tuple(spans), tuple(_opened_by(spans)))
+    return MarkedText("".join([*parts, text[offset:]]), tuple(spans), tuple(_opened_by(spans)), tuple(written))
 
 
 def marks_in(text: str) -> list[int]:
@@ -105,9 +126,9 @@ def _beside(found: re.Match[str]) -> tuple[str, str]:
     return found.string[max(0, found.start() - 1) : found.start()], found.string[found.end() : found.end() + 1]
 
 
-def _spans(text: str, printf: bool | None, phrases: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _spans(text: str, printf: bool | None) -> Iterator[tuple[int, int]]:
     """Where spans and brackets outside of them begin and end."""
-    found = [span for span in find_spans(text, printf, phrases) if span.once]
+    found = [span for span in find_spans(text, printf) if span.once]
     edges = [(0, 0), *((span.start, span.end) for span in found), (len(text), len(text))]
     for (_, end), (start, after) in pairwise(edges):
         for bracket in _BRACKET.finditer(text, end, start):

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from nearmt.config.filling import FillConfig
 from nearmt.contracts import Progress, Translation
 from nearmt.corpus import Filling, FillingOrigin, Match, Segment, Tag, Unit, plain_text
+from nearmt.corpus.glossary import read_glossary
 from nearmt.corpus.icu import MessageError
+from nearmt.corpus.phrases import FixedTerms
+from nearmt.documents.accelerators import with_accelerator, without_accelerator
 from nearmt.documents.checks import TEXT_CHECKS, CheckedUnit, Finding, Severity, findings_of, ordered, text_checks
+from nearmt.documents.checks.terms import TermCheck
 from nearmt.documents.confidence import doubts
 from nearmt.documents.filled import FilledUnit
 from nearmt.documents.messages import MessageUnit, fill_messages
@@ -53,6 +58,12 @@ class Filler:
         # Lost placeholders and unreadable text are always named.
         off = () if config.checks else set(TEXT_CHECKS) - {"placeholders", "characters"}
         self._checks = text_checks(without=off)
+        terms = read_glossary(config.glossary, *translator.model.language_pair) if config.glossary else ()
+        self._terms = FixedTerms(terms) if terms else None
+        if terms:
+            self._checks.append(TermCheck(terms))
+        #: Lines of plain text and tables have no accelerators.
+        self._documents = paragraphs
         self._split = paragraphs if config.split_sentences is None else config.split_sentences
 
     def fill(self, units: Sequence[Unit], progress: Progress | None = None) -> list[FilledUnit]:
@@ -139,7 +150,11 @@ class Filler:
         return replace(filled, filling=replace(filled.filling, findings=noted), findings=findings)
 
     def _translated(self, units: Sequence[Unit], progress: Progress | None = None) -> list[FilledUnit]:
-        """Translate units; if placeholders are lost, translate again with placeholders as tags."""
+        """Translate units; if placeholders are lost, translate again with placeholders as tags.
+
+        Accelerator markers of user interfaces (`&Datei`) are taken out, and set on a letter of the translation.
+        """
+        whole, units = units, [without_accelerator(unit) if self._documents else unit for unit in units]
         results = self._segments([(unit.source, unit.printf) for unit in units], progress)
         again = [n for n, unit in enumerate(units) if lost(unit.source, results[n].target, unit.printf)]
         tagged = [(as_tags(units[n].source, units[n].printf), units[n].printf) for n in again]
@@ -150,9 +165,12 @@ class Filler:
             if not lost(unit.source, target, unit.printf):
                 results[number] = replace(result, target=target)
                 put_back.add(number)
+        if self._documents:
+            targets = [with_accelerator(unit, result.target) for unit, result in zip(whole, results, strict=True)]
+            results = [replace(result, target=target) for result, target in zip(results, targets, strict=True)]
         return [
             self._machine(unit, result, (_PUT_BACK,) if number in put_back else ())
-            for number, (unit, result) in enumerate(zip(units, results, strict=True))
+            for number, (unit, result) in enumerate(zip(whole, results, strict=True))
         ]
 
     def _machine(self, unit: Unit, result: _Result, findings: tuple[Finding, ...]) -> FilledUnit:
@@ -186,7 +204,8 @@ class Filler:
         spans = [self._spans(text) for text in texts]
         sentences = [text[start:end] for text, cuts in zip(texts, spans, strict=True) for start, end in cuts]
         flags = [printf for (_, printf), cuts in zip(requests, spans, strict=True) for _ in cuts]
-        found = iter(self.translator.translate(sentences, explain=self._explain, progress=progress, printf=flags))
+        given: dict[str, Any] = {"explain": self._explain, "progress": progress, "printf": flags}
+        found = iter(self.translator.translate(sentences, **given, terms=self._terms))
         wholes, translations, span_pairs, findings = [], [], [], []
         for text, cuts in zip(texts, spans, strict=True):
             parts = [next(found) for _ in cuts]

@@ -396,7 +396,7 @@ def test_tables_of_other_benchmarks() -> None:
     text = markdown({"benchmark": "same-answer", **common, "cells": [{**same, "largest": 0.5}]})
     assert "| int8 | knn | 1 (2) of 9 | 5.0e-01 |" in text
     assert set(TABLES) == {
-        *("speed", "building", "growth", "precision", "same-answer", "catalogues", "spans", "span-ways"),
+        *("speed", "building", "growth", "precision", "same-answer", "catalogues", "spans", "span-ways", "glossary"),
     }
 
 

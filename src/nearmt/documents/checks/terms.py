@@ -2,51 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 from nearmt.corpus.glossary import Term, TermStatus
+from nearmt.corpus.phrases import Phrase, keys_in
 from nearmt.documents.checks.base import CheckedUnit, Finding, Severity, listed
-
-_WORD = re.compile(r"\w+")
-#: Longer words may be inflected: what comes after their stem, and letters that the stem may lack.
-_INFLECTED_FROM, _ENDING = 4, 4
-#: Letters by which terms are looked up.
-_KEY = 3
-
-
-@dataclass(frozen=True)
-class _Phrase:
-    """A term as it may stand in a text: inflected, and in any case unless it is an abbreviation."""
-
-    text: str
-
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        words = _WORD.findall(self.text)
-        is_name = any(word[1:] != word[1:].lower() for word in words)
-        parts = [_inflected(word) if word in words and not is_name else re.escape(word) for word in self._pieces()]
-        return re.compile(rf"(?<!\w){''.join(parts)}(?!\w)", 0 if is_name else re.IGNORECASE)
-
-    def _pieces(self) -> list[str]:
-        """Words, and what is between them."""
-        return [piece for piece in re.split(r"(\W+)", self.text) if piece]
-
-    def key(self) -> str:
-        found = _WORD.search(self.text)
-        return found.group()[:_KEY].casefold() if found else ""
 
 
 @dataclass
 class _Concept:
     """A source term with everything that the glossary says about it."""
 
-    source: _Phrase
-    allowed: list[_Phrase]
-    forbidden: list[_Phrase]
+    source: Phrase
+    allowed: list[Phrase]
+    forbidden: list[Phrase]
     keep: bool = False
 
 
@@ -57,16 +28,16 @@ class TermCheck:
 
     def __init__(self, terms: Iterable[Term] = ()) -> None:
         self._concepts: dict[str, list[_Concept]] = defaultdict(list)
-        self._banned: dict[str, list[_Phrase]] = defaultdict(list)
+        self._banned: dict[str, list[Phrase]] = defaultdict(list)
         by_source: dict[str, _Concept] = {}
         for term in terms:
-            target = _Phrase(term.target)
+            target = Phrase(term.target)
             if not term.source:
                 self._banned[target.key()].append(target)
                 continue
             concept = by_source.get(term.source)
             if concept is None:
-                concept = by_source[term.source] = _Concept(_Phrase(term.source), [], [])
+                concept = by_source[term.source] = _Concept(Phrase(term.source), [], [])
                 self._concepts[concept.source.key()].append(concept)
             concept.keep = concept.keep or term.status is TermStatus.KEEP
             (concept.forbidden if term.status is TermStatus.FORBIDDEN else concept.allowed).append(target)
@@ -83,7 +54,7 @@ class TermCheck:
             elif concept.allowed and not any(phrase.pattern.search(target) for phrase in concept.allowed):
                 missing.append(f"{concept.source.text} → {' | '.join(phrase.text for phrase in concept.allowed)}")
         if self._banned:
-            keys = _keys(target)
+            keys = keys_in(target)
             bad += [p.text for key in keys for p in self._banned.get(key, ()) if p.pattern.search(target)]
         yield from self._findings(missing, bad, translated)
 
@@ -97,7 +68,7 @@ class TermCheck:
 
     def _in(self, text: str) -> list[_Concept]:
         """The terms in a text, without those that are part of a longer one."""
-        candidates = [concept for key in _keys(text) for concept in self._concepts.get(key, ())]
+        candidates = [concept for key in keys_in(text) for concept in self._concepts.get(key, ())]
         candidates.sort(key=lambda concept: -len(concept.source.text))
         found = []
         for concept in candidates:
@@ -105,16 +76,3 @@ class TermCheck:
                 found.append(concept)
                 text = concept.source.pattern.sub(" ", text)
         return found
-
-
-def _keys(text: str) -> Sequence[str]:
-    """The keys under which terms in a text are found; those without a letter have an empty one."""
-    return ["", *dict.fromkeys(word[:_KEY].casefold() for word in _WORD.findall(text))]
-
-
-def _inflected(word: str) -> str:
-    """A pattern for a word in its forms: *Pumpe, Pumpen*; *battery, batteries*."""
-    if len(word) < _INFLECTED_FROM:
-        return re.escape(word)
-    stem = word[:-1] if len(word) > _INFLECTED_FROM and word[-1] in "aeiouy" else word
-    return rf"{re.escape(stem)}\w{{0,{_ENDING}}}"

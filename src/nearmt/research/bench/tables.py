@@ -142,6 +142,20 @@ def catalogue_rows(report: dict[str, Any]) -> list[list[str]]:
     return _without_empty(rows)
 
 
+def glossary_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Return headings and a row for each of without and with the glossary."""
+    return _without_empty(
+        [
+            {
+                "system": cell["system"],
+                "terms right": f"{cell['right']:,} of {cell['sentences']:,}",
+                "sentences without a term that changed": f"{cell['changed']:,} of {cell['without_terms']:,}",
+            }
+            for cell in report["cells"]
+        ]
+    )
+
+
 def _mean(values: Iterable[float]) -> float:
     found = list(values)
     return sum(found) / len(found)
@@ -184,6 +198,7 @@ TABLES = {
     "span-ways": {"Ways of writing protected spans for the model": span_ways_rows},
     "same-answer": {"Texts (scores) that differ from those of batches of 8": same_answer_rows},
     "catalogues": {"Memories of short strings": catalogue_rows},
+    "glossary": {"Terms": glossary_rows},
 }
 
 
