@@ -76,7 +76,7 @@ class ToyServer:
         others = [known_X[word] != 0 for word in near if word not in (0, own)]
         share = np.mean(others) if others else 1.0
         left = float(np.clip((rule.contrast - share) / (rule.contrast - rule.paraphrase), 0.0, 1.0))
-        return 1 - max(rule.strength, strict) * (1 - (1 - strict) * left)
+        return 1 - rule.strength * (1 - (1 - strict) * left)
 
     def answer_keys(self, entry: np.ndarray, columns: int) -> Arrays:
         return {"key": self.key_ND[entry, :columns]}

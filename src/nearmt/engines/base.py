@@ -58,8 +58,7 @@ class AgreementRule:
     A neighbour votes for a target token that translates a word of its own source. If the sentence does not have that
     word, it depends on the words nearby: where the sentence has few of them, the neighbour is a paraphrase, and counts
     fully; where it has most of them, the two sentences differ in just this word, and the neighbour does not count.
-    Sentences with a near match in the store are translated from that: no paraphrases are needed, and a neighbour that
-    disagrees is a contrast, however freely the store translates elsewhere.
+    Sentences with a near match in the store are translated from that, and need no paraphrases.
     """
 
     #: Entries before and after the neighbour, in its pair, whose words are nearby.
@@ -68,7 +67,7 @@ class AgreementRule:
     #: linear in between.
     paraphrase: float
     contrast: float
-    #: How much of this applies where the store has no near match: 0 lets all neighbours count fully.
+    #: How much of this applies: 0 lets all neighbours count fully.
     strength: float = 1.0
 
 
@@ -78,8 +77,7 @@ class SentenceWords:
 
     #: Which codes of words (`models.words`) each has, [S, CODES]: 0, KNOWN or CONTESTED (uint8).
     known_SX: Tensor
-    #: How near the nearest match in the store is, from 0 to 1: how much less paraphrases count, and the least strength
-    #: of the rule, [S].
+    #: How much less paraphrases count, from 0 to 1: where the store has a near match of the sentence, [S].
     strict_S: Tensor
 
     def of(self, slot: int) -> SentenceWords:

@@ -36,7 +36,7 @@ _EM_STEPS = 60
 FEW_PAIRS = 100
 FEW_PAIRS_CAP = 0.43
 # Strengths of source agreement that are tried, and how much less likely (nats a token) the greatest may be.
-_STRENGTHS = (0.25, 0.5, 0.75, 0.9, 1.0)
+_STRENGTHS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
 _NEARLY = 0.02
 
 
@@ -104,7 +104,7 @@ def likely_settings(model: TranslationModel, store: Snapshot, search_scale: floa
     most = 1.0 if len(numbers) >= FEW_PAIRS else FEW_PAIRS_CAP
     agreement = _strongest({strength: held_out.likely(strength)[1] for strength in _STRENGTHS})
     return {
-        "likely_weight": min(held_out.likely(None)[0], most),
+        "likely_weight": min(held_out.likely(0.0)[0], most),
         "agreement": agreement,
         "agreeing_weight": min(held_out.likely(agreement)[0], most),
     }
@@ -120,14 +120,11 @@ class _Sample:
     #: How much of the latter full source agreement takes away, and how much of all neighbours' weight.
     silenced_X: Tensor
     lost_X: Tensor
-    #: How near the nearest match of their sentence is (`SentenceWords`).
-    strict_X: Tensor
 
-    def likely(self, strength: float | None) -> tuple[float, float]:
-        """The most likely lambda with this strength of agreement (None: without it), and the mean log-likelihood."""
-        applied_X = torch.zeros_like(self.strict_X) if strength is None else self.strict_X.clamp(min=strength)
+    def likely(self, strength: float) -> tuple[float, float]:
+        """The most likely lambda with this strength of agreement, and the mean log-likelihood."""
         # What neighbours lose goes to the model.
-        mixed_X = self.neighbour_X + applied_X * (self.lost_X * self.model_X - self.silenced_X)
+        mixed_X = self.neighbour_X + strength * (self.lost_X * self.model_X - self.silenced_X)
         weight = _most_likely(self.model_X, mixed_X)
         total_X = weight * mixed_X + (1 - weight) * self.model_X
         return round(weight, 3), float(total_X.clamp(min=1e-30).log().mean())
@@ -158,9 +155,9 @@ def _strongest(likelihood: dict[float, float]) -> float:
 
 def _knn_probabilities(
     store: Snapshot, number: int, temperature: float, model: TranslationModel
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """p_kNN (equation 2) of each token of a stored pair, from neighbours in other sentences; how much of it full source
-    agreement takes away, and how much of all neighbours' weight; and how near the nearest match is. Each [T]."""
+    agreement takes away; and how much of all neighbours' weight. Each [T]."""
     entries = store.entries
     entry_T = entries.of_pair(number)
     found = store.search(entries.keys(entry_T, store.columns), NEIGHBOURS + _OWN_SENTENCE)
@@ -175,8 +172,7 @@ def _knn_probabilities(
     words = _words_of(store, number, model, weight_TK.device)
     agreement_TK = store.agreement(found.entry_BK, words, AGREEMENT)
     lost_TK = torch.zeros_like(weight_TK) if agreement_TK is None else weight_TK * (1.0 - agreement_TK)
-    strict_T = words.strict_S.expand(len(entry_T))
-    return (weight_TK * same_TK).sum(dim=1), (lost_TK * same_TK).sum(dim=1), lost_TK.sum(dim=1), strict_T
+    return (weight_TK * same_TK).sum(dim=1), (lost_TK * same_TK).sum(dim=1), lost_TK.sum(dim=1)
 
 
 def _source_of(model: TranslationModel, store: Snapshot, number: int) -> list[int]:

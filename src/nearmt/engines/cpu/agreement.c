@@ -32,7 +32,6 @@ EXPORTED void agreement(const uint16_t *word, int64_t entries, const int64_t *en
     const long each = rows / slots;
     for (long row = 0; row < rows; row++, entry += k, kept += k) {
         const uint8_t *mine = known + row / each * codes;
-        const float applied = strict[row / each] > (float)strength ? strict[row / each] : (float)strength;
         for (long i = 0; i < k; i++) {
             const int64_t at = entry[i];
             kept[i] = 1.0f;
@@ -48,7 +47,7 @@ EXPORTED void agreement(const uint16_t *word, int64_t entries, const int64_t *en
             const float share = total ? (float)found / (float)total : 1.0f;
             const float left = ((float)contrast - share) / ((float)contrast - (float)paraphrase);
             const float few = (left < 0.0f ? 0.0f : left > 1.0f ? 1.0f : left) * (1.0f - strict[row / each]);
-            kept[i] = 1.0f - applied * (1.0f - few);
+            kept[i] = 1.0f - (float)strength * (1.0f - few);
         }
     }
 }

@@ -14,8 +14,8 @@ def agreement(word_N: Tensor, entry_BK: Tensor, words: SentenceWords, rule: Agre
     `word_N` has the code (16 bits) of the source word of each entry, 0 for the last entry of a pair. With the share s
     of nearby words that the sentence has, a neighbour whose word it does not have keeps
     r = (contrast - s) / (contrast - paraphrase), between 0 and 1, times 1 - strict; with a strength below 1, it keeps
-    1 - max(strength, strict) (1 - r). Entries nearby that are aligned with the same word do not count; without others,
-    s is 1. A neighbour whose word is contested keeps nothing.
+    1 - strength (1 - r). Entries nearby that are aligned with the same word do not count; without others, s is 1.
+    A neighbour whose word is contested keeps nothing.
     """
     known_SX = words.known_SX
     if not len(word_N):
@@ -30,9 +30,8 @@ def agreement(word_N: Tensor, entry_BK: Tensor, words: SentenceWords, rule: Agre
     total_BK = counts_BKW.sum(dim=2)
     share_BK = torch.where(total_BK > 0, known_BKW.sum(dim=2) / total_BK, 1.0)
     kept_BK = ((rule.contrast - share_BK) / (rule.contrast - rule.paraphrase)).clamp(0.0, 1.0)
-    strict_B1 = words.strict_S[slot_B][:, None]
-    strength_B1 = strict_B1.clamp(min=rule.strength)
-    disagreeing_BK = 1.0 - strength_B1 * (1.0 - kept_BK * (1.0 - strict_B1))
+    kept_BK = kept_BK * (1.0 - words.strict_S)[slot_B][:, None]
+    disagreeing_BK = 1.0 - rule.strength * (1.0 - kept_BK)
     return torch.where(agrees_BK, 1.0, torch.where(status_BK == CONTESTED, 0.0, disagreeing_BK))
 
 
