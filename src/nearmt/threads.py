@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import contextvars
+import queue
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Any, TypeVar
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar, cast
 
 import torch
 
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+#: Seconds after which a thread that waits looks whether it is still wanted.
+_LOOK = 0.1
 
 
 def workers() -> int:
@@ -41,24 +48,91 @@ def side_by_side(tasks: Sequence[Callable[[], Result]]) -> Iterator[tuple[int, R
     As many tasks run at a time as torch may use threads, each of them on one thread. When the caller stops early (an
     error, Ctrl-C), tasks that have begun end where they call `check_wanted`.
     """
-    threads = workers()
-    if threads == 1 or len(tasks) < 2:
+    if workers() == 1 or len(tasks) < 2:
         yield from ((number, task()) for number, task in enumerate(tasks))
         return
-    pool = ThreadPoolExecutor(min(threads, len(tasks)), "nearmt", initializer=torch.set_num_threads, initargs=(1,))
-    abandoned = threading.Event()
-    try:
-        token = _abandoned.set(abandoned)
-        # What listens to timers here listens there too.
-        running = {pool.submit(contextvars.copy_context().run, task): number for number, task in enumerate(tasks)}
-        _abandoned.reset(token)
+    with _pool(min(workers(), len(tasks))) as submit:
+        running = {submit(task): number for number, task in enumerate(tasks)}
         for future in as_completed(running):
             yield running[future], future.result()
+
+
+def in_order(tasks: Iterable[Callable[[], Result]], ahead: int) -> Iterator[Result]:
+    """The results of tasks in their order, computed as by `side_by_side`.
+
+    A task is taken from `tasks`, in the caller's thread, when fewer than `ahead` results are outstanding.
+    """
+    if workers() == 1:
+        yield from (task() for task in tasks)
+        return
+    waiting: deque[Future[Result]] = deque()
+    with _pool(workers()) as submit:
+        for task in tasks:
+            waiting.append(submit(task))
+            if len(waiting) >= ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+@contextmanager
+def _pool(size: int) -> Iterator[Callable[[Callable[[], Any]], Future[Any]]]:
+    """Threads of which each computes on one thread; what begins a task there."""
+    threads = workers()
+    pool = ThreadPoolExecutor(size, "nearmt", initializer=torch.set_num_threads, initargs=(1,))
+    abandoned = threading.Event()
+
+    def submit(task: Callable[[], Any]) -> Future[Any]:
+        # What listens to timers here listens there too.
+        context = contextvars.copy_context()
+        context.run(_abandoned.set, abandoned)
+        return pool.submit(context.run, task)
+
+    try:
+        yield submit
     finally:
         abandoned.set()
         pool.shutdown(cancel_futures=True)
         # The number of threads is one of a thread, but new threads begin with the one that was set last.
         torch.set_num_threads(threads)
+
+
+def prefetched(items: Iterable[Item], ahead: int) -> Iterator[Item]:
+    """The same items, made in a thread of its own, at most `ahead` before they are asked for."""
+    made: queue.Queue[tuple[Item | None, BaseException | None]] = queue.Queue(ahead)
+    stopped = threading.Event()
+
+    def make() -> None:
+        try:
+            for item in items:
+                if not _put(made, (item, None), stopped):
+                    return
+        except BaseException as error:  # raised where the items are used
+            _put(made, (None, error), stopped)
+        else:
+            _put(made, (None, StopIteration()), stopped)
+
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(make,), name="nearmt-ahead", daemon=True).start()
+    try:
+        while True:
+            item, error = made.get()
+            if isinstance(error, StopIteration):
+                return
+            if error is not None:
+                raise error
+            yield cast(Item, item)
+    finally:
+        stopped.set()
+
+
+def _put(made: queue.Queue[Item], item: Item, stopped: threading.Event) -> bool:
+    """Wait for room; False if nothing is wanted any more."""
+    while not stopped.is_set():
+        with suppress(queue.Full):
+            made.put(item, timeout=_LOOK)
+            return True
+    return False
 
 
 def scripted(function: Function) -> Function:

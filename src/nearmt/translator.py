@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 from nearmt import __version__
 from nearmt.contracts import Progress, Translation
 from nearmt.corpus import clean
-from nearmt.corpus.marks import MARKS, MarkedText, Terms, marked, marks_in
+from nearmt.corpus.marks import MARKS, MarkedText, Terms, marked
 from nearmt.datastore import Datastore, LiveStore
 from nearmt.decoding import BeamConfig, Hypothesis, beam_search
+from nearmt.decoding.forbidden import ForbiddenRule
 from nearmt.decoding.marks import MarkRule
 from nearmt.engines.devices import device_of, spread
 from nearmt.errors import ConfigError, NearmtError, NearmtWarning, warn_renamed
+from nearmt.marking import marks_of, restored, unsure_words, with_chosen_forms
 from nearmt.methods import make_method
 from nearmt.models import ModelConfig, TranslationModel, load_model, split_to_fit
 from nearmt.models.marks import Marks
@@ -38,6 +43,18 @@ class SourcePart:
     length: int  # |x|
     #: Those of its marks that its translation has to have; None if it has no marks.
     marks: Marks | None = None
+    #: What its translation must not have.
+    forbidden: re.Pattern[str] | None = None
+
+
+class PartDecoder(Protocol):
+    """Decodes sentences elsewhere: `nearmt.scheduler` does it together with those of other requests."""
+
+    def decode(self, translator: Translator, parts: Sequence[SourcePart]) -> Iterator[tuple[int, Hypothesis]]:
+        """The position and the best hypothesis of each part, as it is finished."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Wait until nothing else is decoded by a request of its own: for what cannot share a batch."""
 
 
 _WITHOUT_MARKS = (
@@ -86,6 +103,7 @@ class Translator:
         self.method = self._make_method()
         self.beam = beam or BeamConfig()
         self.batch_size = batch_size
+        self._decoder: PartDecoder | None = None
 
     @property
     def search(self) -> BeamConfig:
@@ -112,6 +130,15 @@ class Translator:
         """The same model with a memory."""
         return Translator(self.model, datastore, method, settings, self.beam, self.batch_size)
 
+    def decoding_with(self, decoder: PartDecoder) -> Translator:
+        """The same translator, whose sentences another decoder decodes: together with those of others."""
+        if self.method.shares_batch:
+            raise ConfigError("with these settings sentences share neighbours: not with those of other requests")
+        self._follow_datastore()
+        other = copy(self)
+        other._decoder = decoder
+        return other
+
     def signature(self) -> str:
         """Everything that can change a translation."""
         model = self.model
@@ -136,6 +163,7 @@ class Translator:
         progress: Progress | None = None,
         printf: Flags = None,
         terms: Terms | None = None,
+        alternatives: int = 0,
     ) -> Translation: ...
 
     @overload
@@ -147,6 +175,7 @@ class Translator:
         progress: Progress | None = None,
         printf: Flags = None,
         terms: Terms | None = None,
+        alternatives: int = 0,
     ) -> list[Translation]: ...
 
     def translate(
@@ -157,30 +186,40 @@ class Translator:
         progress: Progress | None = None,
         printf: Flags = None,
         terms: Terms | None = None,
+        alternatives: int = 0,
     ) -> Translation | list[Translation]:
         """Translate one unit or several; the results stand in the order of the inputs.
 
         Protected spans (`corpus.spans`), such as placeholders, tags and URLs, are in the translation exactly once.
         `printf` says whether `%s` is a placeholder, of all units or of each; None if that is not known. `terms` have
-        their own translations, wherever the model puts them.
+        their own translations (`corpus.phrases.FixedTerms`), wherever the model puts them. Up to `alternatives` other
+        translations come with each unit, if the beam found as many, and if the unit is not longer than the model's
+        positions.
         """
         if isinstance(text, str):
-            return self.translate([text], explain=explain, printf=printf, terms=terms)[0]
+            return self.translate([text], explain=explain, printf=printf, terms=terms, alternatives=alternatives)[0]
         self._follow_datastore()
         units = [clean(unit) for unit in text]
         flags = [printf] * len(units) if printf is None or isinstance(printf, bool) else printf
         marked_units = [self._marked(unit, flag, terms) for unit, flag in zip(units, flags, strict=True)]
         parts: list[list[Translation]] = [[] for _ in units]
-        sources = [part for number, unit in enumerate(marked_units) if unit.text for part in self._parts(number, unit)]
+        forbidden = [None if terms is None else terms.forbidden(unit) for unit in units]
+        sources = [
+            replace(part, forbidden=forbidden[number])
+            for number, unit in enumerate(marked_units)
+            for part in (self._parts(number, unit) if unit.text else ())
+        ]
         done: dict[int, Translation] = {}
-        for batch, translations in self._decode_all(sources, explain):
+        for batch, translations in self._decode_all(sources, explain, alternatives):
             done.update(zip(batch, translations, strict=True))
             if progress:
                 progress(len(done), len(sources))
         for position, source in enumerate(sources):
             parts[source.unit].append(done[position])
         whole = [joined(unit, found) for unit, found in zip(units, parts, strict=True)]
-        return [restored(translation, unit) for translation, unit in zip(whole, marked_units, strict=True)]
+        marked_units = with_chosen_forms(self.model, marked_units, [translation.text for translation in whole])
+        language = self.model.language_pair[1]
+        return [restored(translation, unit, language) for translation, unit in zip(whole, marked_units, strict=True)]
 
     def _marked(self, unit: str, printf: bool | None, terms: Terms | None) -> MarkedText:
         return marked(unit, printf, terms) if self.model.writes_marks else MarkedText(unit)
@@ -214,38 +253,55 @@ class Translator:
             work[least] += 1 + sum(sources[position].length for position in batch)
         return requests
 
-    def _decode_all(self, sources: list[SourcePart], explain: bool) -> Iterator[tuple[list[int], list[Translation]]]:
-        """Positions and translations of each request when it is finished; on a CPU several run at a time."""
+    def _decode_all(
+        self, sources: list[SourcePart], explain: bool, alternatives: int
+    ) -> Iterator[tuple[list[int], list[Translation]]]:
+        """Positions and translations of sources as they are finished."""
+        if self._decoder is not None and not explain and self.method.per_sentence:
+            for position, hypothesis in self._decoder.decode(self, sources):
+                yield [position], [self._translation(hypothesis, alternatives)]
+            return
+        # On a CPU several requests run at a time.
         requests = self._requests(sources, explain)
-        tasks = [partial(self._decode, [sources[position] for position in request], explain) for request in requests]
-        yield from ((requests[number], found) for number, found in spread(tasks, self.model.seq2seq.device))
+        tasks = [
+            partial(self._decode, [sources[position] for position in request], explain, alternatives)
+            for request in requests
+        ]
+        with nullcontext() if self._decoder is None else self._decoder.alone():
+            yield from ((requests[number], found) for number, found in spread(tasks, self.model.seq2seq.device))
 
-    def _decode(self, parts: list[SourcePart], explain: bool) -> list[Translation]:
+    def _decode(self, parts: list[SourcePart], explain: bool, alternatives: int) -> list[Translation]:
         sources, lengths = [part.ids for part in parts], [part.length for part in parts]
         words = [] if self.datastore is None else [SourceWords.of(self.model.codec, source) for source in sources]
         rule = None
         if any(part.marks for part in parts):
             rule = MarkRule(self.model.mark_tokens, [part.marks for part in parts], self.model.seq2seq.eos_ids)
+        patterns = [part.forbidden for part in parts]
+        ban = ForbiddenRule(self.model.codec.subwords, patterns) if any(patterns) else None
         best, state = beam_search(
-            self.model.seq2seq, self.method, sources, lengths, self.beam, explain, self.batch_size, words, rule
+            self.model.seq2seq, self.method, sources, lengths, self.beam, explain, self.batch_size, words, rule, ban
         )
-        return [self._translation(hypothesis, state, explain) for hypothesis in best]
+        return [self._translation(hypothesis, alternatives, state if explain else None) for hypothesis in best]
 
-    def _translation(self, hypothesis: Hypothesis, state: MethodState, explain: bool) -> Translation:
-        provenance = None
-        if explain:
+    def _translation(
+        self, hypothesis: Hypothesis, alternatives: int, explained_by: MethodState | None = None
+    ) -> Translation:
+        provenance, text_of = None, self.model.codec.text
+        if explained_by is not None:
             provenance = explain_hypothesis(
-                hypothesis, state.evidence, self.model.codec, state.store, self.method.chunk
+                hypothesis, explained_by.evidence, self.model.codec, explained_by.store, self.method.chunk
             )
         return Translation(
             source="",
-            text=self.model.codec.text(hypothesis.tokens),
+            text=text_of(hypothesis.tokens),
             score=hypothesis.score,
             tokens=len(hypothesis.tokens),
             searches=hypothesis.searches,
             steps=hypothesis.steps,
             truncated=hypothesis.truncated,
             provenance=provenance,
+            unsure=unsure_words(self.model.codec.subwords(hypothesis.tokens), hypothesis.log_probs),
+            alternatives=tuple(text_of(other.tokens) for other in hypothesis.others[:alternatives]),
         )
 
 
@@ -257,20 +313,6 @@ def _learn_pending(datastore: LiveStore, model: TranslationModel) -> None:
         except NearmtError as error:
             told = f"{datastore.pending} logged pairs are not used yet: {error}"
             warnings.warn(told, NearmtWarning, stacklevel=3)
-
-
-def marks_of(unit: MarkedText, text: str) -> Marks | None:
-    """The marks that the translation of a part of a unit has to have."""
-    numbers = frozenset(marks_in(text)) if unit.spans else frozenset()
-    pairs = ((number, opener) for number, opener in enumerate(unit.opened_by, 1) if opener)
-    return Marks(numbers, tuple(pair for pair in pairs if numbers.issuperset(pair))) if numbers else None
-
-
-def restored(translation: Translation, unit: MarkedText) -> Translation:
-    """A translation with the spans of its source in place of marks."""
-    if not unit.spans:
-        return translation
-    return replace(translation, text=unit.restored(translation.text))
 
 
 def joined(source: str, parts: Sequence[Translation]) -> Translation:
@@ -290,4 +332,6 @@ def joined(source: str, parts: Sequence[Translation]) -> Translation:
         truncated=any(part.truncated for part in parts),
         source_parts=sum(part.source_parts for part in parts),
         provenance=provenance,
+        unsure=tuple(word for part in parts for word in part.unsure),
+        alternatives=parts[0].alternatives if len(parts) == 1 else (),
     )

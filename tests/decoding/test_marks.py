@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from nearmt.config.beam import BeamConfig
 from nearmt.contracts import Pair
 from nearmt.corpus.spans import find_spans
 from nearmt.datastore import Datastore
@@ -35,12 +36,12 @@ class Codec:
         return [VOCABULARY[number] for number in ids]
 
 
-def constrained(tokens: list[int], marks: Marks | None, logits: list[float]) -> list[float]:
+def constrained(tokens: list[int], marks: Marks | None, logits: list[float], left: int = 9) -> list[float]:
     """The logits of the only row of a sentence that has these tokens so far."""
     rule = MarkRule(MarkTokens(Codec(), len(VOCABULARY)), [marks], [END])  # type: ignore[arg-type]
-    state: Any = SimpleNamespace(sentences=[0], rows_of=list, tokens=lambda row: tokens)
+    state: Any = SimpleNamespace(sentences=[0], rows_of=list, tokens_of=lambda slot: [tokens])
     logits_BV = torch.tensor([logits])
-    rule.apply(state, [0], logits_BV)
+    rule.apply(state, [left], logits_BV)
     found: list[float] = logits_BV[0].tolist()
     return found
 
@@ -61,6 +62,15 @@ def test_the_end_waits_for_marks_and_what_it_had_goes_to_them() -> None:
 def test_within_a_mark_only_its_rest_may_follow() -> None:
     found = constrained([OPEN], Marks(frozenset({2})), [float(number) for number in range(7)])
     assert [number for number, value in enumerate(found) if math.isfinite(value)] == [TWO] and found[TWO] == TWO
+
+
+def test_marks_that_are_missing_get_the_last_tokens_before_the_limit() -> None:
+    marks = Marks(frozenset({1, 2}))
+    for left, alone in ((7, False), (6, True), (5, False)):  # with less room, marks are put back by alignment
+        found = constrained([WORD], marks, [0.0] * 7, left)
+        assert (found[WORD] == -math.inf) is alone and math.isfinite(found[OPEN]) and found[END] == -math.inf
+    done = constrained([OPEN, ONE, CLOSE, INNER, TWO, CLOSE], marks, [0.0] * 7, 0)
+    assert math.isfinite(done[WORD]) and math.isfinite(done[END])
 
 
 def spans_of(text: str) -> list[str]:
@@ -87,6 +97,14 @@ def test_every_span_is_there_once_in_any_batch(embedded: TranslationModel, memor
     assert "[OK]" in found[2].text
     alone = Translator(embedded, store, method, batch_size=1).translate(TEXTS)
     assert [(each.text, each.score) for each in alone] == [(each.text, each.score) for each in found]
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("limit", [13, 16, 20])
+def test_a_translation_that_is_cut_has_its_spans(embedded: TranslationModel, limit: int) -> None:
+    text = "Der Benutzer %(name)s hat die Datei <b>%(path)s</b> aus dem Ordner des Projekts entfernt."
+    found = Translator(embedded, beam=BeamConfig(max_new_tokens=limit)).translate(text)
+    assert found.truncated and spans_of(found.text) == spans_of(text)
 
 
 @pytest.mark.embedded

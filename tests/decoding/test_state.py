@@ -29,6 +29,7 @@ def state_of(rows: list[list[int]], prompt: int = 1) -> BeamState:
         newest_BT=torch.zeros(len(rows), 1),
         score_B=torch.zeros(len(rows)),
         said_BT=said_BT,
+        total_BT=np.zeros(said_BT.shape),
         traces=[()] * len(rows),
     )
 

@@ -34,6 +34,8 @@ class Hypothesis:
     trace: tuple[StepTrace, ...] = ()
     steps: int = 0  # of its sentence until the beam was done, which may be after this hypothesis had ended
     searches: int = 0  # of the datastore, by its sentence
+    others: tuple[Hypothesis, ...] = ()  # of the best: what else ended, best first
+    log_probs: tuple[float, ...] = ()  # of the tokens, as the beam counted them
 
 
 @dataclass
@@ -104,4 +106,4 @@ class SentenceBeam:
 
     @property
     def best(self) -> Hypothesis:
-        return replace(self.finished[0], steps=self.steps)
+        return replace(self.finished[0], steps=self.steps, others=tuple(self.finished[1:]))
