@@ -1,0 +1,1 @@
+"""A server: translation, memories, documents and corrections over HTTP."""
