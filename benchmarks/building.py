@@ -79,10 +79,11 @@ def forward(weights: Any, model: TranslationModel, batches: list[Batch]) -> None
         torch.cuda.synchronize()
 
 
-def seconds(action: Callable[[], object]) -> float:
-    began = time.perf_counter()
+def seconds(action: Callable[[], object]) -> tuple[float, float]:
+    """Seconds, and CPU seconds of all threads."""
+    began, used = time.perf_counter(), time.process_time()
     action()
-    return time.perf_counter() - began
+    return time.perf_counter() - began, time.process_time() - used
 
 
 def compare(
@@ -101,11 +102,16 @@ def compare(
     if weights is not None:
         variants["transformers"] = lambda: forward(weights, model, batches)
     taken: dict[str, list[float]] = {name: [] for name in variants}
+    used: dict[str, list[float]] = {name: [] for name in variants}
     for repeat in range(repeats):
         names = list(variants)
         for name in [*names[repeat % len(names) :], *names[: repeat % len(names)]]:
-            taken[name].append(seconds(variants[name]))
-    ratios = [alone / whole for alone, whole in zip(taken["forced"], taken["building"], strict=True)]
+            for measured, value in zip((taken, used), seconds(variants[name]), strict=True):
+                measured[name].append(value)
+    ratios, cpu_ratios = (
+        [alone / whole for alone, whole in zip(measured["forced"], measured["building"], strict=True)]
+        for measured in (taken, used)
+    )
     return {
         "precision": model.seq2seq.precision,
         "batch_tokens": device_of(model.seq2seq.device).forced_tokens,
@@ -113,6 +119,8 @@ def compare(
         **{name: round(tokens / statistics.median(times), 1) for name, times in taken.items()},
         "ratio": round(statistics.median(ratios), 3),
         "ratio_quartiles": [round(ratio, 3) for ratio in quartiles(ratios)],
+        # By CPU seconds, which other load on the machine changes less.
+        "cpu_ratio": round(statistics.median(cpu_ratios), 3),
         # Timers of one build, longest first.
         "build_seconds": {name: round(spent / repeats, 3) for name, spent, _ in timings.rows()},
         "signature": f"model:{model.name}@{model.fingerprint}|precision:{model.seq2seq.precision}",

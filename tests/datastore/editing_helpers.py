@@ -40,7 +40,7 @@ def named(pairs: Iterable[Pair], prefix: str = "") -> list[Pair]:
 def reduced_by(reduction: Reduction) -> Iterator[None]:
     """Stores are built with this reduction."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nearmt.datastore.edit.build.pretrained_reduction", lambda model: reduction)
+        patch.setattr("nearmt.datastore.edit.reductions.pretrained_reduction", lambda model: reduction)
         yield
 
 

@@ -23,13 +23,13 @@ from typing import Any
 
 import torch
 
-from nearmt.cli.info import describe
 from nearmt.contracts import Pair
 from nearmt.datastore import Datastore
 from nearmt.datastore.disk import Manifest, manifest
 from nearmt.datastore.disk.ledger import Ledger
 from nearmt.datastore.disk.stored_pairs import stored_pairs
 from nearmt.datastore.search import checks
+from nearmt.datastore.upkeep.description import describe
 from nearmt.datastore.upkeep.repair import repair
 from nearmt.datastore.upkeep.verify import verify
 from nearmt.decoding import BeamConfig

@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,14 @@ import torch
 
 from nearmt.contracts import Pair
 from nearmt.datastore import BuildConfig, Datastore, reindex
-from nearmt.datastore.disk import Manifest
+from nearmt.datastore.disk import Manifest, SegmentWriter
 from nearmt.datastore.edit.build import build
-from nearmt.datastore.edit.encode import EncodedPair, encode_block
+from nearmt.datastore.edit.encode import encode_block, encode_blocks
 from nearmt.engines.devices import DEVICES
-from nearmt.errors import ConfigError, DatastoreError, MissingPackageError, OutputError
+from nearmt.errors import ConfigError, DatastoreError, InputError, MissingPackageError, OutputError
 from nearmt.models import TranslationModel
 from nearmt.reduction import FittingSample, Reduction
+from nearmt.threads import workers
 from tests.conftest import make_pairs
 from tests.datastore.helpers import (
     all_keys,
@@ -177,28 +179,97 @@ def test_repeated_pairs_have_ids_of_their_own(tiny: TranslationModel, tmp_path: 
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_memory_is_bounded_by_the_block(
+def test_memory_is_bounded_by_some_blocks(
     tiny: TranslationModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nearmt.datastore.edit.build._FITTING_PAIRS", 8)
-    taken, blocks, ahead = 0, [], []
+    monkeypatch.setattr("nearmt.datastore.edit.reductions._FITTING_PAIRS", 8)
+    taken, written, ahead = 0, 0, []
 
     def stream() -> Iterator[Pair]:
         nonlocal taken
-        for pair in make_pairs(26):
+        for pair in make_pairs(400):
             taken += 1
             yield pair
 
-    def spy(model: TranslationModel, pairs: list[Pair], *others: Any) -> Iterator[EncodedPair]:
-        blocks.append(len(pairs))
-        ahead.append(taken - sum(blocks[2:]))  # the first two blocks are the fitting pairs
-        return encode_block(model, pairs, *others)
+    real = SegmentWriter.append
 
-    monkeypatch.setattr("nearmt.datastore.edit.encode.encode_block", spy)  # for the reduction
-    monkeypatch.setattr("nearmt.datastore.edit.build.encode_block", spy)  # for the entries
+    def append(self: SegmentWriter, pairs: list[Pair], *others: Any) -> None:
+        nonlocal written
+        ahead.append(taken - written)
+        real(self, pairs, *others)
+        written += len(pairs)
+
+    monkeypatch.setattr(SegmentWriter, "append", append)
     Datastore.build(tmp_path / "store", stream(), tiny)
-    assert blocks == [4] * 8 + [2]
-    assert max(ahead) <= 8
+    assert written == 400 and len(ahead) == 100
+    # A batch of each of 4 blocks per thread, and blocks that are read, tokenized, waiting and written.
+    assert max(ahead) <= 8 + BLOCK * (4 * workers() + 6)
+
+
+class FullDiskError(OSError):
+    """Raised in place of a block that is written."""
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("block", [0, 2, 24])
+def test_a_block_that_cannot_be_written_ends_the_build(
+    block: int, tiny: TranslationModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writing goes on in a thread of its own; its errors are not lost, the last block's neither."""
+    real, calls = SegmentWriter.append, iter(range(1000))
+
+    def append(self: SegmentWriter, *block_of_pairs: Any) -> None:
+        if next(calls) == block:
+            raise FullDiskError
+        real(self, *block_of_pairs)
+
+    pairs = make_pairs(100)
+    with monkeypatch.context() as patch:
+        patch.setattr(SegmentWriter, "append", append)
+        with pytest.raises(FullDiskError):
+            Datastore.build(tmp_path / "store", pairs, tiny)
+    assert_unfinished(tmp_path / "store")
+    store = Datastore.build(tmp_path / "store", pairs, tiny)
+    assert arrays(store.path) == arrays(Datastore.build(tmp_path / "whole", pairs, tiny).path)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_input_that_breaks_off_ends_the_build(
+    tiny: TranslationModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nearmt.datastore.edit.reductions._FITTING_PAIRS", 8)
+
+    def stream() -> Iterator[Pair]:
+        yield from make_pairs(100)
+        raise InputError("line 101 cannot be read")
+
+    with pytest.raises(InputError, match="line 101"):
+        build(tmp_path / "store", stream(), tiny, BuildConfig())
+    assert_unfinished(tmp_path / "store")
+    encoded = count_encoded(monkeypatch)
+    build(tmp_path / "store", make_pairs(100), tiny, BuildConfig())
+    assert sum(encoded) < 8 + 100  # blocks that were written are not encoded again
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_blocks_are_encoded_in_order_however_many_batches_they_have(
+    tiny: TranslationModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among them blocks of which no pair fits the model."""
+    monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], forced_tokens=40))
+    exceeds = Pair(long_text(tiny, tiny.seq2seq.positions + 1), "a")
+    blocks = [make_pairs(5, seed=1), [exceeds], [exceeds, *make_pairs(3, seed=2)], [exceeds] * 2]
+    blocks = [*blocks, *[make_pairs(9, seed=seed) for seed in range(12)], [exceeds]]
+    told: list[int] = []
+    found = list(encode_blocks(tiny, iter(blocks), progress=told.append))
+    assert [[unit.pair for unit in block] for block in found] == blocks
+    expected = [list(encode_block(tiny, block)) for block in blocks]
+    for unit, alone in zip(chain(*found), chain(*expected), strict=True):
+        assert (unit.tokens, unit.source) == (alone.tokens, alone.source)
+        assert (unit.key_TD is None) == (alone.key_TD is None) == (unit.pair == exceeds)
+        if unit.key_TD is not None and alone.key_TD is not None:
+            torch.testing.assert_close(unit.key_TD, alone.key_TD, rtol=1e-4, atol=1e-4)
+    assert told == sorted(told) and told[-1] == sum(map(len, blocks)) - 1
 
 
 def assert_unfinished(path: Path) -> None:

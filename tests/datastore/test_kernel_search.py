@@ -51,9 +51,11 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return asked
 
 
-def made_searcher(folder: Path, effort: int, cuts: list[int], kept: np.ndarray | None = None) -> Searcher:
-    """Segments in the cells of one quantiser; `kept` is what pruning has left."""
-    key = made_keys(ENTRIES)
+def made_searcher(
+    folder: Path, effort: int, cuts: list[int], kept: np.ndarray | None = None, repeats: int = 1
+) -> Searcher:
+    """Segments in the cells of one quantiser; `kept` is what pruning has left. Every key is there `repeats` times."""
+    key = np.resize(made_keys(ENTRIES)[: ENTRIES // repeats], (ENTRIES, COLUMNS))
     quantiser, segments, indexes = Quantiser.train(key, f"IVF16,{WHOLE}"), [], []
     for number, (start, end) in enumerate(pairwise(cuts)):
         record = write_segment(folder, f"segment-{number:06d}", key[start:end])
@@ -85,6 +87,18 @@ def test_one_index_finds_what_it_finds_without_kernels(
     request.getfixturevalue("no_kernels")
     assert_same(found, made_searcher(tmp_path / "other", effort, ONE).search(query_BD, k))
     assert at_once == [40]
+
+
+@pytest.mark.parametrize("effort", [1, 4, 16])
+@pytest.mark.parametrize("k", [1, 8, 40])
+@pytest.mark.parametrize("cuts", [TWO, [0, 3, ENTRIES], [0, 0, 700, 700, 1100, ENTRIES]])
+def test_segments_find_exactly_what_one_finds(
+    effort: int, k: int, cuts: list[int], tmp_path: Path, at_once: list[int]
+) -> None:
+    searchers = [made_searcher(tmp_path / str(len(each)), effort, each, repeats=3) for each in (ONE, cuts)]
+    found, expected = (searcher.search(made_queries(40), k) for searcher in searchers[::-1])
+    assert torch.equal(found.entry_BK, expected.entry_BK) and torch.equal(found.distance_BK, expected.distance_BK)
+    assert at_once == [40, 40]
 
 
 @pytest.mark.parametrize("k", [60, 100, 400, ENTRIES + 5])
@@ -124,8 +138,6 @@ def test_a_query_at_a_centre_finds_k_as_well(tmp_path: Path, at_once: list[int])
 KEPT = np.random.default_rng(3).random(ENTRIES) < 0.5
 #: Segments, what pruning has left, and what is hidden from the first query.
 OTHERS: dict[str, tuple[list[int], np.ndarray | None, int]] = {
-    "two segments": (TWO, None, 0),
-    "a segment of three": ([0, 3, ENTRIES], None, 0),
     "pruned": (ONE, KEPT, 0),
     "few hidden": (ONE, None, 12),
     "most hidden": (ONE, None, ENTRIES - 300),
@@ -215,8 +227,9 @@ def test_a_store_finds_what_it_finds_without_kernels(
 
 
 @pytest.mark.parametrize("k", [1, 8])
-def test_rows_are_searched_for_where_they_stand(k: int, tmp_path: Path) -> None:
-    searcher, query_BD = made_searcher(tmp_path, 8, ONE), made_queries(40)
+@pytest.mark.parametrize("cuts", [ONE, TWO])
+def test_rows_are_searched_for_where_they_stand(k: int, cuts: list[int], tmp_path: Path) -> None:
+    searcher, query_BD = made_searcher(tmp_path, 8, cuts), made_queries(40)
     search, row_R = searcher.row_search(k), np.array([3, 0, 17, 39])
     assert search is not None
     entry_BX, distance_BX = torch.full((40, 10), -7), torch.full((40, 10), -7.0)
@@ -227,7 +240,7 @@ def test_rows_are_searched_for_where_they_stand(k: int, tmp_path: Path) -> None:
     assert (entry_BX[row_R, k:] == -1).all() and (entry_BX == -7).all(dim=1).sum() == 36
 
 
-@pytest.mark.parametrize("name", ["two segments", "a segment of three", "pruned"])
+@pytest.mark.parametrize("name", ["pruned", "two segments, pruned, some hidden"])
 def test_other_indexes_have_no_row_search(name: str, tmp_path: Path) -> None:
     cuts, kept, _ = OTHERS[name]
     assert made_searcher(tmp_path, 8, cuts, kept).row_search(8) is None

@@ -18,7 +18,7 @@ from nearmt.datastore.disk import Manifest, Segment, SegmentWriter
 from nearmt.datastore.disk.file_checks import FileRecord
 from nearmt.datastore.disk.manifest import Calibration, reduction_name
 from nearmt.datastore.disk.segment import FILES
-from nearmt.datastore.edit.build import calibrated
+from nearmt.datastore.edit.calibrating import calibrated
 from nearmt.datastore.search.entries import open_entries
 from nearmt.datastore.upkeep.neighbours import cluster, group_equal_keys, nearest_groups, neighbours_of_entries
 from nearmt.datastore.upkeep.prune import greedy_merge, visiting_order

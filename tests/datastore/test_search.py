@@ -184,7 +184,7 @@ def test_many_segments_are_searched_like_one(factory: str, effort: int, tmp_path
 class Watched:
     """An index that tells what it was asked."""
 
-    complete, lists = True, None
+    complete, lists, scan = True, None, None
 
     def __init__(self, key_ND: np.ndarray) -> None:
         self._inner = of_torch(key_ND)

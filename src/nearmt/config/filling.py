@@ -23,6 +23,7 @@ class FillConfig(Config):
     min_match: float = option(0.5, "least similarity of a match that is shown", low=0, high=1)
     max_matches: int = option(3, "most matches shown for a unit", low=1, high=100)
     glossary: str | None = option(None, "a file of terms (TSV, CSV, TBX): their translations are used in all units")
+    keep: str | None = option(None, "a text file with terms that are not translated, one a line")
     checks: bool = option(True, "check every filled-in unit against its source, and say in its note what was found")
     split_sentences: bool | None = option(
         None, "translate sentence by sentence (default: in documents, not in text and TSV)"

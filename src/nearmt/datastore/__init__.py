@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nearmt.config.building import BuildConfig
     from nearmt.config.store import StoreConfig
-    from nearmt.datastore.edit.build import BuildConfig
     from nearmt.datastore.filters import FilteredStore
     from nearmt.datastore.joined import JoinedStore
     from nearmt.datastore.live_store import LiveStore

@@ -9,11 +9,12 @@ from typing import Self
 
 import torch
 
+from nearmt.config.building import BuildConfig
 from nearmt.config.store import StoreConfig
 from nearmt.contracts import Pair, Progress
 from nearmt.corpus import Match
 from nearmt.datastore.disk import Manifest
-from nearmt.datastore.edit.build import BuildConfig, build
+from nearmt.datastore.edit.build import build
 from nearmt.datastore.edit.editor import Editor, editing
 from nearmt.datastore.edit.open_store import OpenStore
 from nearmt.datastore.live_store import LiveStore
@@ -103,9 +104,12 @@ class Datastore(LiveStore):
         check_model(self.path, self.manifest, model)
         check_bounds(self.path, self.snapshot().segments, self._store.reduction, model)
 
-    def refresh(self) -> bool:
-        """Load changes that other processes made; returns whether there were any."""
-        return self._store.refresh()
+    def refresh(self, *, wait: bool = True) -> bool:
+        """Load changes that other processes made; returns whether there were any.
+
+        Without `wait`, nothing is loaded while another thread changes the store.
+        """
+        return self._store.refresh(wait=wait)
 
     # Reading
 

@@ -119,6 +119,8 @@ class Manifest:
     marks: str = ""
     #: The log of changes since; None before the first change.
     log: str | None = None
+    #: Of a part of a corpus that is to be merged with the others (`edit.shards`), which part it is.
+    shard: dict[str, Any] | None = None
 
     @property
     def pairs(self) -> int:

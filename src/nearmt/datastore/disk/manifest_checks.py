@@ -21,6 +21,8 @@ _MOST = 1 << 50
 _MOST_COLUMNS = 1 << 16
 #: Upper bound of clusters or candidates that a search visits.
 _MOST_EFFORT = 1 << 20
+#: Upper bound of the number of parts of a corpus.
+_MOST_SHARDS = 1 << 20
 #: Bounds of distances and scales: their squares must fit single precision.
 _LEAST, _LARGEST = 1e-18, 1e18
 _KINDS = ("exact", "faiss")
@@ -35,6 +37,8 @@ def check_manifest(manifest: Manifest) -> None:
         raise ValueError(f"cache_columns is {manifest.cache_columns} of {manifest.columns} columns")
     _check_file(manifest.reduction_file)
     _check_calibration(manifest.calibration)
+    if manifest.shard is not None:
+        _check_shard(manifest.shard)
     for segment in manifest.segments:
         _check_segment(segment)
     names = [segment.name for segment in manifest.segments]
@@ -70,6 +74,7 @@ _MANIFEST: dict[str, Check] = {
     **dict.fromkeys(("model", "fingerprint", "source_lang", "target_lang", "key_layer", "precision"), _text),
     **dict.fromkeys(("reduction", "nearmt", "created", "cleaning"), _text),
     "log": _or_none(_text),
+    "shard": _or_none(lambda value: isinstance(value, dict)),
     "marks": lambda value: value in ("", MARKS),
     "columns": _whole(1, _MOST_COLUMNS),
     "cache_columns": _whole(1, _MOST_COLUMNS),
@@ -103,6 +108,11 @@ def _check_file(file: FileRecord) -> None:
 
 def _check_calibration(calibration: Calibration) -> None:
     _check(vars(calibration), _CALIBRATION)
+
+
+def _check_shard(shard: dict[str, Any]) -> None:
+    _check(shard, {"count": _whole(1, _MOST_SHARDS), "digest": _text, "pairs": _COUNT, "characters": _COUNT})
+    _check(shard, {"number": _whole(1, shard["count"]), "first": _whole(0, shard["pairs"])})
 
 
 def _check_segment(segment: SegmentRecord) -> None:

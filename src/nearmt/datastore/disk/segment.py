@@ -146,6 +146,16 @@ class Segment:
         end = len(self._line_L) if last else int(self._start_P[number + 1])
         return _pair_of(self._line_L[int(self._start_P[number]) : end].tobytes(), self.folder / PAIRS, number)
 
+    def line_starts(self, first: int, last: int) -> np.ndarray:
+        """Where the lines of some pairs begin in `pairs.jsonl`, and where the last of them ends."""
+        starts = self._start_P[first : last + 1]
+        return starts if last < self.record.pairs else np.append(starts, len(self._line_L))
+
+    def lines(self, first: int, last: int) -> np.ndarray:
+        """The bytes of the lines of some pairs."""
+        starts = self.line_starts(first, last)
+        return self._line_L[int(starts[0]) : int(starts[-1])]
+
     def pairs(self) -> Iterator[Pair]:
         """All pairs, deleted ones included."""
         for number in range(self.record.pairs):

@@ -8,21 +8,17 @@ block when the same build is started again.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from nearmt import __version__
-from nearmt.config import Config, option
+from nearmt.config.building import BuildConfig
 from nearmt.contracts import Pair, Progress
-from nearmt.datastore.disk import Calibration, FileRecord, Manifest, Segment, SegmentRecord, SegmentWriter
-from nearmt.datastore.disk.content import deleted_mask
+from nearmt.datastore.disk import FileRecord, Manifest, SegmentWriter
 from nearmt.datastore.disk.file_names import segment_name
 from nearmt.datastore.disk.files import LOCK, WriterLock, writer_lock
 from nearmt.datastore.disk.ids import with_ids
@@ -30,36 +26,17 @@ from nearmt.datastore.disk.manifest import FILE_NAME, missing_manifest, reductio
 from nearmt.datastore.disk.pairs import blocks_of
 from nearmt.datastore.disk.recovery import recover
 from nearmt.datastore.disk.replacement import make_folder, publish, remove_unused
-from nearmt.datastore.edit.encode import encode_block, fitting_sample
-from nearmt.datastore.edit.pretrained import pretrained_reduction
+from nearmt.datastore.edit.calibrating import cache_columns_of, calibrated
+from nearmt.datastore.edit.encode import EncodedPair, encode_blocks
+from nearmt.datastore.edit.reductions import reduction_for
 from nearmt.datastore.edit.tokens import marks_of
-from nearmt.datastore.search.calibrate import expected, measured
+from nearmt.datastore.search.calibrate import expected
 from nearmt.datastore.search.indexing import check_factory, index_segments
-from nearmt.datastore.search.snapshot import Part, Snapshot
-from nearmt.errors import ConfigError, DatastoreError, OutputError, writing
+from nearmt.errors import DatastoreError, OutputError, writing
 from nearmt.models import TranslationModel
 from nearmt.models.naming import recorded_name
 from nearmt.opening import BUILDING
 from nearmt.reduction import Reduction
-
-#: Key columns that the neighbours' cache compares by default; the store is calibrated for them.
-CACHE_COLUMNS = 64
-#: Number of pairs, from the beginning of the corpus, on which a reduction is fitted if the model has none.
-_FITTING_PAIRS = 4096
-
-
-@dataclass(frozen=True)
-class BuildConfig(Config):
-    """How a datastore is built."""
-
-    index: str = option("auto", "exact, or a FAISS factory string such as IVF1024,SQ8 (default: by size)")
-    fit_reduction: bool = option(False, "fit the PCA on these pairs even if the model comes with one")
-    reduction_of: str | None = option(None, "take the PCA of this datastore, to search both together")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.fit_reduction and self.reduction_of is not None:
-            raise ConfigError("fit-reduction makes a new PCA, reduction-of takes an existing one; give one of them")
 
 
 def build(
@@ -97,19 +74,28 @@ def build_locked(
     cleaning: str,
     progress: Progress | None = None,
     allow_empty: bool = True,
+    shard: dict[str, Any] | None = None,
 ) -> Manifest | None:
-    """Build a store from pairs and make it the content of the locked folder; None if there are no pairs."""
+    """Build a store from pairs and make it the content of the locked folder; None if there are no pairs.
+
+    A `shard` is neither indexed nor calibrated: that needs all parts of the corpus.
+    """
     work = lock.folder / BUILDING
     identified = with_ids(pairs)
-    reduction, identified = _reduction_for(model, identified, config)
+    reduction, identified = reduction_for(model, identified, config)
     writer = SegmentWriter(work / segment_name(1), build_settings(model, reduction))
     write_pairs(writer, identified, model, reduction, progress)
     if not writer.pairs and not allow_empty:
         shutil.rmtree(work)
         return None
-    sealed = [writer.seal()] if writer.pairs else []
-    records = index_segments(work, sealed, reduction.columns, config.index)
-    return publish(work, lock.folder, _manifest_of(work, model, reduction, records, cleaning), lock)
+    manifest = new_manifest(work, model, reduction, cleaning)
+    sealed = (writer.seal(),) if writer.pairs else ()
+    if shard is None:
+        records = index_segments(work, sealed, reduction.columns, config.index)
+        manifest = calibrated(work, manifest, reduction, records, model)
+    else:
+        manifest = replace(manifest, segments=sealed, shard=shard)
+    return publish(work, lock.folder, manifest, lock)
 
 
 def write_pairs(
@@ -119,34 +105,39 @@ def write_pairs(
     reduction: Reduction,
     progress: Progress | None = None,
 ) -> None:
-    """Encode and append all pairs that the writer has not written yet."""
-    reduction = reduction.to(model.seq2seq.device)
-    for block in blocks_of(writer.keep_common(pairs)):
-        kept, keys, tokens, sources, words, too_long = [], [], [], [], [], 0
-        for unit in encode_block(model, block, reduction, _from(writer.pairs, progress)):
-            kept.append(unit.pair)
-            tokens.append(unit.tokens)
-            sources.append(unit.source)
-            words.append(unit.word_T)
-            too_long += unit.key_TD is None
-            if unit.key_TD is not None:
-                keys.append(unit.key_TD.numpy())
-        writer.append(kept, keys, tokens, sources, too_long, words)
+    """Encode and append all pairs that the writer has not written yet; a block is written while others are encoded."""
+    left = writer.keep_common(pairs)
+    start = writer.pairs
+    told = (lambda done: progress(start + done, 0)) if progress else None
+    encoded = encode_blocks(model, blocks_of(left), reduction.to(model.seq2seq.device), told)
+    with ThreadPoolExecutor(1, "nearmt-writer") as thread:
+        written: Future[None] | None = None
+        for block in encoded:
+            if written is not None:
+                written.result()
+            written = thread.submit(_append, writer, block)
+        if written is not None:
+            written.result()
 
 
-def _from(start: int, progress: Progress | None) -> Callable[[int], None] | None:
-    """Report progress within a block as progress of the whole."""
-    return (lambda done: progress(start + done, 0)) if progress else None
+def _append(writer: SegmentWriter, block: list[EncodedPair]) -> None:
+    writer.append(
+        [unit.pair for unit in block],
+        [unit.key_TD.numpy() for unit in block if unit.key_TD is not None],
+        [unit.tokens for unit in block],
+        [unit.source for unit in block],
+        sum(unit.key_TD is None for unit in block),
+        [unit.word_T for unit in block],
+    )
 
 
-def _manifest_of(
-    folder: Path, model: TranslationModel, reduction: Reduction, records: list[SegmentRecord], cleaning: str
-) -> Manifest:
-    """Write the reduction, and make the manifest of a folder that is otherwise complete."""
+def new_manifest(folder: Path, model: TranslationModel, reduction: Reduction, cleaning: str) -> Manifest:
+    """Write the reduction to a folder, and make the manifest of a store there that has no segments yet."""
     with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
         reduction.save(folder / reduction_name(reduction.identity))
     source_lang, target_lang = model.language_pair
-    manifest = Manifest(
+    return Manifest(
         model=recorded_name(model.name),
         fingerprint=model.fingerprint,
         source_lang=source_lang,
@@ -160,53 +151,14 @@ def _manifest_of(
         calibration=expected(reduction, cache_columns_of(reduction)),
         segments=(),
         nearmt=__version__,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        created=now(),
         cleaning=cleaning,
         marks=marks_of(model),
     )
-    return calibrated(folder, manifest, reduction, records, model)
 
 
-def calibrated(
-    folder: Path,
-    manifest: Manifest,
-    reduction: Reduction,
-    records: list[SegmentRecord],
-    model: TranslationModel | None = None,
-) -> Manifest:
-    """The manifest with these segments and a new calibration; without a model, `likely_weight` is kept."""
-    manifest = replace(manifest, segments=tuple(records))
-    return replace(manifest, calibration=calibrate(folder, manifest, reduction, model))
-
-
-def calibrate(folder: Path, manifest: Manifest, reduction: Reduction, model: TranslationModel | None) -> Calibration:
-    """Calibrate the sealed segments that a manifest names."""
-    device = torch.device("cpu") if model is None else model.seq2seq.device
-    segments = [Segment(folder / record.name, record, reduction.columns) for record in manifest.segments]
-    parts = [Part(segment, device, "auto") for segment in segments]
-    visible = [~deleted_mask(segment) for segment in segments]
-    columns = cache_columns_of(reduction)
-    store = Snapshot(
-        manifest.identity,
-        parts,
-        reduction.to(device),
-        manifest.calibration,
-        columns,
-        device,
-        np.concatenate(visible) if visible else None,
-    )
-    return measured(store, manifest.calibration, columns, mean_recall(manifest.segments), model)
-
-
-def mean_recall(records: Sequence[SegmentRecord]) -> float | None:
-    """Mean recall of all approximate indexes; None if all are exact."""
-    recalls = [(record.index["recall"], record.kept) for record in records if "recall" in record.index]
-    return sum(recall * n for recall, n in recalls) / sum(n for _, n in recalls) if recalls else None
-
-
-def cache_columns_of(reduction: Reduction) -> int:
-    """Columns that the cache compares; all of them for unreduced states, which are not ordered by variance."""
-    return min(CACHE_COLUMNS, reduction.columns) if reduction.fitted else reduction.columns
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def check_free(path: Path, overwrite: bool) -> None:
@@ -220,32 +172,6 @@ def check_free(path: Path, overwrite: bool) -> None:
     elif not path.is_dir() or not {inner.name for inner in path.iterdir()} <= {LOCK, BUILDING}:
         what = missing_manifest(path) if path.is_dir() else "not a datastore"
         raise OutputError(f"{path}: exists and is {what.partition(';')[0]}; name another folder")
-
-
-def _reduction_for(
-    model: TranslationModel, pairs: Iterator[Pair], config: BuildConfig
-) -> tuple[Reduction, Iterator[Pair]]:
-    """The model's own reduction, or one fitted on the first pairs; the identity if these are too few."""
-    known = None if config.fit_reduction else pretrained_reduction(model)
-    if config.reduction_of is not None:
-        known = _reduction_of(Path(config.reduction_of), model)
-    if known is not None:
-        return known, pairs
-    first = list(islice(pairs, _FITTING_PAIRS))
-    sample = fitting_sample(model, first)
-    reduction = Reduction.fit(sample) if sample.enough else Reduction.identity_of(model.seq2seq.hidden_size)
-    return reduction, chain(first, pairs)
-
-
-def _reduction_of(path: Path, model: TranslationModel) -> Reduction:
-    """The reduction of another store of the same model."""
-    manifest = Manifest.load(path)
-    if (manifest.fingerprint, manifest.key_layer) != (model.fingerprint, model.key_layer):
-        raise DatastoreError(
-            f"{path}: built with model '{manifest.model}' (layer {manifest.key_layer}), not with '{model.name}' "
-            f"(layer {model.key_layer}); its reduction does not fit"
-        )
-    return Reduction.load(path / manifest.reduction_name)
 
 
 def build_settings(model: TranslationModel, reduction: Reduction) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from nearmt.datastore.disk.live_segment import Block, mark_of
 from nearmt.datastore.disk.log import begin_log
 from nearmt.datastore.disk.pairs import BLOCK
 from nearmt.datastore.disk.records import RecordWriter
-from nearmt.datastore.edit.build import mean_recall
+from nearmt.datastore.edit.calibrating import mean_recall
 from nearmt.datastore.edit.encode import encode_block
 from nearmt.datastore.edit.merging import copy_pairs, merge_count, next_segment_name, with_deleted
 from nearmt.datastore.edit.open_store import OpenStore, size_of

@@ -64,27 +64,37 @@ class OpenStore(ReplayedStore[Part]):
             return known.with_segment(segment)
         return Part(segment, self.device, self.nominate)
 
-    def refresh(self) -> bool:
-        """Load changes that were made on disk since; returns whether there were any."""
-        with self.changing:
-            if _stamp(self.path / FILE_NAME) != self._manifest_stamp:
-                self._load()
-                return True
-            log_path = self.log_path
-            if log_path is None or (size_of(log_path) == self.log_end and size_of(self.live_path) <= self.live_end):
-                return False
-            before = self.current.identity
-            try:
-                if size_of(log_path) < self.log_end:
-                    raise DatastoreError(f"{log_path}: a change that was read and not acknowledged was taken back")
-                self.follow()
-            except DatastoreError:
-                # Either the log was replaced between two reads, or it is damaged; loading tells.
-                self._load()
-            if self.current.identity == self._identity():
-                return self.current.identity != before
-            self.publish()
+    def refresh(self, *, wait: bool = True) -> bool:
+        """Load changes that were made on disk since; returns whether there were any.
+
+        Without `wait`, nothing is loaded while another thread changes the store.
+        """
+        if not self.changing.acquire(blocking=wait):
+            return False
+        try:
+            return self._refreshed()
+        finally:
+            self.changing.release()
+
+    def _refreshed(self) -> bool:
+        if _stamp(self.path / FILE_NAME) != self._manifest_stamp:
+            self._load()
             return True
+        log_path = self.log_path
+        if log_path is None or (size_of(log_path) == self.log_end and size_of(self.live_path) <= self.live_end):
+            return False
+        before = self.current.identity
+        try:
+            if size_of(log_path) < self.log_end:
+                raise DatastoreError(f"{log_path}: a change that was read and not acknowledged was taken back")
+            self.follow()
+        except DatastoreError:
+            # Either the log was replaced between two reads, or it is damaged; loading tells.
+            self._load()
+        if self.current.identity == self._identity():
+            return self.current.identity != before
+        self.publish()
+        return True
 
     def set_log(self, manifest: Manifest) -> None:
         self.refresh()

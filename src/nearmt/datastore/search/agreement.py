@@ -12,7 +12,7 @@ from nearmt.models.words import CODES, SourceWords
 
 #: Tuned on the open half of the experiment contrast and on dev sets (docs/log.md).
 AGREEMENT = AgreementRule(window=4, paraphrase=0.2, contrast=0.5)
-#: The closeness from which a source is a near match of a sentence, and from which paraphrases do not count beside it.
+#: The closeness from which a source is a near match of a sentence, and from which paraphrases do not count.
 NEAR_MATCH = (0.5, 0.7)
 #: The closeness from which a source differs so little from a sentence that a word more or less is contested.
 NEARLY_EQUAL = 0.9

@@ -98,8 +98,10 @@ def likely_settings(model: TranslationModel, store: Snapshot, search_scale: floa
     if len(numbers) < _FEWEST_PAIRS:
         return {"likely_weight": None, "agreement": None, "agreeing_weight": None}
     temperature = TEMPERATURE_SHARE * search_scale
-    found = [_knn_probabilities(store, number, temperature, model) for number in numbers]
-    neighbours = [torch.cat([part.cpu() for part in parts]) for parts in zip(*found, strict=True)]
+    tasks = [partial(_knn_probabilities, store, number, temperature, model) for number in numbers]
+    found = dict(spread(tasks, model.seq2seq.device))
+    parts = zip(*(found[index] for index in range(len(tasks))), strict=True)
+    neighbours = [torch.cat([part.cpu() for part in of_all]) for of_all in parts]
     held_out = _Sample(_model_probabilities(model, store, numbers), *neighbours)
     most = 1.0 if len(numbers) >= FEW_PAIRS else FEW_PAIRS_CAP
     agreement = _strongest({strength: held_out.likely(strength)[1] for strength in _STRENGTHS})

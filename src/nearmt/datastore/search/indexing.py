@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -49,7 +50,7 @@ def index_segments(
 
     `auto` chooses by the size of the whole.
     """
-    wanted = _chosen(factory, sum(record.kept for record in records))
+    wanted = chosen_factory(factory, sum(record.kept for record in records))
     if wanted == "exact" or not has_clusters(wanted, columns):
         return [index_segment(folder, record, columns, wanted) for record in records]
     segments = [Segment(folder / record.name, record, columns) for record in records]
@@ -65,7 +66,7 @@ def index_segments(
     return [
         _indexed(segment, built[segment.record.name], recall, {"quantiser": shared})
         if segment.record.name in built
-        else _exact(segment.record)
+        else without_index(segment.record)
         for segment in segments
     ]
 
@@ -81,15 +82,15 @@ def index_segment(
     known = next((other.index for other in existing if "quantiser" in other.index), None)
     if factory == "auto" and known is not None and _has_faiss():
         if record.kept < FLAT:
-            return _exact(record)
+            return without_index(record)
         quantiser = _open_quantiser(folder, known, columns)
         shared = quantiser.index(segment.searched_key_MD)
         # Alone it might need more effort; searched together with the others it needs as much as they do.
         shared.effort = known["effort"]
         return _indexed(segment, shared, known["recall"], {"quantiser": known["quantiser"]})
-    wanted = _chosen(factory, record.kept)
+    wanted = chosen_factory(factory, record.kept)
     if wanted == "exact" or not record.kept:
-        return _exact(record)
+        return without_index(record)
     index = FaissIndex.build(segment.searched_key_MD, wanted)
     return _indexed(segment, index, _tune([segment], {record.name: index}))
 
@@ -99,7 +100,8 @@ def trained_entries(records: Iterable[SegmentRecord]) -> int | None:
     return next((record.index["quantiser"]["entries"] for record in records if "quantiser" in record.index), None)
 
 
-def _chosen(factory: str, entries: int) -> str:
+def chosen_factory(factory: str, entries: int) -> str:
+    """The factory string; `auto` chooses by the number of entries."""
     if factory != "auto":
         return factory
     return default_factory(entries) if _has_faiss() else "exact"
@@ -117,9 +119,10 @@ def _flat_ones(records: Sequence[SegmentRecord]) -> set[str]:
 
 
 def _sample(keys: Sequence[np.ndarray], size: int) -> np.ndarray:
-    """Evenly spaced keys of all segments, at least `size` if there are enough."""
+    """Evenly spaced keys, at least `size` if there are enough; the same however entries are divided into segments."""
     stride = max(1, sum(map(len, keys)) // size)
-    return np.concatenate([key_ND[::stride] for key_ND in keys])
+    starts = [0, *accumulate(map(len, keys))]
+    return np.concatenate([key_ND[-start % stride :: stride] for key_ND, start in zip(keys, starts, strict=False)])
 
 
 def _tune(segments: Sequence[Segment], built: dict[str, Any]) -> float:
@@ -137,7 +140,8 @@ def _of_kept(segment: Segment, index: Index) -> Index:
     return index if segment.kept_M is None else SubsetIndex(index, torch.from_numpy(segment.kept_M))
 
 
-def _exact(record: SegmentRecord) -> SegmentRecord:
+def without_index(record: SegmentRecord) -> SegmentRecord:
+    """The record of a segment that is searched exactly."""
     return replace(record, files=_without_index(record), index={"kind": "exact", **_pruning(record)})
 
 

@@ -14,7 +14,7 @@ from nearmt.engines.base import Index, RowSearch
 from nearmt.engines.choose import exact_index
 from nearmt.engines.cuda.graphs import current
 from nearmt.engines.reference.entries import EntryTable
-from nearmt.index import SubsetIndex, nominate_together
+from nearmt.index import JoinedIndexes, SubsetIndex, nominate_together
 from nearmt.timing import timed
 
 #: Where few entries are hidden, this many times k are searched for, and the hidden ones are dropped.
@@ -96,7 +96,14 @@ class Searcher:
 
     def row_search(self, k: int) -> RowSearch | None:
         """A kernel that finds the k nearest of some rows, or not all of them, if there is one."""
-        return self.entries.row_search(self.indexes[0], k) if len(self.indexes) == 1 else None
+        lists = self.indexes[0].lists if len(self.indexes) == 1 else self._joined
+        return None if lists is None else self.entries.row_search(lists, k)
+
+    @cached_property
+    def _joined(self) -> JoinedIndexes | None:
+        """The indexes as one, if all segments are in the same clusters."""
+        full = [number for number, key_ND in enumerate(self.entries.keys_by_segment) if len(key_ND)]
+        return JoinedIndexes.of([self.indexes[n] for n in full], [self.entries.offsets[n] for n in full])
 
     def _dropping(self, query_BD: Tensor, k: int, allowed_N: Tensor) -> Neighbours:
         """The allowed ones among somewhat more than k: the nearest, unless that leaves fewer than k."""

@@ -16,6 +16,7 @@ from nearmt.corpus import Match, Unit
 from nearmt.datastore.disk import AnySegment, Calibration
 from nearmt.datastore.disk.ids import DigestIndex, digest_of
 from nearmt.datastore.search.agreement import NEARLY_EQUAL
+from nearmt.datastore.search.containing import FoundPairs, pairs_containing
 from nearmt.datastore.search.contexts import ExactMatch
 from nearmt.datastore.search.entries import open_entries
 from nearmt.datastore.search.indexing import open_index
@@ -175,6 +176,10 @@ class Snapshot:
     def containing(self, term: str, limit: int) -> list[Pair]:
         """The latest pairs whose sources contain a term as whole words."""
         return self._lookup.containing(term, limit)
+
+    def pairs_containing(self, text: str, offset: int, limit: int) -> FoundPairs:
+        """Pairs whose source or target has a text, in any letter case."""
+        return pairs_containing(self.segments, self.seen_P, text, offset, limit)
 
     def find(self, identity: str) -> int | None:
         """The number of the pair with this id, if it can be found; the latest, should there be several."""

@@ -18,7 +18,7 @@ from nearmt.config import Config, option
 from nearmt.contracts import Progress
 from nearmt.datastore.disk import Manifest, Segment, SegmentRecord
 from nearmt.datastore.disk.files import WriterLock, writer_lock
-from nearmt.datastore.edit.build import calibrated
+from nearmt.datastore.edit.calibrating import calibrated
 from nearmt.datastore.search.entries import open_entries
 from nearmt.datastore.search.indexing import check_factory, index_segments
 from nearmt.datastore.search.weights import with_weights, without_weights

@@ -11,13 +11,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from nearmt.config.building import BuildConfig
 from nearmt.contracts import Progress
 from nearmt.datastore.disk import Manifest, Segment, SegmentRecord, stored_pairs
 from nearmt.datastore.disk.file_checks import FileRecord
 from nearmt.datastore.disk.files import WriterLock, writer_lock
 from nearmt.datastore.disk.manifest import reduction_name
 from nearmt.datastore.disk.segment import KEY
-from nearmt.datastore.edit.build import BuildConfig, build_locked, cache_columns_of, calibrated
+from nearmt.datastore.edit.build import build_locked
+from nearmt.datastore.edit.calibrating import cache_columns_of, calibrated
 from nearmt.datastore.edit.editor import editing
 from nearmt.datastore.edit.open_store import OpenStore
 from nearmt.datastore.search.indexing import index_segments

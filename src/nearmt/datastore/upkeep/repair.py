@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from nearmt.config.building import BuildConfig
 from nearmt.contracts import Progress
 from nearmt.datastore.disk import FileRecord, Manifest, Segment, SegmentRecord, SegmentWriter
 from nearmt.datastore.disk.copying import copy, link, set_aside
@@ -24,7 +25,8 @@ from nearmt.datastore.disk.log import Log
 from nearmt.datastore.disk.manifest import FILE_NAME, live_names
 from nearmt.datastore.disk.replacement import publish
 from nearmt.datastore.disk.segment import END, ID, KEY, PAIR_START, PAIRS, SOURCE, SOURCE_END, TOKEN, WORD
-from nearmt.datastore.edit.build import BuildConfig, build, build_settings, calibrated, write_pairs
+from nearmt.datastore.edit.build import build, build_settings, write_pairs
+from nearmt.datastore.edit.calibrating import calibrated
 from nearmt.datastore.edit.merging import with_deleted
 from nearmt.datastore.edit.pretrained import pretrained_reduction
 from nearmt.datastore.search.indexing import index_segment, index_segments

@@ -1,0 +1,22 @@
+"""Settings of building a datastore."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nearmt.config.base import Config, option
+from nearmt.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class BuildConfig(Config):
+    """How a datastore is built."""
+
+    index: str = option("auto", "exact, or a FAISS factory string such as IVF1024,SQ8 (default: by size)")
+    fit_reduction: bool = option(False, "fit the PCA on these pairs even if the model comes with one")
+    reduction_of: str | None = option(None, "take the PCA of this datastore, to search both together")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.fit_reduction and self.reduction_of is not None:
+            raise ConfigError("fit-reduction makes a new PCA, reduction-of takes an existing one; give one of them")
