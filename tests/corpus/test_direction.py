@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nearmt.corpus.direction import language_of_name, named_direction
+from nearmt.corpus.direction import language_of_name, language_of_path, named_direction
 
 XLIFF_1 = '<xliff version="1.2"><file source-language="de-AT" target-language="en-GB"><body/></file></xliff>'
 XLIFF_2 = '<xliff version="2.0" srcLang="de"><file id="1"><unit id="1"/></file></xliff>'
@@ -45,3 +45,21 @@ def test_no_file_names_nothing(tmp_path: Path) -> None:
 )
 def test_names_of_texts(name: str, language: str) -> None:
     assert language_of_name(Path(name)) == language
+
+
+@pytest.mark.parametrize(
+    ("name", "language"),
+    [
+        ("app_de.arb", "de"),
+        ("messages.de-AT.json", "de"),
+        ("locales/pt-BR/app.ftl", "pt"),
+        ("de.lproj/Localizable.strings", "de"),
+        ("values-de/strings.xml", "de"),
+        ("values-de-rAT/strings.xml", "de"),
+        ("app-de.json", "de"),
+        ("what-is-new.md", ""),
+        ("app.json", ""),
+    ],
+)
+def test_languages_of_paths(name: str, language: str) -> None:
+    assert language_of_path(Path(name)) == language

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearmt.corpus.document import Segment, Tag, TagKind
-from nearmt.corpus.html import html_document
+from nearmt.corpus.html import html_document, html_parts
 from nearmt.corpus.report import Report, Request
 from nearmt.errors import InputError
 from tests.corpus.files import write_file
@@ -299,3 +299,13 @@ def test_tags_have_their_kinds(tmp_path: Path) -> None:
         ("<br>", TagKind.SINGLE, False, True),
         ("<i>", TagKind.SINGLE, False, False),
     ]
+
+
+def test_a_text_is_read_like_a_file(tmp_path: Path) -> None:
+    parts = html_parts("<p>Eins <b>zwei</b></p>", Path("text 1"), Request("de", "en"), Report(strict=True))
+    assert [shown(unit.source) for part in parts for unit in part.units] == units(tmp_path, "<p>Eins <b>zwei</b></p>")
+
+
+def test_problems_of_a_text_name_it() -> None:
+    with pytest.raises(InputError, match="text 1"):
+        list(html_parts("eins <b", Path("text 1"), Request("de", "en"), Report(strict=True)))

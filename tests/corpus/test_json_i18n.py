@@ -113,7 +113,18 @@ def test_metadata_of_arb_stay(tmp_path: Path) -> None:
     ]
     filled = fill_file(arb_document, path, with_text("T", FillingOrigin.COPY), REQUEST).read_text(encoding="utf-8")
     lines, before = filled.splitlines(), ARB.splitlines()
-    assert [number for number in range(len(lines)) if lines[number] != before[number]] == [3, 5]
+    assert [number for number in range(len(lines)) if lines[number] != before[number]] == [1, 3, 5]
+    assert lines[1] == '  "@@locale": "en",'
+
+
+def test_the_language_of_angular_files_is_set(tmp_path: Path) -> None:
+    content = '{"locale": "de-AT", "translations": {"1": "Hallo", "locale": "de"}}'
+    path = write_file(tmp_path, content, "messages.de.json")
+    assert [unit.source for unit in units(path)] == [("Hallo",), ("de",)]
+    filled = fill_file(json_document, path, with_text("T"), REQUEST).read_text(encoding="utf-8")
+    assert filled == '{"locale": "en", "translations": {"1": "T", "locale": "T"}}'
+    path = write_file(tmp_path, '{"locale": "Sprache"}', "app.json")
+    assert [unit.source for unit in units(path)] == [("Sprache",)]
 
 
 def test_an_arb_of_another_language_is_refused(tmp_path: Path) -> None:

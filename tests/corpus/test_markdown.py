@@ -160,6 +160,9 @@ def test_a_translated_page(tmp_path: Path) -> None:
         ("a\rb", ["a b"]),
         ("**offen", ["**offen"]),
         ("7 % - 8", []),
+        ("a <kbd>Strg</kbd> b <code>c *d*</code>", ["a ⟦<kbd>Strg</kbd>⟧ b ⟦<code>c *d*</code>⟧"]),
+        ('a <i translate="no">b <i>c</i></i> d', ['a ⟦<i translate="no">b <i>c</i></i>⟧ d']),
+        ("a <code>b", ["a ⟦<code>⟧b"]),
     ],
 )
 def test_what_is_a_unit(tmp_path: Path, content: str, expected: list[str]) -> None:

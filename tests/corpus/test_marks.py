@@ -52,6 +52,34 @@ def test_a_target_has_the_marks_of_its_source() -> None:
     assert MarkedText("ohne").target("%s") == "%s"
 
 
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        (
+            (" Got", " [", "2", "]", " in", " [1]", ".", "</s>"),
+            [(" Got", False), (" {b}", True), ("", True), ("", True), (" in", False), (" {a}", True)],
+        ),
+        ((" ", "[", "1", "]:", "[2]"), [(" ", False), ("{a}", True), ("", True), (":", True), ("{b}", True)]),
+        ((" [9]", "["), [(" [9]", True), ("[", False)]),
+    ],
+)
+def test_tokens_of_a_translation_show_spans(tokens: tuple[str, ...], expected: list[tuple[str, bool]]) -> None:
+    found = marked("{a} und {b}").restored_tokens(tokens)
+    assert found[: len(expected)] == expected and len(found) == len(tokens)
+
+
+@pytest.mark.parametrize(
+    ("text", "opened_by"),
+    [
+        ("<b>a</b><br/><1>b</1>", (0, 1, 0, 0, 4)),
+        ("<a><b>x</a></b>", (0, 0, 0, 2)),
+        ("{$START_LINK_1}a{$CLOSE_LINK} {$START_TAG_SPAN}{$X}{$CLOSE_TAG_SPAN}", (0, 1, 0, 0, 3)),
+    ],
+)
+def test_end_tags_know_their_start_tags(text: str, opened_by: tuple[int, ...]) -> None:
+    assert marked(text).opened_by == opened_by
+
+
 def test_spans_that_are_filled_in_by_order_keep_their_order() -> None:
     source = marked("%d von %s in {name}")
     assert source.restored("[3]: [2] of [1]") == "{name}: %d of %s"

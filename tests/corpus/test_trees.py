@@ -206,5 +206,5 @@ def test_outputs_are_apart_or_refused(wanted: set[PurePath]) -> None:
     else:
         refused = False
     inside = any(parent in wanted for name in wanted for parent in name.parents)
-    beside = any(name.with_name(name.name + ".resume") in wanted for name in wanted)
-    assert refused == (inside or beside)
+    unfinished = any(name.with_name(name.name + ".resume") in wanted for name in wanted)
+    assert refused == (inside or unfinished)

@@ -387,6 +387,8 @@ def segment(content: str, tmp_path: Path, version: int = 1) -> Segment:
         (1, '<bpt id="1" rid="7">x</bpt>', '<ept id="2" rid="7">y</ept>'),
         (1, '<bx id="1" rid="7"/>', '<ex id="2" rid="7"/>'),
         (1, '<bx id="1"/>', '<ex id="1"/>'),
+        (1, '<x id="START_BOLD_TEXT"/>', '<x id="CLOSE_BOLD_TEXT"/>'),
+        (1, '<x id="START_TAG_SPAN_1" ctype="x-span"/>', '<x id="CLOSE_TAG_SPAN" ctype="x-span"/>'),
         (2, '<sc id="1"/>', '<ec startRef="1"/>'),
         (2, '<sm id="m1" type="comment"/>', '<em startRef="m1"/>'),
     ],
@@ -422,7 +424,7 @@ def test_elements_around_text(version: int, name: str, tmp_path: Path) -> None:
         (1, 'a<x id="1" ctype="image"/>b', "ab"),
         (1, "a<ph id='1'>alt='<sub>hidden</sub>'</ph>b", "ab"),
         (1, "<bpt id='1'>x<sub>hidden</sub></bpt>a<ept id='1'>y</ept><it id='2' pos='open'>z</it>", "a"),
-        (1, "<g id='1'><mrk mtype='protected'>a</mrk></g>", "a"),
+        (1, "<g id='1'><mrk mtype='term'>a</mrk></g>", "a"),
         (2, 'a<ph id="1" type="fmt" subType="xlf:lb"/>b', "a b"),
         (2, 'a<ph id="1" type="fmt" subType="xlf:pb"/>b', "a b"),
         (2, 'a<ph id="1" equiv="&lt;br/>" disp="x"/>b', "ab"),
@@ -433,6 +435,22 @@ def test_elements_around_text(version: int, name: str, tmp_path: Path) -> None:
 )
 def test_plain_text_has_no_codes(version: int, content: str, expected: str, tmp_path: Path) -> None:
     assert plain_text(segment(content, tmp_path, version)) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "tag"),
+    [
+        (1, "<mrk mtype='protected'>b</mrk>"),
+        (1, "<mrk mtype='x-its' its:translate='no'>b</mrk>"),
+        (2, "<mrk id='1' translate='no'>b<ph id='2'/></mrk>"),
+    ],
+)
+def test_text_that_is_not_to_be_translated_is_a_tag_of_documents(version: int, tag: str, tmp_path: Path) -> None:
+    tag = tag.replace("its:", "")
+    assert segment(f"a {tag} c", tmp_path, version) == ("a ", Tag(tag), " c")
+    if version == 1:
+        path = written(tmp_path, xliff_1(trans_unit(f"<source>a {tag}</source>", f"<target>x {tag}</target>")))
+        assert pairs(path) == [("a b", "x b")]
 
 
 # Filling in XLIFF 1.2
@@ -480,9 +498,9 @@ def test_machine_translation_is_not_approved(origin: FillingOrigin, approved: st
     unit = trans_unit("<source>a</source>", "<target/>", attributes=f" approved='{approved}' id=\"1\"")
     path = filled(written(tmp_path, xliff_1(unit)), with_text("b", origin))
     (found,) = tree(path).iter("trans-unit")
-    memory = origin is FillingOrigin.MEMORY
-    assert found.attrib == {"id": "1", "approved": approved if memory else "no"}
-    assert pairs(path) == [("a", "b")] * memory
+    confirmed = origin in (FillingOrigin.MEMORY, FillingOrigin.CONFIRMED)
+    assert found.attrib == {"id": "1", "approved": approved if confirmed else "no"}
+    assert pairs(path) == [("a", "b")] * confirmed
 
 
 def test_segments_are_filled(tmp_path: Path) -> None:
@@ -494,6 +512,15 @@ def test_segments_are_filled(tmp_path: Path) -> None:
         '<g id="9"><mrk mtype="seg" mid="1">EINS.</mrk> <g id="8"><mrk mtype="seg" mid="2">ZWEI.</mrk></g></g>'
         '<mrk mtype="term">x</mrk></target>'
     )
+
+
+def test_what_a_person_confirmed_is_translated(tmp_path: Path) -> None:
+    confirmed = Filling(("EINS.",), FillingOrigin.CONFIRMED)
+    for other in (confirmed, Filling(("ZWEI.",), FillingOrigin.MEMORY)):
+        path = filled(written(tmp_path, xliff_1(trans_unit(*SEGMENTED))), in_order([confirmed, other]))
+        (target,) = tree(path).iter("target")
+        assert (target.attrib["state"], target.attrib["state-qualifier"]) == ("translated", "x-confirmed")
+    assert pairs(path) == [("Eins.", "EINS."), ("Zwei.", "ZWEI.")]
 
 
 def test_unfilled_segments_keep_their_targets(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nearmt.documents.checks import CheckedUnit
-from nearmt.documents.dropped import dropped_clauses, unaligned
+from nearmt.documents.dropped import dropped_clauses, dropped_where_short, unaligned
 from nearmt.models import TranslationModel
 from nearmt.models.alignment import WORD, Link
 
@@ -40,3 +40,10 @@ def test_units_that_cannot_be_aligned_have_no_findings(tiny: TranslationModel) -
     first, *others = dropped_clauses(tiny, units)
     assert first[0].check == "dropped" and first[0].detail in words
     assert others == [(), (), ()]
+
+
+def test_translations_of_usual_length_are_not_aligned(tiny: TranslationModel) -> None:
+    words = "die pumpe und der motor prüfen und reinigen das ventil " * 3
+    units = [CheckedUnit.of_texts(words, target, "de", "en") for target in ("pump", words)]
+    assert dropped_where_short(tiny, units) == [dropped_clauses(tiny, units[:1])[0], ()]
+    assert dropped_where_short(tiny, [CheckedUnit.of_texts("die pumpe und der motor laufen", "x", "de", "en")]) == [()]

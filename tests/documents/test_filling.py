@@ -11,6 +11,7 @@ import pytest
 
 from nearmt.contracts import Pair, Progress, Translation
 from nearmt.corpus import Filling, FillingOrigin, Segment, Tag, TagKind, Unit, plain_text
+from nearmt.corpus.glossary import Term
 from nearmt.corpus.marks import Terms
 from nearmt.datastore import Datastore
 from nearmt.datastore.search.matches import SegmentSources, SourceLookup
@@ -244,7 +245,25 @@ def test_a_glossary_is_given_to_the_translator_and_checked(filler: Callable[...,
     assert any("Kessel → boiler" in warning for warning in found.warnings)
 
 
+def test_terms_can_be_given_without_a_file() -> None:
+    filler = Filler(cast(Translator, Shouting()), FillConfig(), paragraphs=True, terms=[Term("Kessel", "boiler")])
+    assert any("Kessel → boiler" in warning for warning in fill_one(filler, "Der Kessel ist heiß").warnings)
+
+
 @pytest.mark.embedded
+def test_an_exact_match_that_contradicts_the_glossary_is_reviewed(
+    filler: Callable[..., Filler], tmp_path: Path
+) -> None:
+    glossary = tmp_path / "terms.tsv"
+    glossary.write_text("Kessel\tboiler\n", encoding="utf-8")
+    memory = Shouting([Pair("Der Kessel", "The kettle", "k"), Pair("Den Kessel prüfen", "Check the boiler", "b")])
+    found = filler(memory, glossary=str(glossary))
+    first, second = found.fill([Unit(("Der Kessel",)), Unit(("Den Kessel prüfen",))])
+    assert first.filling.review == "the glossary has another translation of Kessel" and first.filling.is_unconfirmed
+    assert second.filling.review == "" and not second.filling.is_unconfirmed
+    assert found.conflicts == []  # half of the pairs have the term
+
+
 def test_terms_of_a_glossary_are_used_and_other_sentences_do_not_change(
     embedded: TranslationModel, tmp_path: Path
 ) -> None:

@@ -25,6 +25,11 @@ def test_line_breaks_end_sentences() -> None:
     ]
 
 
+def test_protected_spans_are_not_divided() -> None:
+    text = 'Ziel: a=/../de und Bild. Dann <a\n  href="x. Y">hier</a> weiter. Ende.'
+    assert split(text) == ["Ziel: a=/../de und Bild.", 'Dann <a\n  href="x. Y">hier</a> weiter.', "Ende."]
+
+
 def test_regions_and_unknown_languages() -> None:
     assert split("One. Two.", "en-GB") == split("One. Two.", "xx") == ["One.", "Two."]
 

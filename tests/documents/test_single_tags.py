@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nearmt.contracts import TokenProvenance, Translation
 from nearmt.corpus import Tag, TagKind
 from nearmt.documents.single_tags import with_single_tags
 
@@ -25,3 +26,9 @@ def test_a_text_with_private_characters_is_left_alone() -> None:
     segment = ("icon \ue012 ", X)
     assert with_single_tags(segment).segment == segment
     assert with_single_tags(segment).restored(("icon \ue012",)) == ("icon \ue012",)
+
+
+def test_an_explanation_shows_tags() -> None:
+    tokens = tuple(TokenProvenance(text, "model", False, 1.0, 1.0, ()) for text in (" a", " \ue001"))
+    explained = with_single_tags((X, "a", Y)).explained(Translation("", "", 0.0, provenance=tokens)).provenance
+    assert explained is not None and [token.token for token in explained] == [" a", " <y/>"]

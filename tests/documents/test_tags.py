@@ -114,11 +114,23 @@ EXAMPLES = {
         "schalten Motor ein !",
         "<a>switch motor on</a><b></b> !",
     ),
-    "codes may cross": (
+    "codes that do not cross in the source": (
         "{1}schalten ein{/1} {2}Motor aus{/2} !",
         "switch motor on off !",
         "schalten Motor ein aus !",
+        "{1}switch motor on{/1} {2}off{/2} !",
+    ),
+    "codes that cross in the source": (
+        "{1}schalten {2}ein{/1} Motor aus{/2} !",
+        "switch motor on off !",
+        "schalten Motor ein aus !",
         "{1}switch {2}motor on{/1} off{/2} !",
+    ),
+    "codes and elements that do not cross in the source": (
+        "{1}es keine{/1} Lücke <g>gibt heute</g> !",
+        "it gives no gap today !",
+        "es gibt keine Lücke heute !",
+        "{1}it gives no{/1} <g>gap today</g> !",
     ),
     "codes that cross elements": (
         "{1}Der <b>alte{/1} Motor</b> läuft",
@@ -390,6 +402,17 @@ def _text_pattern(segment: Segment) -> str:
     return pattern
 
 
+def _nest(tags: list[Tag]) -> bool:
+    """Whether what is opened last is closed first."""
+    opened: list[str] = []
+    for tag in tags:
+        if tag.kind is TagKind.OPEN:
+            opened.append(tag.key)
+        elif not opened or opened.pop() != tag.key:
+            return False
+    return True
+
+
 @given(projections())
 @settings(max_examples=400)
 def test_invariants(case: tuple[Segment, str, list[Link]]) -> None:
@@ -408,6 +431,8 @@ def test_invariants(case: tuple[Segment, str, list[Link]]) -> None:
             assert tag.key in pairs or set(after[tag]) >= set(before[tag])
     order = [part for part in found if isinstance(part, Tag)]
     assert all(order.index(opening) < order.index(closing) for opening, closing in pairs.values())
+    sides = [[part for part in side if isinstance(part, Tag) and part.key in pairs] for side in (segment, found)]
+    assert _nest(sides[1]) or not _nest(sides[0])
     assert project(segment, target, links) == found
 
 

@@ -13,7 +13,7 @@ from nearmt.corpus.document import (
     Unit,
     plain_text,
 )
-from nearmt.corpus.formats import BINARY, DOCUMENTS, check_document, format_of, open_document
+from nearmt.corpus.formats import BINARY, DOCUMENTS, ONE_LANGUAGE, check_document, format_of, open_document
 from nearmt.corpus.labels import LabelsConfig
 from nearmt.corpus.limits import LimitsConfig
 from nearmt.corpus.lines import numbered_lines
@@ -23,6 +23,7 @@ from nearmt.corpus.report import Report, Request
 __all__ = [
     "BINARY",
     "DOCUMENTS",
+    "ONE_LANGUAGE",
     "CleaningConfig",
     "Document",
     "Filling",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import chain, islice
 from pathlib import Path
 
@@ -40,6 +41,17 @@ def language_of_name(path: Path) -> str:
     """The language in the name of a plain text: `de` of `manual.de` and of `manual.de.gz`; empty if there is none."""
     code = base_language(inner_suffix(path).removeprefix("."))
     return code if code in NLLB_CODE else ""
+
+
+def language_of_path(path: Path) -> str:
+    """The language that the name or a folder of a document in one language ends in: `app_de.arb`, `de/app.ftl`."""
+    name, *folders = (part.removesuffix(".lproj") for part in reversed(path.parts))
+    suffix = inner_suffix(path)
+    for part in (name[: name.rfind(suffix)] if suffix else name, *folders):
+        ends = part, re.split(r"[._]", part)[-1], part.removeprefix("values-"), re.split(r"[._-]", part)[-1]
+        if found := next((code for code in map(base_language, ends) if code in NLLB_CODE), ""):
+            return found
+    return ""
 
 
 def _of_po(path: Path, limits: LimitsConfig) -> Direction:

@@ -44,6 +44,11 @@ def plain_text(segment: Segment) -> str:
     return "".join(part if isinstance(part, str) else " " * part.blank for part in segment)
 
 
+def text_with_markup(segment: Segment) -> str:
+    """Return a segment as its document shows it, but without escapes."""
+    return "".join(part if isinstance(part, str) else part.markup for part in segment)
+
+
 def text_digest(text: str) -> str:
     """Hash a text, ignoring white space, to detect later changes."""
     return digest(clean(text)).hex()
@@ -101,6 +106,7 @@ class FillingOrigin(Enum):
     REPAIRED = "repaired"  # the stored translation of a similar source, with what differs exchanged
     MACHINE = "machine"  # translated by the model
     COPY = "copy"  # copied, because it has nothing to translate
+    CONFIRMED = "confirmed"  # accepted or written by a person
 
 
 @dataclass(frozen=True)
@@ -127,9 +133,15 @@ class Filling:
         return self.origin in (FillingOrigin.MACHINE, FillingOrigin.REPAIRED) or (by_memory and bool(self.review))
 
     @property
+    def is_confirmed(self) -> bool:
+        """Whether it counts as a translation by a person."""
+        by_memory = self.origin is FillingOrigin.MEMORY and not self.review
+        return by_memory or self.origin is FillingOrigin.CONFIRMED
+
+    @property
     def text(self) -> str:
         """The translation with its markup."""
-        return "".join(part if isinstance(part, str) else part.markup for part in self.target)
+        return text_with_markup(self.target)
 
     @property
     def note(self) -> str:
@@ -145,6 +157,8 @@ class Filling:
             return f"{prefix}{reason}: {kind} from the memory, pair {', '.join(self.pair_ids)}"
         if self.origin is FillingOrigin.COPY:
             return "nearmt: copied from the source"
+        if self.origin is FillingOrigin.CONFIRMED:
+            return "nearmt: confirmed"
         score = "" if self.score is None else f", score {self.score:.3f}"
         pairs = f", memory pairs {', '.join(self.pair_ids)}" if self.pair_ids else ""
         return f"{MACHINE_NOTE}{score}{pairs}"

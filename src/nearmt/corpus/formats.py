@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from nearmt.corpus.xlsx import read_xlsx, xlsx_document
 from nearmt.errors import InputError, MissingPackageError
 
 Reader = Callable[[Path, Request, Report], Iterator[Pair]]
+PairedReader = Callable[[Path, Path, Request, Report], Iterator[Pair]]
 Opener = Callable[[Path, Request, Report], Document]
 
 
@@ -41,6 +43,28 @@ def markdown_document(path: Path, request: Request, report: Report) -> Document:
             "Markdown needs the packages markdown-it-py and mdit-py-plugins: pip install markdown-it-py mdit-py-plugins"
         ) from error
     return markdown.markdown_document(path, request, report)
+
+
+def fluent_document(path: Path, request: Request, report: Report) -> Document:
+    """Open a Fluent document. Its parser is imported when it is needed."""
+    with _with_fluent():
+        from nearmt.corpus import fluent
+    return fluent.fluent_document(path, request, report)
+
+
+def read_fluent(source: Path, target: Path, request: Request, report: Report) -> Iterator[Pair]:
+    """Read the pairs of two Fluent files."""
+    with _with_fluent():
+        from nearmt.corpus import fluent
+    return fluent.read_fluent(source, target, request, report)
+
+
+@contextmanager
+def _with_fluent() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise MissingPackageError("Fluent needs the package fluent.syntax: pip install fluent.syntax") from error
 
 
 READERS: dict[str, Reader] = {
@@ -74,7 +98,12 @@ DOCUMENTS: dict[str, Opener] = {
     "xcstrings": xcstrings_document,
     "json": json_document,
     "arb": arb_document,
+    "fluent": fluent_document,
 }
+#: Documents in one language, whose translations are documents of their own.
+ONE_LANGUAGE = frozenset({"html", "markdown", "android", "strings", "json", "arb", "fluent"})
+#: Formats with a file for each language, two of which are a memory.
+PAIRED: dict[str, PairedReader] = {".ftl": read_fluent}
 #: Documents that are no text files; they cannot be shown on a terminal.
 BINARY = frozenset({"xlsx"})
 _FORMAT_OF = {
@@ -100,9 +129,10 @@ _FORMAT_OF = {
     ".xcstrings": "xcstrings",
     ".json": "json",
     ".arb": "arb",
+    ".ftl": "fluent",
 }
 #: Suffixes of documents that have no translations, so that they are no memories.
-ONLY_DOCUMENTS = frozenset(_FORMAT_OF) - frozenset(READERS)
+ONLY_DOCUMENTS = frozenset(_FORMAT_OF) - frozenset(READERS) - frozenset(PAIRED)
 _NOT_TEXT = {
     ".mo": "a compiled catalogue; translate the .po file it was made from",
     **dict.fromkeys((".xls", ".ods"), "not a workbook that can be read; save it as XLSX or CSV"),

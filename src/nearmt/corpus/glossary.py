@@ -78,6 +78,22 @@ def read_glossary(
     return terms
 
 
+def read_kept(path: str | Path, limits: LimitsConfig = DEFAULT_LIMITS) -> list[Term]:
+    """Read a list of terms that stay as they are: a text with one term a line; lines with `#` are skipped."""
+    path = Path(path)
+    report = Report(strict=True)
+    terms = []
+    for number, line in numbered_lines(path, lambda line, reason: report.problem(path, line, reason), limits):
+        text = clean(line)
+        if len(text) > _LONGEST:
+            report.problem(path, number, f"a term of more than {_LONGEST} characters")
+        if text and not text.startswith("#"):
+            terms.append(Term(text, text, TermStatus.KEEP, number))
+    if not terms:
+        raise InputError(f"{path}: has no terms")
+    return terms
+
+
 def _read_table(path: Path, suffix: str, report: Report, limits: LimitsConfig) -> Iterator[Term]:
     delimiter = ""
     is_first = True

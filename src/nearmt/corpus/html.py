@@ -36,6 +36,16 @@ def html_document(path: Path, request: Request, report: Report) -> Document:
     return Document(encoding, _parts(path, encoding, request, report), paragraphs=True)
 
 
+def html_parts(text: str, path: Path, request: Request, report: Report, encoding: str = "utf-8") -> Iterator[Part]:
+    """The parts of a text in HTML; `path` names it in messages."""
+    reader = _Reader(text, encoding, request)
+    reader.read()
+    if reader.lost_from is not None:
+        line = text.count("\n", 0, reader.lost_from) + 1
+        report.problem(path, line, "a tag without an end; the rest of the file is kept as it is")
+    yield from parts_of(text, reader.passages, path, request, report, reader.replacements)
+
+
 def _sniff(path: Path) -> Encoding:
     """Detect the encoding as browsers do, for which Latin-1 and ASCII are Windows-1252."""
     found = sniff(path, _CHARSET)
@@ -45,12 +55,7 @@ def _sniff(path: Path) -> Encoding:
 def _parts(path: Path, encoding: Encoding, request: Request, report: Report) -> Iterator[Part]:
     text = whole_text(path, encoding, request.limits)
     check_round_trip(path, encoding, text, request.limits)
-    reader = _Reader(text, encoding.name, request)
-    reader.read()
-    if reader.lost_from is not None:
-        line = text.count("\n", 0, reader.lost_from) + 1
-        report.problem(path, line, "a tag without an end; the rest of the file is kept as it is")
-    yield from parts_of(text, reader.passages, path, request, report, reader.replacements)
+    yield from html_parts(text, path, request, report, encoding.name)
 
 
 class _Reader:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nearmt.corpus.html_tokens import Attribute
+from nearmt.corpus.html_tokens import Attribute, attributes, tokens
 
 #: Elements within a text; all others begin and end one.
 INLINE = frozenset(
@@ -128,3 +128,9 @@ def text_attributes(name: str, found: Mapping[str, Attribute]) -> list[Attribute
     if name == "input" and "type" in found and found["type"].value.strip().lower() in _BUTTONS:
         names |= found.keys() & {"value"}
     return [found[key] for key in sorted(names)]
+
+
+def is_kept(start_tag: str) -> bool:
+    """Whether the content of an element in a text is not translated, by its start tag."""
+    token = next(tokens(start_tag))
+    return not _translates(token.name, attributes(start_tag, token), True)

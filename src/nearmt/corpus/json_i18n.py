@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,8 +16,9 @@ from nearmt.corpus.whole import whole_text
 from nearmt.errors import InputError
 from nearmt.languages import same_language
 
-#: The member of an ARB file that names its language.
-_LOCALE = "@@locale"
+#: The members that name the language of a file: of ARB, and of Angular's JSON.
+_ARB_LOCALE, _LOCALE = "@@locale", "locale"
+_CODE = re.compile(r"[a-z]{2,3}(?:[-_]\w{2,8})*", re.IGNORECASE)
 
 
 def json_document(path: Path, request: Request, report: Report) -> Document:
@@ -38,14 +40,21 @@ def _parts(path: Path, encoding: Encoding, request: Request, report: Report, is_
     ascii_only = text.isascii() and "\\u" in text
     offset, counted, line, member = 0, 0, 1, ""
     for token in tokens(text):
-        if is_arb and token.kind == "key" and token.depth == 1:
+        if token.kind == "key" and token.depth == 1:
             member = json.loads(text[token.start : token.end])
         if token.kind != "string":
             continue
         line, counted = line + text.count("\n", counted, token.start), token.start
-        if member == _LOCALE:
-            _check_locale(path, line, string_of(text[token.start : token.end]), request)
-        unit = None if member.startswith("@") else _unit(path, line, text, token, request, report)
+        content = string_of(text[token.start : token.end])
+        if is_arb and member == _ARB_LOCALE:
+            _check_locale(path, line, content, request)
+        if token.depth == 1 and member == (_ARB_LOCALE if is_arb else _LOCALE) and _is_source(content, request):
+            yield Part(text[offset : token.start])
+            yield Part(text[token.start : token.end], render=partial(_target_language, request))
+            offset = token.end
+            continue
+        is_kept = is_arb and member.startswith("@")
+        unit = None if is_kept else _unit(path, line, content, token, request, report)
         if unit is not None:
             render = partial(_rendered, text, offset, token, unit, ascii_only)
             yield Part(text[offset : token.end], (unit,), render)
@@ -53,11 +62,20 @@ def _parts(path: Path, encoding: Encoding, request: Request, report: Report, is_
     yield Part(text[offset:])
 
 
-def _unit(path: Path, line: int, text: str, token: Token, request: Request, report: Report) -> Unit | None:
+def _is_source(code: str | None, request: Request) -> bool:
+    """Whether a text is a code of the source language, in place of which the target language can be named."""
+    source, target = request.source_lang, request.target_lang
+    return bool(code and source and target and _CODE.fullmatch(code)) and same_language(code, source)
+
+
+def _target_language(request: Request, _: Fillings) -> str:
+    return json.dumps(request.target_lang)
+
+
+def _unit(path: Path, line: int, content: str | None, token: Token, request: Request, report: Report) -> Unit | None:
     if token.end - token.start > request.limits.unit_bytes:
         report.problem(path, line, f"a string of {request.limits.too_large}")
         return None
-    content = string_of(text[token.start : token.end])
     if content is None:
         report.problem(path, line, "a string with half a character, like \\ud800, or with bytes that are not UTF-8")
         return None

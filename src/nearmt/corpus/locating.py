@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nearmt.corpus.formats import ONLY_DOCUMENTS, READERS
+from nearmt.corpus.formats import ONLY_DOCUMENTS, PAIRED, READERS
+from nearmt.corpus.language_files import language_pairs
 from nearmt.corpus.report import Request
 from nearmt.corpus.unpacking import COMPRESSED, inner_suffix
 from nearmt.errors import InputError, did_you_mean
@@ -21,7 +22,7 @@ _NO_LANGUAGE = (".txt", ".csv", ".zip", ".py", ".js", ".rtf", ".doc", ".pdf", *O
 
 @dataclass(frozen=True)
 class Source:
-    """A file of pairs, or two aligned files."""
+    """A file of pairs, or two files, of the source and of the target language."""
 
     path: Path
     aligned: Path | None = None
@@ -33,9 +34,17 @@ def locate(paths: Iterable[Path], request: Request) -> list[Source]:
     """List the files to read, in order; missing files and unknown formats are errors."""
     found: list[Source] = []
     waiting: Path | None = None  # the first of two aligned files
-    for path in (file for named in paths for file in _expand(named, request)):
+    paths = list(paths)
+    files = [file for named in paths for file in _expand(named, request)]
+    targets = dict(language_pairs((file for file in files if inner_suffix(file) in PAIRED), request))
+    for path in files:
         if inner_suffix(path) in READERS:
             found.append(Source(path))
+        elif path in targets:
+            found.append(Source(path, targets[path]))
+        elif inner_suffix(path) in PAIRED:
+            if path in paths and path not in targets.values():
+                raise _without_other_side(path, request)
         elif not _is_language(path):
             raise _unknown(path)
         elif waiting is None:
@@ -45,7 +54,17 @@ def locate(paths: Iterable[Path], request: Request) -> list[Source]:
             waiting = None
     if waiting is not None:
         raise _unknown(waiting)
+    if files and not found:
+        raise _without_other_side(files[0], request)
     return _named(found)
+
+
+def _without_other_side(path: Path, request: Request) -> InputError:
+    languages = f"{request.source_lang or '?'} and {request.target_lang or '?'}"
+    return InputError(
+        f"{path}: has one language; give the files of both, {languages}, which a folder or the name tells apart, "
+        "like de/app.ftl en/app.ftl"
+    )
 
 
 def _named(sources: list[Source]) -> list[Source]:
@@ -76,7 +95,9 @@ def _expand(path: Path, request: Request) -> list[Path]:
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file() and _belongs(file, request))
         if not files:
-            raise InputError(f"{path}: the folder has no files of known formats ({', '.join(sorted(READERS))})")
+            raise InputError(
+                f"{path}: the folder has no files of known formats ({', '.join(sorted((*READERS, *PAIRED)))})"
+            )
         return files
     if path.exists():
         return [path]
@@ -94,7 +115,7 @@ def _expand(path: Path, request: Request) -> list[Path]:
 def _belongs(file: Path, request: Request) -> bool:
     """Whether to read a file of a folder: it has a known format, or is one of two aligned files."""
     suffix = inner_suffix(file)
-    if suffix in READERS:
+    if suffix in READERS or suffix in PAIRED:
         return True
     siblings = [other for other in file.parent.iterdir() if _stem(other) == _stem(file) and _is_language(other)]
     codes = [inner_suffix(other)[1:] for other in siblings]
@@ -105,7 +126,7 @@ def _belongs(file: Path, request: Request) -> bool:
 
 def _is_language(path: Path) -> bool:
     suffix = inner_suffix(path)
-    return bool(_LANGUAGE.fullmatch(suffix)) and suffix not in _NO_LANGUAGE and suffix not in READERS
+    return bool(_LANGUAGE.fullmatch(suffix)) and suffix not in (*_NO_LANGUAGE, *READERS, *PAIRED)
 
 
 def _stem(path: Path) -> str:
@@ -114,10 +135,14 @@ def _stem(path: Path) -> str:
 
 
 def _unknown(path: Path) -> InputError:
-    known = ", ".join(sorted(READERS))
+    known = _known_formats()
     if inner_suffix(path) in ONLY_DOCUMENTS:
         return InputError(f"{path}: is a document to translate and has no translations; a memory is one of {known}")
     return InputError(
         f"{path}: unknown format '{inner_suffix(path)}'; give files of the formats {known} (also with .gz or .xz), "
         "or two aligned files that end in the two languages, like a.de a.en"
     )
+
+
+def _known_formats() -> str:
+    return ", ".join(sorted((*READERS, *PAIRED)))

@@ -6,7 +6,7 @@ markdown-it-py parses; its rules are wrapped, so that each markup that they find
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 
 from nearmt.corpus.document import Tag, TagKind
-from nearmt.corpus.html_elements import VOID
+from nearmt.corpus.html_elements import VOID, is_kept
 from nearmt.corpus.passages import Piece
 
 Rule = Callable[[StateInline, bool], bool]
@@ -147,7 +147,35 @@ def pieces_of(content: str, environment: Environment) -> list[Piece]:
         pieces += _text(content, at, mark.start)
         pieces.append(_piece(mark, content))
         at = mark.end
-    return [*pieces, *_text(content, at, len(content))]
+    return list(_with_kept_elements([*pieces, *_text(content, at, len(content))], content))
+
+
+def _with_kept_elements(pieces: Sequence[Piece], content: str) -> Iterator[Piece]:
+    """Make one tag of an HTML element that is not translated, such as `<kbd>`, and of its content."""
+    at = 0
+    while at < len(pieces):
+        piece, end = pieces[at], at
+        if piece.name.startswith("<") and _kind(piece) is TagKind.OPEN and is_kept(content[piece.start : piece.end]):
+            end = _end_of_element(pieces, at)
+        if end > at:
+            piece = Piece(piece.start, pieces[end].end, Tag(content[piece.start : pieces[end].end]), is_word=True)
+        yield piece
+        at = end + 1
+
+
+def _end_of_element(pieces: Sequence[Piece], start: int) -> int:
+    """The place of the end tag of an element; of its start tag, if it does not end."""
+    depth = 0
+    for place in range(start, len(pieces)):
+        if pieces[place].name == pieces[start].name:
+            depth += 1 if _kind(pieces[place]) is TagKind.OPEN else -1
+            if not depth:
+                return place
+    return start
+
+
+def _kind(piece: Piece) -> TagKind | None:
+    return piece.value.kind if isinstance(piece.value, Tag) else None
 
 
 def _text(content: str, start: int, end: int) -> list[Piece]:

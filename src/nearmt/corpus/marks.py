@@ -10,11 +10,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
+from math import prod
 from typing import Protocol
 
+from nearmt.corpus.articles import with_article
 from nearmt.corpus.spans import find_spans
+from nearmt.languages import base_language
 
 #: The name of this way of marking; a datastore keeps it.
 MARKS = "brackets-1"
@@ -22,7 +25,12 @@ MARK = re.compile(r"\[(\d+)\]")
 _WITH_BLANKS = re.compile(r"( ?)\[(\d+)\]( ?)")
 # Characters for private use stand for inline tags of documents.
 _BRACKET = re.compile(r"\[\d+\]|[][\ue000-\uf8ff]")
-_ELEMENT = re.compile(r"<(/?)([A-Za-z][\w:.-]*)[^<>]*?(/?)>")
+# Tags, also those with numbers of react-i18next, and the placeholders that Angular has for tags.
+_ELEMENT = re.compile(r"<(/? ?)([A-Za-z0-9][\w:.-]*)[^<>]*?(/?)>")
+_ANGULAR = re.compile(r"\{\$(START|CLOSE)_([A-Z_]+?)(?:_\d+)?\}")
+_MOST_WAYS = 16
+# The end of the text before a sentence.
+_AT_START = re.compile(r"(?:\A|[.!?]\s)[\s\"'“„»«(]*\Z")
 # Placeholders without a name or number are filled in by their order.
 _BY_ORDER = re.compile(r"%(?!%)[^($]*[A-Za-z]|\{(?:[!:][^{}]*)?\}")
 
@@ -36,8 +44,9 @@ class MarkedText:
     spans: tuple[str, ...] = ()
     #: Of each mark the number of the mark that opens what it closes; 0 for all others.
     opened_by: tuple[int, ...] = ()
-    #: What a translation has in place of a mark, where that is not its span: the translation of a term.
-    written: tuple[tuple[int, str], ...] = ()
+    #: What a translation may have in place of a mark, where that is not its span: the forms of a term's translation,
+    #: of which the first is written.
+    written: tuple[tuple[int, tuple[str, ...]], ...] = ()
 
     def target(self, text: str) -> str:
         """A translation of the text with the same marks, each at most once; other spans stay as they are."""
@@ -53,32 +62,86 @@ class MarkedText:
                 offset = end
         return "".join([*parts, text[offset:]])
 
-    def restored(self, text: str) -> str:
-        """A translation with the spans in place of the marks."""
+    def restored(self, text: str, language: str = "") -> str:
+        """A translation into a language with the spans in place of the marks."""
+        parts = self._parts(self._spaced(text))
+        if self.written and base_language(language) == "en":
+            parts[:-1:2] = map(with_article, parts[:-1:2], parts[1::2])
+        return "".join(parts)
+
+    def with_spans(self, text: str) -> str:
+        """A part of a translation with the spans in place of the marks, and nothing else changed."""
+        return "".join(self._parts(text)) if self.spans else text
+
+    def choices(self, text: str) -> Iterator[tuple[MarkedText, str]]:
+        """Each way to write the terms of a translation that have several forms: this text with only that way left,
+        and the translation with these terms, and with marks for all else. Too many ways are not tried together."""
+        several = [number for number, options in self.written if len(options) > 1]
+        options = dict(self.written)
+        ways = product(*(options[number] for number in several))
+        if prod(len(options[number]) for number in several) > _MOST_WAYS:
+            return
+        for way in ways if several else ():
+            chosen = {number: (form,) for number, form in zip(several, way, strict=True)}
+            left = replace(self, written=tuple({**options, **chosen}.items()))
+            yield left, left._with_terms(text, several)
+
+    def source_with_terms(self) -> str:
+        """The text with marks for all but the terms that have several forms."""
+        several = {number for number, options in self.written if len(options) > 1}
+        return MARK.sub(lambda m: self.spans[int(m[1]) - 1] if int(m[1]) in several else m[0], self.text)
+
+    def _with_terms(self, text: str, numbers: Sequence[int]) -> str:
+        spaced = self._spaced(text)
+        return MARK.sub(
+            lambda mark: self._span(int(mark[1]), spaced, mark) if int(mark[1]) in numbers else mark[0], spaced
+        )
+
+    def restored_tokens(self, tokens: Sequence[str]) -> list[tuple[str, bool]]:
+        """The tokens of a translation with the spans in place of the marks, and whether each is part of a mark.
+
+        A span is in the token that begins its mark.
+        """
+        text = "".join(tokens)
+        found = list(zip(MARK.finditer(text), self._parts(text)[1::2], strict=True))
+        restored, end = [], 0
+        for token in tokens:
+            start, end = end, end + len(token)
+            here = [(mark, span) for mark, span in found if mark.start() < end and mark.end() > start]
+            parts, at = list[str](), start
+            for mark, span in here:
+                parts += [text[at : mark.start()], span if mark.start() >= start else ""]
+                at = mark.end()
+            restored.append(("".join([*parts, text[at:end]]), bool(here)))
+        return restored
+
+    def _parts(self, text: str) -> list[str]:
+        """What is around the marks of a translation and, at odd places, what is written in place of them."""
         numbers = [int(found[1]) for found in MARK.finditer(text) if 0 < int(found[1]) <= len(self.spans)]
         by_order = [number for number in numbers if _BY_ORDER.fullmatch(self.spans[number - 1])]
         meant = dict(zip(by_order, sorted(by_order), strict=True)) if len(set(by_order)) == len(by_order) else {}
-        written = dict(self.written)
-
-        def span(found: re.Match[str]) -> str:
+        parts, offset = list[str](), 0
+        for found in MARK.finditer(text):
             number = int(found[1])
-            number = meant.get(number, number)
-            if number in written:
-                is_first = not found.string[: found.start()].strip()
-                return written[number][:1].upper() + written[number][1:] if is_first else written[number]
-            return self.spans[number - 1] if 0 < number <= len(self.spans) else found[0]
+            parts += [text[offset : found.start()], self._span(meant.get(number, number), text, found)]
+            offset = found.end()
+        return [*parts, text[offset:]]
 
-        return MARK.sub(span, self._spaced(text))
+    def _span(self, number: int, text: str, mark: re.Match[str]) -> str:
+        if (options := dict(self.written).get(number)) is not None:
+            is_first = _AT_START.search(text, 0, mark.start()) is not None
+            return options[0][:1].upper() + options[0][1:] if is_first else options[0]
+        return self.spans[number - 1] if 0 < number <= len(self.spans) else mark[0]
 
     def _spaced(self, text: str) -> str:
         """A marked translation with blanks around marks as in the source: none within a pair of tags that has none
         there, and some between a mark and a word that it does not touch there."""
-        beside = {int(found[1]): _beside(found) for found in MARK.finditer(self.text)}
+        around = {int(found[1]): _around(found) for found in MARK.finditer(self.text)}
         closers = {number for number, opener in enumerate(self.opened_by, 1) if opener}
 
         def spaced(found: re.Match[str]) -> str:
-            number, (previous, following) = int(found[2]), _beside(found)
-            before, after = beside.get(number, ("", ""))
+            number, (previous, following) = int(found[2]), _around(found)
+            before, after = around.get(number, ("", ""))
             left = found[1] or " " * (previous.isalnum() and not before.isalnum())
             right = found[3] or " " * (following.isalnum() and not after.isalnum())
             if number in closers and before.strip():
@@ -91,26 +154,30 @@ class MarkedText:
 
 
 class Terms(Protocol):
-    """Terms that have fixed translations."""
+    """Terms that have fixed translations, and words that translations must not have."""
 
-    def find(self, text: str) -> Iterable[tuple[int, int, str]]:
-        """Where terms begin and end, without overlaps, and their translations; empty for terms that stay."""
+    def find(self, text: str) -> Iterable[tuple[int, int, tuple[str, ...]]]:
+        """Where terms begin and end, without overlaps, and the forms of their translations; none for terms that
+        stay."""
+
+    def forbidden(self, text: str) -> re.Pattern[str] | None:
+        """What the translation of a text must not have."""
 
 
 def marked(text: str, printf: bool | None = None, terms: Terms | None = None) -> MarkedText:
     """Put marks in place of the protected spans of a source (`find_spans`), and of terms outside of them."""
     protected = list(_spans(text, printf))
-    found = [(start, end, "") for start, end in protected]
-    for start, end, translation in terms.find(text) if terms is not None else ():
+    found: list[tuple[int, int, tuple[str, ...]]] = [(start, end, ()) for start, end in protected]
+    for start, end, options in terms.find(text) if terms is not None else ():
         if not any(start < other_end and other < end for other, other_end in protected):
-            found.append((start, end, translation))
+            found.append((start, end, options))
     if not found:
         return MarkedText(text)
-    parts, spans, written, offset = list[str](), list[str](), list[tuple[int, str]](), 0
-    for start, end, translation in sorted(found):
+    parts, spans, written, offset = list[str](), list[str](), list[tuple[int, tuple[str, ...]]](), 0
+    for start, end, options in sorted(found):
         spans.append(text[start:end])
-        if translation:
-            written.append((len(spans), translation))
+        if options:
+            written.append((len(spans), options))
         parts += [text[offset:start], f"[{len(spans)}]"]
         offset = end
     return MarkedText("".join([*parts, text[offset:]]), tuple(spans), tuple(_opened_by(spans)), tuple(written))
@@ -121,7 +188,7 @@ def marks_in(text: str) -> list[int]:
     return [int(found[1]) for found in MARK.finditer(text)]
 
 
-def _beside(found: re.Match[str]) -> tuple[str, str]:
+def _around(found: re.Match[str]) -> tuple[str, str]:
     """The characters before and behind a match, empty at the ends of the text."""
     return found.string[max(0, found.start() - 1) : found.start()], found.string[found.end() : found.end() + 1]
 
@@ -141,10 +208,18 @@ def _opened_by(spans: Sequence[str]) -> Iterator[int]:
     """Pair the start tags among the spans with their end tags."""
     waiting: list[tuple[str, int]] = []
     for number, span in enumerate(spans, 1):
-        element = _ELEMENT.fullmatch(span)
+        name, closes = _tag(span)
         opener = 0
-        if element and not element[1] and not element[3]:
-            waiting.append((element[2], number))
-        elif element and element[1] and waiting and waiting[-1][0] == element[2]:
+        if name and not closes:
+            waiting.append((name, number))
+        elif name and waiting and waiting[-1][0] == name:
             opener = waiting.pop()[1]
         yield opener
+
+
+def _tag(span: str) -> tuple[str, bool]:
+    """The name of a tag and whether it is an end tag; empty for other spans and for tags of empty elements."""
+    if found := _ANGULAR.fullmatch(span):
+        return found[2], found[1] == "CLOSE"
+    found = _ELEMENT.fullmatch(span)
+    return (found[2], bool(found[1])) if found and not found[3] else ("", False)

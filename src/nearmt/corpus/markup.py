@@ -15,18 +15,23 @@ _AROUND_TEXT = {"hi", "g", "mrk", "pc"}
 _OPENING = {"bpt", "bx", "sc", "sm"}
 _CLOSING = {"ept", "ex", "ec", "em"}
 _SHARED = ("i", "rid", "startRef", "id")
+# Angular's names of placeholders for tags; those of equal end tags have no number.
+_ANGULAR_PAIR = re.compile(r"(START|CLOSE)_([A-Z_]+?)(?:_\d+)?")
 _BREAKS = {"lb", "pb", "x-br", "x-lb", "br", "xlf:lb", "xlf:pb"}
 _ATTRIBUTE = re.compile(r"""\s+([^\s=]+)\s*=\s*(?:"[^"]*"|'[^']*')""")
 # Characters that XML 1.0 cannot contain, even escaped.
 _IMPOSSIBLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def segment_of(unit: Fragment, parent: Node) -> Segment:
-    """Return the text and the markup inside an element of a unit."""
+def segment_of(unit: Fragment, parent: Node, *, protects: bool = False) -> Segment:
+    """Return the text and the markup inside an element of a unit; text that is not to be translated is markup if this
+    `protects` it."""
     parts: list[str | Tag] = []
     for child in parent.children:
         if isinstance(child, str):
             parts.append(child)
+        elif protects and _is_protected(child):
+            parts.append(Tag(unit.slice(child.start, child.end)))
         elif child.name in _AROUND_TEXT:
             key = f"element {child.start}"
             opening, closing = unit.slice(child.start, child.inner), unit.slice(child.inner_end, child.end)
@@ -34,11 +39,16 @@ def segment_of(unit: Fragment, parent: Node) -> Segment:
                 parts.append(Tag(opening))
                 continue
             parts.append(Tag(opening, TagKind.OPEN, key, element=True))
-            parts += segment_of(unit, child)
+            parts += segment_of(unit, child, protects=protects)
             parts.append(Tag(closing, TagKind.CLOSE, key, element=True))
         else:
             parts.append(_code(unit, child))
     return tuple(part for part in parts if part != "")
+
+
+def _is_protected(node: Node) -> bool:
+    kept = {node.attributes.get("translate"), node.attributes.get("its:translate")}
+    return "no" in kept or (node.name == "mrk" and node.attributes.get("mtype") == "protected")
 
 
 def _code(unit: Fragment, node: Node) -> Tag:
@@ -47,6 +57,8 @@ def _code(unit: Fragment, node: Node) -> Tag:
     if node.name in _OPENING | _CLOSING:
         key = next((attributes[name] for name in _SHARED if attributes.get(name)), "")
         return Tag(markup, TagKind.OPEN if node.name in _OPENING else TagKind.CLOSE, f"code {key}")
+    if pair := _ANGULAR_PAIR.fullmatch(attributes.get("id", "")):
+        return Tag(markup, TagKind.OPEN if pair[1] == "START" else TagKind.CLOSE, f"code {pair[2]}")
     kinds = {attributes.get(name, "").lower() for name in ("ctype", "type", "subType", "equiv-text")}
     return Tag(markup, blank=bool(kinds & _BREAKS))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nearmt.contracts import Pair
 from nearmt.corpus.cleaning import Cleaner, CleaningConfig
-from nearmt.corpus.formats import READERS
+from nearmt.corpus.formats import PAIRED, READERS
 from nearmt.corpus.labels import LabelsConfig
 from nearmt.corpus.limits import DEFAULT_LIMITS, LimitsConfig
 from nearmt.corpus.locating import Source, locate
@@ -76,6 +76,10 @@ def read_pairs(
 def raw_pairs(sources: list[Source], request: Request, report: Report) -> Iterator[Pair]:
     """Read pairs without cleaning. An error in one file does not stop the reading of others."""
     for source in sources:
+        reader = PAIRED.get(inner_suffix(source.path))
+        if source.aligned is not None and reader is not None:
+            yield from reader(source.path, source.aligned, replace(request, file_name=source.name), report)
+            continue
         if source.aligned is not None:
             # A difference in length raises an error: the lines may have been misaligned long before.
             yield from read_aligned(source.path, source.aligned, request, report)

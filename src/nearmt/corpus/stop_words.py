@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -95,3 +95,42 @@ def _mark(word: str, first: str, second: str) -> int:
         script = script_of_letter(word[0])
         return (script in scripts) - (script in others)
     return 0
+
+
+def likely_languages(text: str, languages: Iterable[str]) -> list[tuple[str, float]]:
+    """Some languages, the likeliest of a text first, with confidences that add up to 1 (0 for a text without letters).
+
+    A word counts for the languages that have it among their frequent words; another one for those that have all its
+    letters, or are written in its script, while others are not.
+    """
+    codes = list(dict.fromkeys(map(base_language, languages)))
+    words = [word.lower() for word in _WORD.findall(text[:_READ])]
+    if not words or not codes:
+        return [(code, 0.0) for code in codes]
+    weights = {code: sum(_weight_of(word, code, codes) for word in words) for code in codes}
+    # One more word for all, since few words tell little.
+    total = sum(weights.values()) + 1
+    likely = [(code, round((weight + 1 / len(codes)) / total, 4)) for code, weight in weights.items()]
+    return sorted(likely, key=lambda item: -item[1])
+
+
+def _weight_of(word: str, code: str, codes: Sequence[str]) -> float:
+    """How much a word speaks for a language: most if no other one has it."""
+    fitting = [other for other in codes if _may_have(word, other)]
+    if code not in fitting:
+        return 0.0
+    frequent = [other for other in fitting if word in _WORDS.get(other, ())]
+    if frequent:
+        return 1 / len(frequent) if code in frequent else 0.0
+    # Rarer words say something by their letters only.
+    letters = {letter for letter in word if not letter.isascii()}
+    special = [other for other in fitting if letters and letters <= _LETTERS.get(other, frozenset())]
+    counting = special or (fitting if len(fitting) < len(codes) else [])
+    return 1 / len(counting) if code in counting else 0.0
+
+
+@lru_cache(maxsize=1 << 14)
+def _may_have(word: str, code: str) -> bool:
+    """Whether a language is written in the script of a word, as far as that is known."""
+    script, scripts = script_of_letter(word[0]), scripts_of_language(code)
+    return not script or not scripts or script in scripts

@@ -94,8 +94,8 @@ def check_inside(target: Path, output: Path) -> None:
 def _check_apart(files: Sequence[TreeFile], taken: Mapping[PurePath, Path], output: Path) -> None:
     """Refuse a file where another needs a folder, or has its unfinished content."""
     for file in files:
-        beside = [file.name.with_name(file.name.name + suffix) for suffix in UNFINISHED]
-        for name in (*file.name.parents, *beside):
+        unfinished = [file.name.with_name(file.name.name + suffix) for suffix in UNFINISHED]
+        for name in (*file.name.parents, *unfinished):
             if name in taken:
                 raise ConfigError(_clash(taken[name], file.path, output / name))
         if taken[file.name] is not file.path:

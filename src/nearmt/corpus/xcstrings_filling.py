@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nearmt.corpus.document import Filling, FillingOrigin, Fillings
+from nearmt.corpus.document import Filling, Fillings
 from nearmt.corpus.json_text import JsonObject, spliced
 
 _KEY = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -125,5 +125,4 @@ def fill_place(
 
 
 def _string_unit(filling: Filling) -> dict[str, str]:
-    is_confirmed = filling.origin is FillingOrigin.MEMORY and not filling.review
-    return {"state": "translated" if is_confirmed else "needs_review", "value": filling.text}
+    return {"state": "translated" if filling.is_confirmed else "needs_review", "value": filling.text}

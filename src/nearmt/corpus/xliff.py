@@ -139,10 +139,10 @@ def _translatable(unit: Fragment) -> bool:
 
 
 def _unit(unit: Fragment, entry: Entry) -> Unit:
-    target = segment_of(unit, entry.target) if entry.target and entry.is_translated else ()
+    target = segment_of(unit, entry.target, protects=True) if entry.target and entry.is_translated else ()
     assert unit.node is not None
     return Unit(
-        segment_of(unit, entry.source),
+        segment_of(unit, entry.source, protects=True),
         plain_text(target),
         entry.source.line,
         tagged_target=target,

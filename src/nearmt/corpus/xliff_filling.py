@@ -18,19 +18,21 @@ from nearmt.corpus.xml_nodes import Fragment, Node
 
 Edit = tuple[int, int, str]
 
-# State of a target by its origin. Only exact matches that need no review are marked as translated, which counts as
-# confirmed.
+# State of a target by its origin. Only what a person confirmed and exact matches that need no review are marked as
+# translated, which counts as confirmed.
 _STATE_1: dict[FillingOrigin, dict[str, str]] = {
     FillingOrigin.MACHINE: {"state": "needs-review-translation", "state-qualifier": "mt-suggestion"},
     FillingOrigin.MEMORY: {"state": "translated", "state-qualifier": "exact-match"},
     FillingOrigin.REPAIRED: {"state": "needs-review-translation", "state-qualifier": "fuzzy-match"},
     FillingOrigin.COPY: {"state": "needs-review-translation", "state-qualifier": "x-copied"},
+    FillingOrigin.CONFIRMED: {"state": "translated", "state-qualifier": "x-confirmed"},
 }
 _STATE_2: dict[FillingOrigin, dict[str, str]] = {
     FillingOrigin.MACHINE: {"state": "initial", "subState": f"{SUB_STATE}:machine-translated"},
     FillingOrigin.MEMORY: {"state": "translated", "subState": f"{SUB_STATE}:exact-match"},
     FillingOrigin.REPAIRED: {"state": "initial", "subState": f"{SUB_STATE}:fuzzy-match"},
     FillingOrigin.COPY: {"state": "initial", "subState": f"{SUB_STATE}:copied"},
+    FillingOrigin.CONFIRMED: {"state": "translated", "subState": f"{SUB_STATE}:confirmed"},
 }
 _REVIEW_1, _REVIEW_2 = "needs-review-translation", "initial"
 
@@ -44,10 +46,10 @@ def fill_unit_1(unit: Fragment, entries: list[Entry], fillings: Fillings, encodi
     target = unit.node.element("target")
     # Several segments share one target, which has the least confirmed state of them.
     origins = {filling.origin for filling in given}
-    origin = origins.pop() if len(origins) == 1 and len(given) == len(fillings) else FillingOrigin.MACHINE
-    unconfirmed = any(filling.is_unconfirmed for filling in given)
-    review = {"state": _REVIEW_1} if unconfirmed else {}
-    confirmed = origin is FillingOrigin.MEMORY and not unconfirmed
+    confirmed = len(given) == len(fillings) and all(filling.is_confirmed for filling in given)
+    several = FillingOrigin.CONFIRMED if confirmed else FillingOrigin.MACHINE
+    origin = origins.pop() if len(origins) == 1 and len(given) == len(fillings) else several
+    review = {"state": _REVIEW_1} if any(filling.is_unconfirmed for filling in given) else {}
     prefix = unit.node.prefix
     tag = unit.slice(target.start, target.inner) if target is not None else f"<{prefix}target>"
     start, end = reopened(with_attributes(tag, _STATE_1[origin] | review, encoding))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 
-from nearmt.corpus import Document, LimitsConfig, Request, Tag
+from nearmt.corpus import Document, LimitsConfig, Request, Segment, Tag, plain_text
+from nearmt.corpus.icu import MessageError, parse_message
 from nearmt.corpus.moses import read_aligned
 from nearmt.corpus.report import Report
 from nearmt.documents.checks import Check, CheckedUnit, Finding, findings_of, ordered
+from nearmt.errors import InputError
 
 #: Units that are checked at a time, so that a model can batch those of similar length.
 _WINDOW = 512
@@ -36,6 +38,37 @@ def units_of_document(document: Document, source_lang: str, target_lang: str) ->
             if any(isinstance(piece, Tag) or piece.strip() for piece in unit.source):
                 checked = CheckedUnit(unit.source, unit.target_segment, source_lang, target_lang, unit.printf)
                 yield LineUnit(unit.line, checked, bool(checked.target_text.strip()))
+
+
+def units_of_two(source: Document, target: Document, source_lang: str, target_lang: str) -> Iterator[LineUnit]:
+    """Yield the units of a document in one language with those of its translation, in their order; of messages with
+    branches those that both have."""
+    sides = ((unit for part in document.parts for unit in part.units) for document in (source, target))
+    for one, other in zip_longest(*sides):
+        if one is None or other is None:
+            longer, line = ("source", one.line) if other is None else ("target", other.line)
+            raise InputError(f"the {longer} has more texts than the other file, from line {line} on")
+        for before, after in _branches(one.source, other.source, source_lang, target_lang):
+            yield LineUnit(one.line, CheckedUnit(before, after, source_lang, target_lang, one.printf))
+
+
+def _branches(source: Segment, target: Segment, *languages: str) -> Iterator[tuple[Segment, Segment]]:
+    """The branches of two messages, by their keywords; texts without branches as they are."""
+    try:
+        messages = [
+            parse_message(plain_text(side), language, language)
+            for side, language in zip((source, target), languages, strict=True)
+        ]
+    except MessageError:
+        messages = [None, None]
+    one, other = messages
+    if one is None or other is None:
+        yield source, target
+        return
+    found = {branch.path: branch.text for branch in other.branches}
+    for branch in one.branches:
+        if branch.path in found:
+            yield (branch.text,), (found[branch.path],)
 
 
 def units_of_texts(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nearmt.documents.checks import CheckedUnit, Finding, Severity
+from nearmt.documents.checks.length import deviation
 from nearmt.models import TranslationModel
 from nearmt.models.alignment import WORD, Link, align
 
@@ -12,6 +13,23 @@ NAME = "dropped"
 #: Words in a row that nothing is aligned with, and how many of them have at least this many letters. Of the clauses
 #: of 4 to 15 words that were taken out of reference translations this finds about 60 %, in news and in law.
 _WORDS, _LONG_WORDS, _LETTERS = 5, 3, 4
+
+
+#: Shorter than usual: standard deviations of the length, for sources of so many words.
+_SHORTER, _FEWEST = -1.0, 8
+
+
+def dropped_where_short(model: TranslationModel, units: Sequence[CheckedUnit]) -> list[tuple[Finding, ...]]:
+    """Find dropped clauses in translations that are shorter than usual: aligning all of them takes long."""
+    due = [n for n, unit in enumerate(units) if deviation(unit) < _SHORTER and _words_in(unit) >= _FEWEST]
+    found: list[tuple[Finding, ...]] = [()] * len(units)
+    for number, findings in zip(due, dropped_clauses(model, [units[n] for n in due]), strict=True):
+        found[number] = findings
+    return found
+
+
+def _words_in(unit: CheckedUnit) -> int:
+    return len(unit.source_text.split())
 
 
 def dropped_clauses(model: TranslationModel, units: Sequence[CheckedUnit]) -> list[tuple[Finding, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,18 +9,19 @@ from typing import Any
 from nearmt.config.filling import FillConfig
 from nearmt.contracts import Progress, Translation
 from nearmt.corpus import Filling, FillingOrigin, Match, Segment, Tag, Unit, plain_text
-from nearmt.corpus.glossary import read_glossary
+from nearmt.corpus.glossary import Term
 from nearmt.corpus.icu import MessageError
-from nearmt.corpus.phrases import FixedTerms
 from nearmt.documents.accelerators import with_accelerator, without_accelerator
 from nearmt.documents.checks import TEXT_CHECKS, CheckedUnit, Finding, Severity, findings_of, ordered, text_checks
 from nearmt.documents.checks.terms import TermCheck
 from nearmt.documents.confidence import doubts
-from nearmt.documents.filled import FilledUnit
+from nearmt.documents.dropped import dropped_where_short
+from nearmt.documents.filled import FilledUnit, copied, length_findings, main_pairs
+from nearmt.documents.glossary import Conflict, Glossary, terms_of
 from nearmt.documents.messages import MessageUnit, fill_messages
-from nearmt.documents.placeholders import as_tags, as_text, lost, without_placeholders
+from nearmt.documents.placeholders import as_tags, as_text, lost
 from nearmt.documents.repair import Repairer
-from nearmt.documents.sentences import sentence_spans, stripped_span
+from nearmt.documents.sentences import assembled, sentence_spans, stripped_span
 from nearmt.documents.single_tags import InlineTags, with_single_tags
 from nearmt.documents.tags import project
 from nearmt.documents.terms import TermLookup
@@ -31,11 +31,10 @@ from nearmt.translator import Translator, joined
 
 #: Similar pairs of which the first that can be repaired is used.
 _REPAIRS_TRIED = 5
-#: Maximum number of pairs named as the origin of a translation.
-_PAIRS_NAMED = 3
 #: Largest share of characters that the model does not know in a text that it can translate.
 _MOST_UNKNOWN = 0.5
 _UNKNOWN = Finding("characters", Severity.WARNING, "mostly characters that the model does not know")
+_OTHER_TERMS = "the glossary has another translation of {}"
 _NO_MESSAGE = "not an ICU message, translated as plain text"
 _PUT_BACK = Finding("placeholders", Severity.WARNING, "placeholders were put back by alignment: check their positions")
 
@@ -52,16 +51,29 @@ class _Result:
 class Filler:
     """Fills units with a translator's model and datastore."""
 
-    def __init__(self, translator: Translator, config: FillConfig, *, paragraphs: bool, explain: bool = False) -> None:
+    def __init__(
+        self,
+        translator: Translator,
+        config: FillConfig,
+        *,
+        paragraphs: bool,
+        explain: bool = False,
+        terms: Sequence[Term] = (),
+        alternatives: int = 0,
+    ) -> None:
+        """`terms` are used in place of those of a glossary file; `alternatives` are those of single sentences."""
         self.translator, self.config = translator, config
-        self._explain = explain
+        self._explain, self._alternatives = explain, alternatives
         # Lost placeholders and unreadable text are always named.
         off = () if config.checks else set(TEXT_CHECKS) - {"placeholders", "characters"}
         self._checks = text_checks(without=off)
-        terms = read_glossary(config.glossary, *translator.model.language_pair) if config.glossary else ()
-        self._terms = FixedTerms(terms) if terms else None
-        if terms:
-            self._checks.append(TermCheck(terms))
+        languages = translator.model.language_pair
+        store = translator.datastore
+        memory = None if store is None else store.snapshot()
+        terms = [*terms, *terms_of(replace(config, glossary=None) if terms else config, languages)]
+        self.glossary = Glossary(terms, memory, languages[0]) if terms else None
+        if self.glossary is not None:
+            self._checks.append(TermCheck(terms, languages[0]))
         #: Lines of plain text and tables have no accelerators.
         self._documents = paragraphs
         self._split = paragraphs if config.split_sentences is None else config.split_sentences
@@ -72,6 +84,8 @@ class Filler:
         messages: dict[int, MessageUnit] = {}
         malformed: dict[int, Finding] = {}
         for number, unit in enumerate(units):
+            if self.glossary is not None:
+                self.glossary.contradicted(plain_text(unit.source))
             ready = self._ready(unit)
             if ready is not None:
                 filled[number] = ready
@@ -88,19 +102,24 @@ class Filler:
         filled |= zip(messages, fill_messages(list(messages.values()), self._flat), strict=True)
         for number, finding in malformed.items():
             filled[number] = replace(filled[number], findings=(finding, *filled[number].findings))
-        for number in filled.keys() - messages.keys():  # branches of messages are checked one by one
-            filled[number] = self._checked(units[number], filled[number])
+        flat = sorted(filled.keys() - messages.keys())  # branches of messages are checked one by one
+        filled |= zip(flat, self._checked([units[n] for n in flat], [filled[n] for n in flat]), strict=True)
         return [self._with_matches(unit, filled[number]) for number, unit in enumerate(units)]
 
+    @property
+    def conflicts(self) -> list[Conflict]:
+        """Terms of the units so far that the memory translates otherwise than the glossary."""
+        return [] if self.glossary is None else self.glossary.conflicts
+
     def _ready(self, unit: Unit) -> FilledUnit | None:
-        return _copied(unit) or self._from_memory(unit) or self._repaired(unit)
+        return copied(unit) or self._from_memory(unit) or self._repaired(unit)
 
     def _flat(self, units: Sequence[Unit]) -> list[FilledUnit]:
         """Fill units without branches."""
         filled = {number: ready for number, unit in enumerate(units) if (ready := self._ready(unit))}
         left = [number for number in range(len(units)) if number not in filled]
         filled |= zip(left, self._translated([units[n] for n in left]), strict=True)
-        return [self._checked(unit, filled[number]) for number, unit in enumerate(units)]
+        return self._checked(units, [filled[number] for number in range(len(units))])
 
     def _from_memory(self, unit: Unit) -> FilledUnit | None:
         store = self.translator.datastore
@@ -109,8 +128,10 @@ class Filler:
         if match is None:
             return None
         pair, target = match.pair, self._stored(unit, match.pair.target)
+        lacking = [] if self.glossary is None else self.glossary.lacks(text, pair.target)
+        reasons = filter(None, [match.review, _OTHER_TERMS.format(", ".join(lacking)) if lacking else ""])
         filling = Filling(
-            target, FillingOrigin.MEMORY, pair_ids=(pair.id,), in_context=match.in_context, review=match.review
+            target, FillingOrigin.MEMORY, pair_ids=(pair.id,), in_context=match.in_context, review=", ".join(reasons)
         )
         return FilledUnit(filling, Translation(source=text, text=pair.target, score=0.0))
 
@@ -138,14 +159,28 @@ class Filler:
         whole = text[:start] + target + text[end:]
         return self._tagged([unit.source], [whole], [[((start, end), (start, start + len(target)))]])[0]
 
-    def _checked(self, unit: Unit, filled: FilledUnit) -> FilledUnit:
-        """Add what the checks find, to the unit and to its note."""
+    def _checked(self, units: Sequence[Unit], filled: Sequence[FilledUnit]) -> list[FilledUnit]:
+        """Add what the checks find, to units and to their notes."""
+        source_lang, target_lang = map(base_language, self.translator.model.language_pair)
+        checked = [
+            CheckedUnit(unit.source, each.filling.target, source_lang, target_lang, unit.printf)
+            for unit, each in zip(units, filled, strict=True)
+        ]
+        machine = [n for n, each in enumerate(filled) if each.filling.origin is FillingOrigin.MACHINE]
+        dropped = dict.fromkeys(range(len(units)), tuple[Finding, ...]())
+        if self.config.checks:
+            found = dropped_where_short(self.translator.model, [checked[n] for n in machine])
+            dropped |= zip(machine, found, strict=True)
+        return [
+            self._with_findings(each, unit, dropped[n])
+            for n, (each, unit) in enumerate(zip(filled, checked, strict=True))
+        ]
+
+    def _with_findings(self, filled: FilledUnit, unit: CheckedUnit, dropped: tuple[Finding, ...]) -> FilledUnit:
         if filled.filling.origin is FillingOrigin.COPY:
             return filled
-        source_lang, target_lang = map(base_language, self.translator.model.language_pair)
-        checked = CheckedUnit(unit.source, filled.filling.target, source_lang, target_lang, unit.printf)
-        own = filled.findings + doubts(filled.translation.provenance)
-        findings = ordered((*own, *findings_of(checked, self._checks)))
+        own = filled.findings + doubts(filled.translation.unsure)
+        findings = ordered((*own, *findings_of(unit, self._checks), *dropped))
         noted = tuple(str(finding) for finding in findings if finding.severity >= Severity.WARNING or finding in own)
         return replace(filled, filling=replace(filled.filling, findings=noted), findings=findings)
 
@@ -178,7 +213,7 @@ class Filler:
             result.translation, source=plain_text(unit.source).strip(), text=plain_text(result.target).strip()
         )
         filling = Filling(
-            result.target, FillingOrigin.MACHINE, score=translation.score, pair_ids=_main_pairs(translation)
+            result.target, FillingOrigin.MACHINE, score=translation.score, pair_ids=main_pairs(translation)
         )
         if self.translator.model.codec.unknown_share(translation.source) > _MOST_UNKNOWN:
             findings += (_UNKNOWN,)
@@ -201,37 +236,27 @@ class Filler:
         inline = [InlineTags(segment) if aligned else with_single_tags(segment) for segment, _ in requests]
         segments = [each.segment for each in inline]
         texts = [plain_text(segment) for segment in segments]
-        spans = [self._spans(text) for text in texts]
+        spans = [self._spans(text, printf) for text, (_, printf) in zip(texts, requests, strict=True)]
         sentences = [text[start:end] for text, cuts in zip(texts, spans, strict=True) for start, end in cuts]
         flags = [printf for (_, printf), cuts in zip(requests, spans, strict=True) for _ in cuts]
         given: dict[str, Any] = {"explain": self._explain, "progress": progress, "printf": flags}
-        found = iter(self.translator.translate(sentences, **given, terms=self._terms))
+        given |= {"alternatives": self._alternatives} if self._alternatives else {}
+        found = iter(self.translator.translate(sentences, **given, terms=self.glossary))
         wholes, translations, span_pairs, findings = [], [], [], []
-        for text, cuts in zip(texts, spans, strict=True):
+        for each, text, cuts in zip(inline, texts, spans, strict=True):
             parts = [next(found) for _ in cuts]
-            whole, target_spans = _assembled(text, cuts, parts)
+            whole, target_spans = assembled(text, cuts, [part.text for part in parts])
             wholes.append(whole)
             span_pairs.append(list(zip(cuts, target_spans, strict=True)))
-            translations.append(joined(text, parts))
-            findings.append(self._length_findings(parts))
+            translations.append(each.explained(joined(text, parts)))
+            findings.append(length_findings(parts, self.translator.model.seq2seq.positions))
         tagged = self._tagged(segments, wholes, span_pairs)
         targets = [each.restored(target) for each, target in zip(inline, tagged, strict=True)]
         return [_Result(*result) for result in zip(targets, translations, findings, strict=True)]
 
-    def _length_findings(self, parts: Sequence[Translation]) -> tuple[Finding, ...]:
-        findings = []
-        if cuts := max((part.source_parts for part in parts), default=1) - 1:
-            positions = self.translator.model.seq2seq.positions
-            message = f"longer than the model's {positions} tokens; translated in {cuts + 1} segments"
-            findings.append(Finding("length", Severity.WARNING, message))
-        if any(part.truncated for part in parts):
-            message = "the translation reached its length limit and was cut (see the setting max-new-tokens)"
-            findings.append(Finding("length", Severity.ERROR, message))
-        return tuple(findings)
-
-    def _spans(self, text: str) -> list[Span]:
+    def _spans(self, text: str, printf: bool | None) -> list[Span]:
         if self._split:
-            return sentence_spans(text, self.translator.model.language_pair[0])
+            return sentence_spans(text, self.translator.model.language_pair[0], printf)
         start, end = stripped_span(text, 0, len(text))
         return [(start, end)] if start < end else []
 
@@ -264,36 +289,6 @@ class Filler:
         return replace(filled, filling=replace(filled.filling, matches=tuple(found)))
 
 
-def _copied(unit: Unit) -> FilledUnit | None:
-    """Copy a unit that has no letters outside of placeholders."""
-    text = plain_text(unit.source)
-    if any(character.isalpha() for character in without_placeholders(text, unit.printf)):
-        return None
-    return FilledUnit(Filling(unit.source, FillingOrigin.COPY), Translation(source=text, text=text, score=0.0))
-
-
-def _assembled(text: str, cuts: list[Span], parts: list[Translation]) -> tuple[str, list[Span]]:
-    """Join translations with the white space between their sources; also return the span of each."""
-    texts, offset, length, spans = [], 0, 0, []
-    for (start, end), part in zip(cuts, parts, strict=True):
-        space = text[offset:start]
-        length += len(space)
-        spans.append((length, length + len(part.text)))
-        length += len(part.text)
-        texts += [space, part.text]
-        offset = end
-    return "".join([*texts, text[offset:]]), spans
-
-
 def _moved(link: Link, source: int, target: int) -> Link:
     (a, b), (c, d) = link.source, link.target
     return Link((a + source, b + source), (c + target, d + target))
-
-
-def _main_pairs(translation: Translation) -> tuple[str, ...]:
-    """Return the pairs with the largest shares in an explained translation."""
-    shares: Counter[str] = Counter()
-    for token in translation.provenance or ():
-        for witness in token.witnesses:
-            shares[witness.pair_id] += witness.share  # type: ignore[assignment]  # a Counter adds up floats too
-    return tuple(pair_id for pair_id, _ in shares.most_common(_PAIRS_NAMED))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
 from nearmt.corpus import Match, clean
+from nearmt.corpus.articles import with_article
 from nearmt.corpus.stop_words import is_stop_word
 from nearmt.documents.differences import Difference, Kind, Token, differences, tokens_of
 from nearmt.documents.numbers import format_number, parse_number
@@ -102,18 +102,9 @@ def _exchanged(target: str, exchanges: Sequence[Exchange], is_english: bool) -> 
         if start < offset:
             return None
         before = target[offset:start]
-        parts += [_with_article(before, exchange.text) if is_english else before, exchange.text]
+        parts += [with_article(before, exchange.text) if is_english else before, exchange.text]
         offset = end
     return "".join([*parts, target[offset:]])
-
-
-def _with_article(before: str, following: str) -> str:
-    """Text that ends in `a ` or `an `, as the word that follows needs it; `u` and `h` have several sounds."""
-    found = re.search(r"(?<!\w)(an?)( )$", before, re.IGNORECASE)
-    if found is None or not following[:1].isalpha() or following[0].lower() in "uh":
-        return before
-    article = found[1][0] + ("n" if following[0].lower() in "aeio" else "")
-    return before[: found.start()] + article + found[2]
 
 
 def _are_forms(old: Sequence[str], new: Sequence[str]) -> bool:

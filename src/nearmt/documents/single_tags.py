@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from nearmt.contracts import Translation
 from nearmt.corpus import Segment, Tag, TagKind, plain_text
 
 # Characters for private use, which `corpus.marks` protects; a text that has some itself is left alone.
@@ -33,6 +34,14 @@ class InlineTags:
                 tag = left.pop(ord(text) - ord(_FIRST), None) if number % 2 else None
                 parts += [tag] if tag is not None else [text] if text and not number % 2 else []
         return (*parts, *left.values())
+
+    def explained(self, translation: Translation) -> Translation:
+        """A translation whose provenance has the markup of tags in place of the characters."""
+        if not self.tags or translation.provenance is None:
+            return translation
+        markup = {ord(_FIRST) + number: tag.markup for number, tag in enumerate(self.tags)}
+        tokens = (replace(token, token=token.token.translate(markup)) for token in translation.provenance)
+        return replace(translation, provenance=tuple(tokens))
 
 
 def with_single_tags(segment: Segment) -> InlineTags:

@@ -213,7 +213,7 @@ def _positions(source: _Source, target: str, projection: _Projection) -> list[_P
 
 
 def _pairs(marks: list[_Mark]) -> tuple[dict[int, int], dict[int, int]]:
-    """Pair opening and closing tags by number: elements, which nest, and codes, which may cross."""
+    """Pair opening and closing tags by number: those that nest, and codes that cross others in the source."""
     elements: dict[int, int] = {}
     codes: dict[int, int] = {}
     unclosed: list[int] = []
@@ -229,7 +229,19 @@ def _pairs(marks: list[_Mark]) -> tuple[dict[int, int], dict[int, int]]:
             (elements if tag.element else codes)[opening] = number
             while tag.element and (inner := unclosed.pop()) != opening:
                 waiting[True, marks[inner].tag.key].pop()  # its closing tag would cross this one
-    return elements, codes
+    together = elements | codes
+    return (together, {}) if codes and _nest(together) else (elements, codes)
+
+
+def _nest(pairs: dict[int, int]) -> bool:
+    """Whether what is opened last is closed first."""
+    opened: list[int] = []
+    for number in sorted([*pairs, *pairs.values()]):
+        if number in pairs:
+            opened.append(number)
+        elif number != pairs[opened.pop()]:
+            return False
+    return True
 
 
 def _tree(

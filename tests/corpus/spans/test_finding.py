@@ -13,8 +13,8 @@ SPANS = {
         "%1$s %(name)s %(anzahl)03d %-5.2f %% %s %lld %*d %.*f %@ %1$@ %+d %[2]d %<name>d %<PRIu64> %1 %n %L1 %name%"
     ),
     SpanKind.BRACE: "{name} {0!r:>10} {} {0} {0:%Y-%m-%d} {x.y[0]} {0:{width}} {:>10} {$name} {user-name}",
-    SpanKind.TEMPLATE: "{{name}} {{{raw}}} ${name} #{name} %{name} $t(key.other)",
-    SpanKind.VARIABLE: "@name @babel/core :name :NAME :Name :smile: $NAME $name $NAME$",
+    SpanKind.TEMPLATE: "{{name}} {{{raw}}} ${name} #{name} %{name} $t(key.other) [X12X]",
+    SpanKind.VARIABLE: "@name @babel/core :name :NAME :Name :smile: $NAME $name $NAME$ __name__ __a.b_c__",
     SpanKind.URL: (
         "https://a.org/b?c=d#e http://a.org/{id}/x www.example.org/x example.com/a mailto:a@b.de localhost:8000"
     ),
@@ -42,17 +42,22 @@ WITH_BLANKS = {
     '<a href="a > b" disabled>': SpanKind.TAG,
     """<a href="{% url 'x' %}" class='b'>""": SpanKind.TAG,
     "<br />": SpanKind.TAG,
+    "</ b>": SpanKind.TAG,
+    "<kbd>Strg</kbd>": SpanKind.TAG,
+    '<code class="x">die Datei</code>': SpanKind.TAG,
+    '<i class="a" translate="no">Blaue Wolke</i>': SpanKind.TAG,
     "`git commit -m x`": SpanKind.CODE,
 }
 PROSE = (
     """
 100 % sicher|50 % der Fälle|5 %|50%ig|20 %ige|100%-Test|10 % d. Fälle|5%-Hürde|0,5-1,5|1,5 %|z.B. so|d.h. usw.|i.d.R.
 und/oder|Ja/Nein|Mo/Di|km/h|1/2|TCP/IP|24/7|Tag/Monat/Jahr|5€/Monat|1.2 Millionen|1.234.567 Zeilen|12345678|defaced
-am 12.03.2024 um 12:30 Uhr|01.02.24|um 12.30 Uhr|3:1|12/2020|[1] und [a]|:-) ;-) :D :P :DD :) :xD
+am 12.03.2024 um 12:30 Uhr|01.02.24|um 12.30 Uhr|3:1|12/2020|[1] und [a]|[X] und [XX]|:-) ;-) :D :P :DD :) :xD
 eine {geschweifte klammer}|und { oder|{ und }|{Hinweis: bitte lesen}
 wenn a < b > c|3 < 4 > 2|<wenn x und y>|A & B|R&D|Müller & Söhne; GmbH
 f&uuml;r|`datei' und `ordner'|Benutzer:innen|$5|US$ 5|100 $|Datei (&D)|&Datei|_Datei|gut.Und|Bitte warten...|#1|§5
 *wichtig*|%(name) sagt|% (a) s|1. 2. 3.|Strg+C|E-Mail|TT.MM.JJJJ|z. B.|@ |:|¯_(ツ)_/¯
+Name: ____|__fett und__|snake__case__x
 """.replace("\n", "|")
     .strip("|")
     .split("|")
@@ -138,6 +143,12 @@ def test_spans_are_in_order_and_stay_where_text_is_added(text: str, printf: bool
     assert edges == sorted(edges) and all(span.start < span.end for span in spans)
     moved = find_spans(f"ß ß\n{text}\nß ß", printf, ("ad", "s d"))
     assert [(span.start - 4, span.end - 4, span.kind) for span in moved] == [(s.start, s.end, s.kind) for s in spans]
+
+
+@given(st.lists(PIECES, max_size=12).map("".join).map(lambda text: text.replace("`", "")))
+def test_texts_without_signs_have_no_spans(text: str) -> None:
+    """A lone backtick makes no span, and texts with one are not left out as texts without any sign."""
+    assert find_spans(text) == [span for span in find_spans(f"{text}\n\n`") if span.end <= len(text)]
 
 
 @given(st.text(max_size=60))

@@ -1,7 +1,7 @@
 """The syntax of ICU MessageFormat: text, arguments, and choices (plural, select, selectordinal).
 
 Apostrophes are read as ICU does: two are one, and one quotes braces (and, in a plural, `#`) up to the next. Beyond ICU,
-`{{name}}` and `{}` are arguments, and a choice may lack its branch `other`, as Angular allows.
+`{{name}}`, `{$name}` and `{}` are arguments, and a choice may lack its branch `other`, as Angular allows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _DEEPEST = 16
 _MOST_CHOICES = 100
 _LONGEST = 50_000
 _CHOICE = re.compile(r"\{\s*[\w.-]+\s*,\s*(?:plural|select|selectordinal)\s*,")
-_SIMPLE = re.compile(r"\{\{\s*[\w.$-]+\s*\}\}|\{\s*(?P<name>[\w.-]*)\s*(?:,\s*number\s*)?\}")
+_SIMPLE = re.compile(r"\{\{\s*[\w.$-]+\s*\}\}|\{\s*\$?(?P<name>[\w.-]*)\s*(?:,\s*number\s*)?\}")
 _FORMATTED = re.compile(r"\{\s*[\w.-]+\s*,\s*\w+\s*(?:,(?:[^{}']|'[^']*')*)?\}")
 _HEAD = re.compile(
     r"\{\s*(?P<name>[\w.-]+)\s*,\s*(?P<type>plural|select|selectordinal)\s*,\s*(?:offset\s*:\s*(\d{1,6})\s*)?"

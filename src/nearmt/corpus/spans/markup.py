@@ -1,4 +1,4 @@
-"""Rules of markup in plain text: tags, entities, code, escape sequences."""
+"""Rules of markup in plain text: tags, elements that are not translated, entities, code, escape sequences."""
 
 from __future__ import annotations
 
@@ -16,10 +16,18 @@ _ATTRIBUTE = rf"\s++(?:[\w:@.*()\[\]#-]+\s*+=\s*+{_VALUE}|(?:{_BOOLEAN})\b|{_TEM
 TAGS = rule(
     SpanKind.TAG,
     rf"<[A-Za-z][\w:.-]*+(?:{_ATTRIBUTE})*+\s*+/?>",
-    r"</[A-Za-z][\w:.-]*+\s*+>",
+    r"</ ?[A-Za-z][\w:.-]*+\s*+>",
     r"</?\d{1,4}\s?/?>",  # react-i18next
     r"<!--[^<]*?-->",
     r"<[!?][A-Za-z][^<>]*+>",
+)
+
+_WITHOUT_TAGS = r"[^<>]{0,200}"
+_ATTRIBUTES = rf"(?:{_ATTRIBUTE})*+\s*+"
+KEPT_ELEMENTS = rule(
+    SpanKind.TAG,
+    rf"<(?P<code>code|kbd|samp|var){_ATTRIBUTES}>{_WITHOUT_TAGS}</(?P=code)\s*+>",
+    rf"<(?P<kept>[A-Za-z][\w:.-]*+)(?=[^<>]*?\stranslate\s*=\s*[\"']no[\"']){_ATTRIBUTES}>{_WITHOUT_TAGS}</(?P=kept)\s*+>",
 )
 
 #: Entities of XML's own characters; others may become the character, and the reverse.
@@ -55,4 +63,4 @@ ESCAPES = rule(
     r"""\\[nrtfbv0"'\\]""",
 )
 
-MARKUP: tuple[Rule, ...] = (TAGS, ENTITIES, CODE, ESCAPES)
+MARKUP: tuple[Rule, ...] = (TAGS, KEPT_ELEMENTS, ENTITIES, CODE, ESCAPES)

@@ -57,6 +57,7 @@ TEMPLATES = rule(
     r"[$#%]\{[^{}\s]{1,200}\}",
     r"<%[^<]{0,200}?%>",
     r"\$t\([^()]{1,200}\)",
+    r"\[X\d{1,6}X\]",  # what Weblate sends in place of placeholders
 )
 _BEFORE = r"(?<![\w@.:/&])"
 VARIABLES = rule(
@@ -65,6 +66,8 @@ VARIABLES = rule(
     rf"{_BEFORE}@[A-Za-z_][\w-]*(?:/[\w-]+(?:\.[\w-]+)*)?",
     # :count, :emoji:; not :D, :xD
     r"""(?:(?<=[\s("'„“»«>\[])|^):(?!x?[DPpOo]{1,3}\b)(?:[a-z_]\w+|[A-Z][A-Z_]{2,}\w*|[A-Z][a-z]\w+)(?::(?!\w))?""",
+    # Node-RED's __count__, Python's __init__
+    r"(?<!\w)__[A-Za-z](?:[\w.]{0,60}?[^\W_])?__(?!\w)",
     # $NAME, $name, Chrome's $NAME$; not $5
     r"(?<![\w$])\$[A-Za-z_]\w*(?:\$(?!\w))?",
 )

@@ -11,7 +11,7 @@ from enum import Enum
 class SpanKind(Enum):
     PRINTF = "printf"  # %s, %(name)d, %1$s, %%; Qt's %1, %n; %name%
     BRACE = "brace"  # {name}, {0!r:>10}, {}, {count, number}
-    TEMPLATE = "template"  # {{name}}, ${name}, #{name}, %{name}, <%= x %>, {% x %}, $t(key)
+    TEMPLATE = "template"  # {{name}}, ${name}, #{name}, %{name}, <%= x %>, {% x %}, $t(key), [X1X]
     VARIABLE = "variable"  # @name, :name, $NAME
     URL = "url"
     EMAIL = "email"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import sqrt
 
 from nearmt.documents.checks.base import CheckedUnit, Finding, Severity
 
@@ -23,12 +24,24 @@ _TIMES, _CERTAIN = 3, 50
 _SHORTEST = 15
 
 
-class LengthCheck:
-    """Far longer or shorter than usual.
+def usual_length(unit: CheckedUnit) -> float:
+    """The length that a translation of this source usually has, in characters."""
+    ratio = _VERBOSITY.get(unit.target_lang, 1.0) / _VERBOSITY.get(unit.source_lang, 1.0)
+    return len(unit.source_text.strip()) * ratio
+
+
+def deviation(unit: CheckedUnit) -> float:
+    """How far a translation is from its usual length, in standard deviations.
 
     The length of the target is about c times that of the source, with a variance that is proportional to the source's
     length (Gale and Church): delta = (target - c source) / sqrt(variance source).
     """
+    source, target = len(unit.source_text.strip()), len(unit.target_text.strip())
+    return (target - usual_length(unit)) / sqrt(_VARIANCE * max(1, source + target) / 2)
+
+
+class LengthCheck:
+    """Far longer or shorter than usual."""
 
     name = "length"
 
@@ -36,12 +49,11 @@ class LengthCheck:
         source, target = len(unit.source_text.strip()), len(unit.target_text.strip())
         if max(source, target) < _SHORTEST or not source:
             return
-        usual = source * _VERBOSITY.get(unit.target_lang, 1.0) / _VERBOSITY.get(unit.source_lang, 1.0)
-        deviation = (target - usual) / (_VARIANCE * (source + target) / 2) ** 0.5
+        usual, deviates = usual_length(unit), deviation(unit)
         # A text can be much longer by its deviation, but not much shorter: it has no fewer than no characters.
         is_far = max(target, usual) > _TIMES * min(target, usual) and max(target, usual) >= _CERTAIN
-        if abs(deviation) < _UNUSUAL and not is_far:
+        if abs(deviates) < _UNUSUAL and not is_far:
             return
-        severity = Severity.ERROR if abs(deviation) >= _EXTREME else Severity.WARNING
-        message = "far longer than usual" if deviation > 0 else "far shorter than usual"
+        severity = Severity.ERROR if abs(deviates) >= _EXTREME else Severity.WARNING
+        message = "far longer than usual" if deviates > 0 else "far shorter than usual"
         yield Finding(self.name, severity, message, f"{source} and {target} characters")

@@ -12,6 +12,8 @@ from nearmt.documents.checks.base import CheckedUnit, Finding, Severity, listed
 _NAME = re.compile(r"</?(?:[\w.-]+:)?([\w.-]+)")
 #: What identifies a tag among those of its name: the other attributes may differ between the sides.
 _IDENTITY = re.compile(r"""\s(?:i|x|id|rid|startRef)\s*=\s*("[^"]*"|'[^']*')""")
+# Descriptions and titles in Markdown are texts of their own.
+_DESCRIPTION = re.compile(r"""(?<=!\[)[^\]]*|\s+(?:"[^"]*"|'[^']*')(?=\)\Z)""")
 #: Marks for terms, comments and segments, which translators may add and drop.
 _MARKS = ("mrk", "sm", "em")
 
@@ -48,7 +50,7 @@ def _tags(segment: Segment) -> Counter[str]:
 
 def _name(tag: Tag) -> str:
     found = _NAME.match(tag.markup)
-    return found[1] if found else tag.markup
+    return found[1] if found else _DESCRIPTION.sub("", tag.markup)
 
 
 def _misplaced(segment: Segment) -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from nearmt.corpus.glossary import Term, TermStatus
 from nearmt.corpus.phrases import Phrase, keys_in
 from nearmt.documents.checks.base import CheckedUnit, Finding, Severity, listed
+from nearmt.languages import base_language
 
 
 @dataclass
@@ -26,7 +27,8 @@ class TermCheck:
 
     name = "terms"
 
-    def __init__(self, terms: Iterable[Term] = ()) -> None:
+    def __init__(self, terms: Iterable[Term] = (), source_lang: str = "") -> None:
+        language = base_language(source_lang)
         self._concepts: dict[str, list[_Concept]] = defaultdict(list)
         self._banned: dict[str, list[Phrase]] = defaultdict(list)
         by_source: dict[str, _Concept] = {}
@@ -37,7 +39,8 @@ class TermCheck:
                 continue
             concept = by_source.get(term.source)
             if concept is None:
-                concept = by_source[term.source] = _Concept(Phrase(term.source), [], [])
+                is_kept = term.status is TermStatus.KEEP
+                concept = by_source[term.source] = _Concept(Phrase(term.source, is_kept, language), [], [])
                 self._concepts[concept.source.key()].append(concept)
             concept.keep = concept.keep or term.status is TermStatus.KEEP
             (concept.forbidden if term.status is TermStatus.FORBIDDEN else concept.allowed).append(target)
