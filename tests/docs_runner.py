@@ -1,27 +1,36 @@
 """Run the commands, the Python code and the configuration files of a documentation page, in order.
 
 A command is a shell line that begins with `nearmt` or `echo ... | nearmt`, and may end in `> file`. It runs in this
-process, so that all pages share one loaded model.
+process, so that all pages share one loaded model. `NAME=$(nearmt ...)` keeps its output for later lines.
+
+`nearmt serve` runs in the background until the page ends or starts another server. Lines that begin with `curl`, and
+Python code, reach it at the address of the page: the port is another one each time.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from nearmt.cli.main import run
+from tests.serve.process import ServerProcess
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 SAMPLES = DOCS / "samples"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_COMMAND = re.compile(r"(?:echo .*\| )?nearmt ")
+_COMMAND = re.compile(r"(?:(?:echo .*\| )?nearmt|curl) |\w+=\$\(nearmt .*\)$")
+_KEPT = re.compile(r"(\w+)=\$\((.*)\)")
+#: The address of the server in the documentation.
+ADDRESS = "http://127.0.0.1:8080"
 
 
 @dataclass(frozen=True)
@@ -33,8 +42,9 @@ class Block:
 
     @property
     def commands(self) -> list[str]:
-        """The lines of a shell block that call nearmt."""
-        return [line for line in self.text.splitlines() if self.language == "bash" and _COMMAND.match(line)]
+        """The lines of a shell block that call nearmt or curl; lines that end in a backslash go on in the next."""
+        lines = self.text.replace("\\\n", "").splitlines()
+        return [line for line in lines if self.language == "bash" and _COMMAND.match(line)]
 
     @property
     def file_name(self) -> str:
@@ -52,6 +62,53 @@ class Result:
 def blocks(page: Path) -> Iterator[Block]:
     for language, text in _BLOCK.findall(page.read_text(encoding="utf-8")):
         yield Block(language, text)
+
+
+class Page:
+    """The state of a page that is run: its server and its variables."""
+
+    def __init__(self) -> None:
+        self._variables: dict[str, str] = {}
+        self._server: ServerProcess | None = None
+        self._address = ADDRESS
+
+    def run(self, line: str) -> Result:
+        """Run a command in the current folder."""
+        if kept := _KEPT.fullmatch(line):
+            result = run_line(kept[2])
+            self._variables[kept[1]] = result.out.strip()
+            return result
+        if line.startswith("curl "):
+            return self._curl(line)
+        words = shlex.split(line, comments=True)
+        return self._serve(words[2:]) if words[:2] == ["nearmt", "serve"] else run_line(line)
+
+    def located(self, text: str) -> str:
+        """A text with the address of the running server."""
+        return text.replace(ADDRESS, self._address)
+
+    def close(self) -> None:
+        """Stop the server, which has to end well."""
+        if self._server is not None:
+            with self._server:
+                pass
+        self._server, self._address = None, ADDRESS
+
+    def _serve(self, arguments: list[str]) -> Result:
+        self.close()
+        if "--port" in arguments:
+            place = arguments.index("--port")
+            del arguments[place : place + 2]
+        self._server = ServerProcess(arguments, Path.cwd(), {"OMP_NUM_THREADS": "1"})
+        self._address = re.sub(r"//0\.0\.0\.0:", "//127.0.0.1:", self._server.wait_until_started())
+        return Result(0, self._server.out.read_text(encoding="utf-8"), "")
+
+    def _curl(self, line: str) -> Result:
+        command = self.located(line).replace("curl ", "curl --silent --show-error --fail-with-body ", 1)
+        environment = {**os.environ, **self._variables}
+        done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, check=False)
+        out = Path(line.rpartition(" > ")[2]).read_text(encoding="utf-8") if " > " in line else done.stdout
+        return Result(done.returncode, out, done.stderr + done.stdout)
 
 
 def run_line(line: str) -> Result:

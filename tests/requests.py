@@ -11,7 +11,7 @@ from nearmt.datastore.search.agreement import between
 from nearmt.engines import choose
 from nearmt.methods import ChunkConfig, ChunkMethod
 from nearmt.methods.mixing import TRUSTED
-from nearmt.methods.retrieving import RetrievingMethod, RetrievingState
+from nearmt.methods.retrieving import RELATED, SIMILAR, RetrievingMethod, RetrievingState
 from nearmt.research.methods.paper_chunk import PaperChunkMethod
 from nearmt.retrieval.source import LiveSource
 from nearmt.steps import Request
@@ -46,9 +46,17 @@ def chunk_method(store: LiveSource, config: ChunkConfig | None = None) -> ChunkM
 
 
 def trust_in(store: LiveSource, source: Sequence[int], trusted: tuple[float, float] = TRUSTED) -> float:
-    """How much of lambda the guard leaves to the neighbours of a sentence."""
+    """How much of lambda the guard leaves to the neighbours of a sentence that is so familiar to a store."""
     (familiarity,) = store.snapshot().similar([source], 0).familiarity
     return between(familiarity, trusted)
+
+
+def left_by_guard(store: LiveSource, source: Sequence[int], trusted: tuple[float, float] = TRUSTED) -> float:
+    """The same, less where the pairs of the store do not help each other."""
+    now = store.snapshot()
+    related = 1.0 if now.profile.likely_weight is None else between(now.profile.likely_weight, RELATED)
+    (closeness,) = now.similar([source], 0).closeness
+    return min(trust_in(store, source, trusted), max(related, between(closeness, SIMILAR)))
 
 
 def similar_entries(store: LiveSource, source: Sequence[int], count: int) -> Tensor:

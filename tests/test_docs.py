@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -18,6 +19,7 @@ import nearmt.models
 from nearmt import errors
 from nearmt.cli.main import COMMANDS, cli
 from nearmt.config import Config
+from nearmt.config.ray import RayConfig
 from nearmt.config.tuning import ScoringConfig, TuneConfig
 from nearmt.corpus import CleaningConfig, LabelsConfig, LimitsConfig, read_pairs
 from nearmt.corpus.formats import READERS
@@ -31,7 +33,8 @@ from nearmt.research.experiments import ExperimentConfig
 from nearmt.research.training.adaptive import AdaptiveConfig
 from nearmt.research.training.grid import GridConfig
 from nearmt.research.training.loop import FinetuneConfig
-from tests.docs_runner import DOCS, ROOT, SAMPLES, Block, blocks, run_line
+from nearmt.serve.config import ServeConfig
+from tests.docs_runner import DOCS, ROOT, SAMPLES, Block, Page, blocks, run_line
 from tools.command_pages import pages
 
 HAND_WRITTEN = [path for path in sorted(DOCS.rglob("*.md")) if path.parent.name != "commands" and path.name != "log.md"]
@@ -40,9 +43,9 @@ COMMAND_PAGES = sorted((DOCS / "commands").glob("*.md"))
 WITH_EXAMPLES = [path for path in COMMAND_PAGES if path.name != "index.md"]
 CONFIGS: list[type[Config]] = [
     *(ChunkConfig, EfficientConfig, BeamConfig, ModelConfig, StoreConfig),
-    *(FillConfig, BuildConfig, CleaningConfig, LabelsConfig, LimitsConfig, PruneConfig),
+    *(FillConfig, BuildConfig, RayConfig, CleaningConfig, LabelsConfig, LimitsConfig, PruneConfig),
     *(FinetuneConfig, GridConfig, AdaptiveConfig),
-    *(ExperimentConfig, TuneConfig, ScoringConfig, BenchConfig),
+    *(ExperimentConfig, TuneConfig, ScoringConfig, BenchConfig, ServeConfig),
 ]
 #: Settings that share names with others (`--schedule`): the section of a page that has their table.
 SECTIONS: dict[type[Config], str] = {FinetuneConfig: "Fine-tuned", GridConfig: "Fine-tuned"}
@@ -50,6 +53,7 @@ SECTIONS[ExperimentConfig] = "Options of an experiment"
 SECTIONS[TuneConfig] = "How trials are chosen"
 SECTIONS[AdaptiveConfig] = "Adaptive kNN-MT"
 SECTIONS[BenchConfig] = "Options of the benchmark"
+SECTIONS[ServeConfig] = "Settings of the server"
 ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.NearmtError)]
 #: Lines that are not run, and why.
 SKIPPED = {
@@ -69,7 +73,7 @@ SKIPPED = {
 }
 #: Modules that load models.
 LOADERS = ["models", "translator", "research.experiments.artefacts", "research.bench.loading"]
-LOADERS += ["cli.build", "cli.demo", "cli.reindex", "cli.setup"]
+LOADERS += ["cli.build", "cli.demo", "cli.fit_reduction", "cli.merge", "cli.reindex", "cli.setup"]
 
 
 def name_of(page: Path) -> str:
@@ -116,12 +120,13 @@ def test_every_setting_is_explained_with_its_default(config: type[Config]) -> No
         rows = [line.strip("| ").split(" | ") for line in found]
         assert rows, f"{name} is in no table of a hand-written page"
         for row in rows:
-            if field.default is None:
+            if field.default is None or field.default == ():
                 assert not row[-1].startswith("`"), row
             elif isinstance(field.default, bool):
                 assert row[-1] == ("on" if field.default else "off"), row
             else:
-                assert row[-1] == f"`{field.default}`", row
+                default = ", ".join(field.default) if isinstance(field.default, tuple) else field.default
+                assert row[-1] == f"`{default}`", row
 
 
 def _rows_with_defaults(lines: list[str]) -> Iterator[str]:
@@ -246,29 +251,30 @@ def memory(one_model: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("page", HAND_WRITTEN, ids=name_of)
 def test_page_runs(page: Path, sample_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """From top to bottom, starting with the samples only."""
-    run: dict[str, Callable[[Block], None]] = {"bash": _run_commands, "python": _run_python, "toml": _save}
-    for block in blocks(page):
-        if block.language in run:
-            run[block.language](block)
+    run: dict[str, Callable[[Page, Block], None]] = {"bash": _run_commands, "python": _run_python, "toml": _save}
+    with closing(Page()) as running:
+        for block in blocks(page):
+            if block.language in run:
+                run[block.language](running, block)
     assert commands_of(page) or page.name == "troubleshooting.md"
 
 
-def _run_commands(block: Block) -> None:
+def _run_commands(page: Page, block: Block) -> None:
     for line in block.commands:
         if line not in SKIPPED:
-            _check(line)
+            _check(page, line)
 
 
-def _run_python(block: Block) -> None:
-    exec(compile(block.text, "page", "exec"), {})
+def _run_python(page: Page, block: Block) -> None:
+    exec(compile(page.located(block.text), "page", "exec"), {})
 
 
-def _save(block: Block) -> None:
+def _save(page: Page, block: Block) -> None:
     Path(block.file_name).write_text(block.text, encoding="utf-8")
 
 
-def _check(line: str) -> None:
-    result = run_line(line)
+def _check(page: Page, line: str) -> None:
+    result = page.run(line)
     assert result.code == 0, (line, result.err)
     assert ": write --" not in result.err, result.err  # old spellings
     assert result.out.strip() or "--output" in line, line
@@ -285,4 +291,5 @@ def test_examples_of_a_command_run(page: Path, sample_folder: Path, memory: Path
             shutil.rmtree(sample_folder / "memory", ignore_errors=True)
             if not line.startswith("nearmt build"):
                 shutil.copytree(memory, sample_folder / "memory")
-            _check(line)
+            with closing(Page()) as running:
+                _check(running, line)

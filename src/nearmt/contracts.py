@@ -153,6 +153,8 @@ class TokenProvenance:
     chunks: tuple[str, ...] = ()
     #: Neighbours that did not count, or counted less, by source agreement.
     silenced: tuple[Silenced, ...] = ()
+    #: Whether it is part of a mark, for which `token` has the protected span, or nothing if it does not begin it.
+    protected: bool = False
 
 
 @dataclass(frozen=True)
@@ -174,6 +176,10 @@ class Translation:
     #: How many parts the source was split into to fit the model.
     source_parts: int = 1
     provenance: tuple[TokenProvenance, ...] | None = None
+    #: Other translations that the beam found, best first, if asked for.
+    alternatives: tuple[str, ...] = ()
+    #: Words with a token that is improbable for the model and, with the memory's neighbours, still is.
+    unsure: tuple[str, ...] = ()
 
     @property
     def pieces(self) -> int:

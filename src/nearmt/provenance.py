@@ -7,6 +7,7 @@ import math
 from torch import Tensor
 
 from nearmt.contracts import Evidence, Origin, Silenced, TokenProvenance, Witness
+from nearmt.corpus.marks import marked
 from nearmt.decoding import Hypothesis
 from nearmt.models import TextCodec
 from nearmt.retrieval.source import EntrySource
@@ -85,5 +86,6 @@ def _chunk_texts(entry_K: Tensor, store: EntrySource, codec: TextCodec, size: in
         if kept:
             # A chunk may begin within a word.
             within = not codec.subwords(kept[:1])[0].startswith(" ")
-            texts.append(("…" if within else "") + codec.text(kept))
+            text = marked(store.pair_of(entries[0]).source).with_spans(codec.text(kept))
+            texts.append(("…" if within else "") + text)
     return tuple(dict.fromkeys(texts))

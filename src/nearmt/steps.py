@@ -13,12 +13,15 @@ from nearmt.contracts import Evidence, Scores
 from nearmt.engines.base import Scoring
 from nearmt.models import TranslationModel
 from nearmt.models.words import SourceWords
-from nearmt.retrieval.source import EntrySource
+from nearmt.retrieval.source import EntrySource, LiveSource
 
 
 @dataclass(frozen=True)
 class Request:
-    """Sentences that one beam search decodes. A sentence is named by its position here."""
+    """Sentences that one beam search decodes. A sentence is named by its position here.
+
+    Where methods keep all state per sentence, sentences may be appended at any time before they begin.
+    """
 
     #: Subword ids of each sentence.
     sources: Sequence[Sequence[int]]
@@ -94,6 +97,10 @@ class Method(Protocol):
     @property
     def per_sentence(self) -> bool:
         """Whether all state belongs to single sentences: then finished sentences can be replaced in their slots."""
+
+    @property
+    def store(self) -> LiveSource | None:
+        """What it retrieves from, if it does."""
 
     @property
     def chunk(self) -> int:

@@ -36,9 +36,10 @@ XCSTRINGS = (
 #: A file, and what its output must begin with and end with.
 FILES = {
     "a.csv": (CSV, 'id;de;en\r\n1;"die ""pumpe""; groß";', "\r\n2;der motor;engine\r\n"),
-    "a.arb": (ARB, '{\n  "@@locale": "de",\n  "pump": "', '",\n  "@pump": {"description": "ein Teil"}\n}\n'),
+    "a.arb": (ARB, '{\n  "@@locale": "en",\n  "pump": "', '",\n  "@pump": {"description": "ein Teil"}\n}\n'),
     "a.json": (JSON, '{\n  "menu": {"open": "', '", "size": 3},\n  "no": null\n}\n'),
     "a.strings": (STRINGS, '/* ein Teil */\n"pump" = "', '";\n'),
+    "a.ftl": ("# k\npump = die pumpe\n    .key = d\n", "# k\npump = ", "\n    .key = d\n"),
     "a.xcstrings": (XCSTRINGS, XCSTRINGS[:65], XCSTRINGS[XCSTRINGS.index('    "der motor"') :]),
 }
 TABLE: Rows = [["Key", "German", "English"], *([n, f"die pumpe {n}", None] for n in range(30)), [31, "motor", "engine"]]

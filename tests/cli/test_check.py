@@ -50,6 +50,49 @@ def test_a_catalogue(nearmt: Nearmt, tmp_path: Path) -> None:
     )
 
 
+APPS = {
+    "app.de.json": ('{"a": "%s Dateien", "b": ["Ja"]}', '{"a": "%d files", "b": ["Yes"]}', "%s, +%d"),
+    "app_de.arb": (
+        '{"@@locale": "de", "n": "{n, plural, one{Eine Datei} other{{n} Dateien}}"}',
+        '{"@@locale": "en", "n": "{n, plural, one{A file} other{files}}"}',
+        "{n}",
+    ),
+    "de/app.ftl": ("a = { $x } Dateien\n    .b = Ja\n", "a = Files\n    .b = Yes\n", "{ $x }"),
+    "de.lproj/a.strings": ('"a" = "%@ Dateien";\n"b" = "Ja";\n', '"a" = "Files";\n"b" = "Yes";\n', "%@"),
+    "values-de/strings.xml": (
+        '<resources><string name="a">%1$s Dateien</string></resources>',
+        '<resources><string name="a">Files</string></resources>',
+        "%1$s",
+    ),
+    "de/a.html": ("<p>{x} Dateien</p><p>Ja</p>", "<p>Files</p><p>Yes</p>", "{x}"),
+    "de/a.md": ('![Bild](a.png "b") {x} Dateien\n', '![Image](a.png "c") Files\n', "{x}"),
+}
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_two_documents_in_one_language(nearmt: Nearmt, tmp_path: Path, name: str) -> None:
+    source, target, found = APPS[name]
+    paths = [tmp_path / name, tmp_path / name.replace("de", "en")]
+    for path, content in zip(paths, (source, target), strict=True):
+        path.parent.mkdir(exist_ok=True)
+        written(path, content)
+    result = nearmt("check", *paths, "--json", "--without", "dropped")
+    *units, last = [json.loads(line) for line in result.out.splitlines()]
+    assert result.code == 1 and result.err == "" and last["summary"]["languages"] == ["de", "en"]
+    errors = [(each["check"], each["detail"]) for each in units[0]["findings"] if each["severity"] == "error"]
+    assert len(units) == 1 and errors == [("placeholders", found)]
+
+
+def test_two_documents_with_other_units_are_refused(nearmt: Nearmt, tmp_path: Path) -> None:
+    source = written(tmp_path / "de.json", '{"a": "Ja",\n "b": "Nein"}')
+    target = written(tmp_path / "en.json", '{"a": "Yes"}')
+    result = nearmt("check", source, target, "--without", "dropped")
+    assert result.code == 1
+    assert "the source has more texts than the other file, from line 2 on" in result.err
+    result = nearmt("check", target, source, "--without", "dropped")
+    assert "the target has more texts than the other file, from line 2 on" in result.err
+
+
 def test_json_has_an_object_for_each_unit_and_a_summary(nearmt: Nearmt, tmp_path: Path) -> None:
     result = nearmt("check", written(tmp_path / "a.po", PO), "--json", "--least", "info")
     *units, last = [json.loads(line) for line in result.out.splitlines()]
@@ -134,8 +177,8 @@ def test_unknown_languages_are_said(nearmt: Nearmt, tmp_path: Path) -> None:
     [
         (("missing.po",), 1, "missing.po: no such file"),
         (("a.txt",), 2, "give SOURCE and TARGET"),
-        (("a.txt", "a.po"), 2, "give one document, or two texts"),
-        (("a.txt", "a.txt", "a.txt"), 2, "give one document, or two texts"),
+        (("a.txt", "a.po"), 2, "give one document, or SOURCE and TARGET"),
+        (("a.txt", "a.txt", "a.txt"), 2, "give one document, or SOURCE and TARGET"),
         (("empty.po",), 1, "is empty"),
         (("a.docx",), 1, "save it as XLIFF"),
         (("broken.xlf",), 1, "broken XML"),

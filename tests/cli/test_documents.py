@@ -305,7 +305,7 @@ def test_an_interrupted_move_keeps_the_store(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nearmt.datastore.edit.build.encode_block", interrupt)
+    monkeypatch.setattr("nearmt.datastore.edit.build.encode_blocks", interrupt)
     other = another_model(tmp_path / "other")
     assert nearmt("reindex", store.path, "--model", other, "--device", "cpu").code == 130
     assert Datastore.open(store.path).manifest.identity == before

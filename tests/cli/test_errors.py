@@ -209,7 +209,7 @@ def test_control_c_while_building(
     build = ("build", memory, "--out", tmp_path / "s", "--model", tiny_folder)
     assert nearmt(*build).code == 0
     before = Datastore.open(tmp_path / "s", verify=True).snapshot().identity
-    interrupt("nearmt.datastore.edit.build.encode_block")
+    interrupt("nearmt.datastore.edit.build.encode_blocks")
     assert_one_line(nearmt(*build, "--overwrite"), 130, "interrupted")
     assert Datastore.open(tmp_path / "s", verify=True).snapshot().identity == before
 

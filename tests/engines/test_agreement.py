@@ -65,7 +65,7 @@ def test_the_strength_scales_what_is_taken(engine: Engine) -> None:
 
 @every_engine
 def test_a_contested_word_keeps_nothing(engine: Engine) -> None:
-    """Stored words 1 2 3: the sentence has all, with one more beside 2. Nearby, 2 counts as known."""
+    """Stored words 1 2 3: the sentence has all, with one more next to 2. Nearby, 2 counts as known."""
     stored, entry_BK = [1, 2, 3, 40_000, 0], torch.tensor([[0, 1, 2, 3]])
     words, rule = words_of([[1, 3]], [0.0], contested=[2]), AgreementRule(3, 0.25, 0.75, 0.5)
     assert kept(engine, stored, entry_BK, words, rule).tolist() == [[1.0, 0.0, 1.0, 0.5]]

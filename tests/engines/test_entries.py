@@ -314,22 +314,10 @@ class RecordingLists:
         return lambda query_BD, row_R, entry_BX, distance_BX: 0
 
 
-@dataclass
-class ListIndex:
-    """An index of which nothing is known but its lists."""
-
-    lists: RecordingLists | None
-    complete: bool = False
-
-    def nominate(self, query_BD: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
-        raise NotImplementedError
-
-
 @every_engine
 def test_kernels_search_in_inverted_lists_where_there_are_some(engine: Engine) -> None:
     table, lists = table_of(engine, whole_numbers(42, 4)), RecordingLists([])
-    assert table.row_search(ListIndex(None), 3) is None
-    found = table.row_search(ListIndex(lists), 3)
+    found = table.row_search(lists, 3)
     assert (found is not None) == (engine is WITH_KERNELS)
     assert [k for _, k in lists.asked] == ([3] if engine is WITH_KERNELS else [])
 

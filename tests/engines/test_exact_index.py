@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import Tensor
@@ -9,8 +11,8 @@ from torch import Tensor
 from nearmt.engines.cpu import exact_index as cpu_exact_index
 from nearmt.engines.cpu.exact_index import CpuExactIndex
 from nearmt.engines.reference import exact_index
-from nearmt.engines.reference.exact_index import TorchIndex
-from nearmt.engines.reference.topk import RunningTop, smallest
+from nearmt.engines.reference.exact_index import TorchIndex, nominate_by_scans
+from nearmt.engines.reference.topk import RunningTop, first_smallest, smallest
 from tests.engines.every_engine import WITH_KERNELS, Engine, every_engine
 
 COLUMNS = 12
@@ -105,3 +107,41 @@ def test_the_smallest_of_all_blocks() -> None:
         top.add(distance_BN[:, start : start + 30], start)
     assert top.entry_BK[0].tolist() == distance_BN[0].sort().indices[:8].tolist()
     assert top.entry_BK[1].tolist() == [*distance_BN[1, :5].sort().indices.tolist(), -1, -1, -1]
+
+
+@every_engine
+@pytest.mark.parametrize("block", [5, 16_384])
+def test_the_first_of_equal_keys_are_nominated_however_they_are_divided(
+    engine: Engine, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a CPU: a GPU nominates somewhat more instead."""
+    monkeypatch.setattr(exact_index, "BLOCK", {"cpu": block, "cuda": block})
+    key_ND = random(12, 3).repeat(5, 1)
+    query_BD = key_ND[:4].float()
+    whole = index_of(engine, key_ND)
+    found_BK = whole.nominate(query_BD, 3, None)
+    if found_BK.shape[1] > 3:
+        pytest.skip("some to spare")
+    assert found_BK.tolist() == [[row, row + 12, row + 24] for row in range(4)]
+    hidden_N = torch.ones(60, dtype=torch.bool)
+    hidden_N[12:24] = False
+    cuts = [0, 1, 30, 60]
+    for allowed_N in (None, hidden_N):
+        parts = [
+            (index_of(engine, key_ND[start:end]).scan, start, None if allowed_N is None else allowed_N[start:end])
+            for start, end in pairwise(cuts)
+        ]
+        assert torch.equal(nominate_by_scans(parts, query_BD, 4), whole.nominate(query_BD, 4, allowed_N))
+
+
+def test_the_first_of_equal_distances_are_kept() -> None:
+    generator = torch.Generator().manual_seed(0)
+    distance_BN = torch.randint(0, 6, (20, 700), generator=generator).float()
+    distance_BN[3] = torch.inf
+    distance_BN[4, 2:] = torch.inf
+    for count in (1, 3, 50, 700):
+        values_BX, column_BX = first_smallest(distance_BN, count)
+        expected = distance_BN.sort(dim=1, stable=True)
+        assert torch.equal(values_BX, expected.values[:, :count])
+        finite = ~torch.isinf(values_BX)
+        assert torch.equal(column_BX[finite], expected.indices[:, :count][finite])

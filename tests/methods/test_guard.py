@@ -22,7 +22,7 @@ from nearmt.steps import Method
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.methods.test_equivalences import assert_differ, assert_same, store_of
-from tests.requests import trust_in
+from tests.requests import left_by_guard, trust_in
 from tests.tiny import random_sources, tiny_model
 from tests.toy_store import ToyStore
 
@@ -151,6 +151,32 @@ def test_the_guard_is_part_of_the_signature(name: str) -> None:
     assert "|guard:True" in on and "|guard:False" in off
 
 
+class UnrelatedStore(ToyStore):
+    """A store whose pairs do not help each other; `close` tells how close its most similar source is to a source."""
+
+    close: Callable[[Sequence[int]], float] = staticmethod(lambda source: 0.0)
+
+    def similar(self, sources: Sequence[Sequence[int]], count: int) -> SimilarSources:
+        strangers = [math.inf] * len(sources)  # as in a small store, which knows nothing of familiarity
+        closeness = [self.close(source) for source in sources]
+        return replace(super().similar(sources, count), familiarity=strangers, closeness=closeness)
+
+
+def test_unrelated_pairs_help_only_similar_sentences() -> None:
+    model, known, sources = world()
+    store = UnrelatedStore(known.key_ND, known.token_N, known.ends)
+    store.search_scale, store.likely_weight = known.search_scale, 0.01
+    settings = {"k": 4, "lambda": 0.7}
+    alone = search(model, PlainMethod(), sources)
+    unguarded = search(model, make_method("knn", store, {**settings, "guard": False}), sources)
+    assert_differ(alone, unguarded)
+    store.close = lambda source: 0.6 if source is sources[1] else 0.2
+    found = search(model, make_method("knn", store, settings), sources)
+    assert_same(found, [*alone[:1], unguarded[1], *alone[2:]])
+    store.likely_weight = 0.2
+    assert_same(search(model, make_method("knn", store, settings), sources), unguarded)
+
+
 # Through datastores.
 
 TEXTS = ["die pumpe prüfen", "welle " * 9, "nicht ein close after and", "xyz 12 ???", "the cover after the shaft"]
@@ -158,7 +184,7 @@ TEXTS = ["die pumpe prüfen", "welle " * 9, "nicht ein close after and", "xyz 12
 
 def test_a_store_decides_by_its_own_trust(tiny: TranslationModel, tiny_store: Datastore) -> None:
     """Each text is what kNN-MT makes of it with so much of lambda."""
-    trusts = [trust_in(tiny_store, tiny.codec.source_ids(text)) for text in TEXTS]
+    trusts = [left_by_guard(tiny_store, tiny.codec.source_ids(text)) for text in TEXTS]
     assert 0.0 in trusts and 1.0 in trusts and any(0 < trust < 1 for trust in trusts)
     beam = BeamConfig(beams=3, max_new_tokens=10)
     found = Translator(tiny, tiny_store, "knn", {"lambda": 0.8}, beam).translate(TEXTS)
@@ -195,7 +221,7 @@ def test_a_network_wants_sentences_that_are_more_familiar(
     # Sentences of the store's kind, some of them cut, some with a word that it does not know.
     known = [tiny.codec.source_ids(pair.source) for pair in make_pairs(30, seed=22)]
     tried = [[*ids[: 1 + number % len(ids)], *[50] * (number % 4)] for number, ids in enumerate(known)]
-    trusts = [trust_in(tiny_store, ids, (1.0, 1.3)) for ids in tried]
+    trusts = [left_by_guard(tiny_store, ids, (1.0, 1.3)) for ids in tried]
     assert any(0 < trust < 1 == trust_in(tiny_store, ids) for ids, trust in zip(tried, trusts, strict=True))
 
     def first_share(ids: list[int], guard: bool) -> float:

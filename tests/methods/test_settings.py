@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from nearmt.contracts import StoreProfile
 from nearmt.errors import ConfigError
-from nearmt.methods import PRESETS, ChunkConfig
+from nearmt.methods import PRESETS, ChunkConfig, ChunkMethod, KnnConfig, KnnMethod
+from tests.toy_store import ToyStore, random_store
 
 
 @pytest.mark.parametrize(
@@ -49,3 +52,30 @@ def test_which_settings_ask_for_the_papers_caches(settings: dict[str, Any], vari
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_are_the_papers(name: str) -> None:
     assert ChunkConfig.from_mapping(PRESETS[name]).is_variant
+
+
+class AgreeingStore(ToyStore):
+    """A store that was calibrated with source agreement."""
+
+    @property
+    def profile(self) -> StoreProfile:
+        return replace(super().profile, likely_weight=0.4, agreement=0.75, agreeing_weight=0.6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "weight", "cache_weight"),
+    [
+        ({}, 0.3 + 0.7 * 0.6, 0.3 + 0.7 * 0.5),
+        ({"agreement": 0.0}, 0.3 + 0.7 * 0.4, 0.3 + 0.7 * 0.4),
+        ({"weight": 0.1}, 0.1, 0.1),
+    ],
+)
+def test_lambda_takes_the_weight_of_neighbours_that_agree(
+    settings: dict[str, Any], weight: float, cache_weight: float
+) -> None:
+    """For recalled neighbours half of what it is more."""
+    known = random_store(0, 5, 4, 9)
+    store = AgreeingStore(known.key_ND, known.token_N, known.ends)
+    chunk = ChunkMethod(store, ChunkConfig(**settings)).config
+    assert KnnMethod(store, KnnConfig(**settings)).config.weight == pytest.approx(weight, abs=0.006)
+    assert (chunk.weight, chunk.cache_weight) == pytest.approx((weight, cache_weight), abs=0.006)

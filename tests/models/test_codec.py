@@ -52,6 +52,25 @@ def model_of(folder_of: Any) -> Any:
     return loaded
 
 
+@pytest.mark.parametrize("together", [1, 3, 256])
+@pytest.mark.parametrize("family", [*MAKERS, "fsmt", "marian"])
+def test_many_texts_are_tokenized_as_each_alone(
+    family: str, together: int, folder_of: Any, model_of: Any, tiny: TranslationModel, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("nearmt.models.codec._TOGETHER", together)
+    if family == "fsmt":
+        codec = load_model(
+            ModelConfig(str(fsmt_folder(tmp_path, same_vocabulary=False)), precision="fp32", device="cpu")
+        ).codec
+    else:
+        codec = tiny.codec if family == "marian" else model_of(family).codec
+    texts = [*TEXTS, "", " ", "</s> welle", "unbekannt"] * 2
+    assert codec.source_batch(texts) == [codec.source_ids(text) for text in texts]
+    assert codec.target_batch(texts) == [codec.target_ids(text) for text in texts]
+    assert codec.source_batch([]) == codec.target_batch([]) == []
+
+
 @tagged
 def test_language_tags_are_forced(family: str, folder_of: Any, model_of: Any) -> None:
     model = model_of(family)

@@ -20,7 +20,7 @@ from nearmt.models.embedded import EMBEDDED, WEIGHTS, load_embedded, open_embedd
 from nearmt.models.generation import check_generation, read_generation, special_tokens
 from nearmt.models.loading import load_pretrained
 from nearmt.models.marian import StoredMarian
-from nearmt.models.stored import read_stored, sinusoids, with_derived
+from nearmt.models.stored import read_stored, with_derived
 from nearmt.translator import Translator
 from tests.kernels import needs_kernels
 
@@ -49,14 +49,6 @@ def test_every_tensor_is_that_of_transformers() -> None:
         assert torch.equal(stored[name].expanded(), tensor), name
         for stride in (1, 7, 1000):
             assert torch.equal(stored[name].sampled(stride), tensor.flatten()[::stride])
-
-
-@pytest.mark.parametrize(("positions", "width"), [(1, 2), (64, 16), (400, 48), (30, 7)])
-def test_positions_are_those_of_transformers(positions: int, width: int) -> None:
-    from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
-
-    expected = MarianSinusoidalPositionalEmbedding(positions, width).create_weight()
-    assert torch.equal(sinusoids(positions, width), expected)
 
 
 def test_stored_weights_are_the_quantised_weights() -> None:

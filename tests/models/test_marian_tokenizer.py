@@ -118,3 +118,10 @@ def test_the_files_of_another_model(tiny_folder: Path) -> None:
     mine, theirs = MarianTokenizer(tiny_folder), AutoTokenizer.from_pretrained(tiny_folder)
     for text in (*AWKWARD.values(), " ".join(WORDS)):
         check(mine, theirs, text)
+
+
+def test_many_texts_are_divided_as_each_alone(mine: MarianTokenizer) -> None:
+    texts = list(AWKWARD.values()) * 2
+    assert mine(texts).input_ids == [mine(text).input_ids for text in texts]
+    assert mine(text_target=texts).input_ids == [mine(text_target=text).input_ids for text in texts]
+    assert mine([]).input_ids == []

@@ -47,7 +47,7 @@ def test_progress_reads_marks_in_any_tokens(tokens: MarkTokens) -> None:
 def test_only_marks_that_are_missing_may_be_written(
     tokens: MarkTokens, written: tuple[str, ...], only: set[str] | None, banned: set[str]
 ) -> None:
-    allowed, forbidden = tokens.next_tokens(Marks(frozenset({1, 12})), tokens.progress(ids(*written)))
+    allowed, forbidden, _ = tokens.next_tokens(Marks(frozenset({1, 12})), tokens.progress(ids(*written)))
     assert (None if allowed is None else {VOCABULARY[n] for n in allowed}) == only
     assert {VOCABULARY[n] for n in forbidden} == banned
 

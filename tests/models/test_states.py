@@ -181,7 +181,7 @@ def test_other_number_formats_are_close(family: str, precision: str, least: floa
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "t5"])
 def test_int8_does_not_depend_on_the_batch(family: str) -> None:
-    """Beside a sentence with far larger activations, a scale for the whole batch would show."""
+    """Batched with a sentence of far larger activations, a scale for the whole batch would show."""
     model = Seq2SeqModel(tiny_model(family, 8), precision="int8")
     sources, targets = random_sources(8, count=6), made_targets(6)
     together = model.force_decode(sources, targets)

@@ -78,8 +78,12 @@ class WholeWords:
         ("viele kinder hörten zu", ["viele gäste hörten zu"], set()),  # another: its neighbour disagrees itself
         ("viele gäste hörten nicht zu", ["viele gäste hörten zu", "wir hörten nicht"], set()),  # told by another
         ("viele gäste hörten zu", ["viele gäste hörten zu"], set()),
+        ("nicht viele gäste hörten zu", ["viele gäste hörten zu"], {"viele"}),  # at the beginning
+        ("nein ! viele gäste hörten zu", ["viele gäste hörten zu"], set()),  # a sentence more
+        ("viele gäste hörten zu .", ["viele gäste hörten zu . sie lachten"], set()),
+        ("viele gäste , die ich gut kenne , hörten zu", ["viele gäste hörten zu"], set()),  # a clause more
         ("viele gäste hörten zu", [], set()),
-        ("nicht", [""], set()),  # nothing stands beside it
+        ("nicht", [""], set()),  # it has no neighbours
     ],
 )
 def test_words_beside_a_difference_are_contested(source: str, near: list[str], contested: set[str]) -> None:

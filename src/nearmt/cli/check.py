@@ -16,10 +16,19 @@ from nearmt.cli.given import Given, pick
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import setting_options
 from nearmt.config.model import DEFAULT_MODEL, ModelConfig
-from nearmt.corpus import DOCUMENTS, LimitsConfig, Report, Request, check_document, format_of, open_document
-from nearmt.corpus.direction import Direction, language_of_name, named_direction
+from nearmt.corpus import (
+    DOCUMENTS,
+    ONE_LANGUAGE,
+    LimitsConfig,
+    Report,
+    Request,
+    check_document,
+    format_of,
+    open_document,
+)
+from nearmt.corpus.direction import Direction, language_of_name, language_of_path, named_direction
 from nearmt.corpus.glossary import read_glossary
-from nearmt.documents.checking import Align, LineUnit, checked_units, units_of_document, units_of_texts
+from nearmt.documents.checking import Align, LineUnit, checked_units, units_of_document, units_of_texts, units_of_two
 from nearmt.documents.checks import TEXT_CHECKS, Check, CheckedUnit, Finding, Severity, text_checks
 from nearmt.documents.checks.summary import FindingSummary
 from nearmt.documents.checks.terms import TermCheck
@@ -93,9 +102,10 @@ def command(
 ) -> None:
     """Check translations for mistakes.
 
-    Compares each unit of a DOCUMENT (PO, XLIFF, TMX, TSV, JSONL) with its translation, or each line of the text
-    SOURCE with that of the text TARGET: numbers, placeholders, tags, addresses, negation, length, untranslated and
-    dropped parts, repetition, white space, punctuation, capitals, and the terms of a glossary.
+    Compares each unit of a DOCUMENT (PO, XLIFF, TMX, CSV, XLSX, TSV, JSONL) with its translation, or SOURCE with
+    TARGET: each line of two texts, or each unit of two documents in one language (JSON, Fluent, HTML, ...). Looks
+    at numbers, placeholders, tags, addresses, negation, length, untranslated and dropped parts, repetition, white
+    space, punctuation, capitals, and the terms of a glossary.
 
     The languages are those that the files name; --source-lang and --target-lang override them. Dropped parts are
     found with a model that aligns words: --model, or the embedded one if the languages are its own. All other checks
@@ -163,7 +173,8 @@ def _plan(
     checks = text_checks(without)
     if glossary is not None:
         problems = Report()
-        checks.append(TermCheck(read_glossary(glossary, *direction, report=problems, limits=limits)))
+        terms = read_glossary(glossary, *direction, report=problems, limits=limits)
+        checks.append(TermCheck(terms, direction[0] or ""))
         for problem in problems.problems[:_PROBLEMS_SHOWN]:
             warn(problem)
     return _Plan(files, format_name, direction, checks, chosen, limits)
@@ -173,18 +184,21 @@ def _format(files: tuple[Path, ...], format_name: str | None) -> str | None:
     """The format of a document; None for two texts."""
     formats = [format_name or format_of(path) for path in files]
     if len(files) == 1:
-        if formats == ["text"]:
-            raise ConfigError(f"{files[0]}: is a text without translations; give SOURCE and TARGET, or a document")
+        if formats[0] in {"text", *ONE_LANGUAGE}:
+            raise ConfigError(
+                f"{files[0]}: has no translations; give SOURCE and TARGET, or a document of two languages"
+            )
         return formats[0]
-    if len(files) > 2 or any(name != "text" for name in formats):
-        raise ConfigError("give one document, or two texts whose lines belong together: SOURCE TARGET")
-    return None
+    if len(files) > 2 or len(set(formats)) > 1 or formats[0] not in {"text", *ONE_LANGUAGE}:
+        raise ConfigError("give one document, or SOURCE and TARGET: two texts, or two documents in one language each")
+    return None if formats[0] == "text" else formats[0]
 
 
 def _read_through(files: tuple[Path, ...], format_name: str | None, limits: LimitsConfig) -> None:
     """Read the files to their ends, so that errors are reported before anything is printed or loaded."""
     if format_name is not None:
-        check_document(files[0], format_name, limits)
+        for path in files:
+            check_document(path, format_name, limits)
         return
     for _ in units_of_texts(files[0], files[1], "", "", limits):
         pass
@@ -194,6 +208,8 @@ def _direction(files: tuple[Path, ...], format: str | None, model: ModelConfig, 
     """The languages that were given, else those that the files name."""
     if format is None:
         named = language_of_name(files[0]), language_of_name(files[1])
+    elif format in ONE_LANGUAGE:
+        named = language_of_path(files[0]), language_of_path(files[1])
     else:
         named = named_direction(files[0], format, limits)
     return base_language(model.source_lang or named[0]), base_language(model.target_lang or named[1])
@@ -238,8 +254,10 @@ def _units(plan: _Plan, report: Report) -> Iterator[LineUnit]:
     # Only units of TMX have several languages to choose from; other formats would refuse what --source-lang overrides.
     source, target = plan.direction if plan.format == "tmx" else ("", "")
     request = Request(source or None, target or None, limits=plan.limits)
-    document = open_document(plan.files[0], request, report, plan.format)
-    return units_of_document(document, *plan.direction)
+    documents = [open_document(path, request, report, plan.format) for path in plan.files]
+    if len(documents) == 2:
+        return units_of_two(documents[0], documents[1], *plan.direction)
+    return units_of_document(documents[0], *plan.direction)
 
 
 def _warn_about(report: Report, summary: FindingSummary) -> None:

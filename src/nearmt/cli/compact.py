@@ -10,12 +10,12 @@ import click
 from nearmt.cli.changing import open_with_model, say
 from nearmt.cli.console import waiting
 from nearmt.cli.given import given_settings
-from nearmt.cli.info import describe
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options
 from nearmt.datastore import Datastore
 from nearmt.datastore.disk import Manifest
 from nearmt.datastore.disk.ledger import Ledger
+from nearmt.datastore.upkeep.description import describe
 from nearmt.models import ModelConfig
 
 

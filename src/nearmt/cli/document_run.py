@@ -24,8 +24,8 @@ from nearmt.contracts import Progress
 from nearmt.corpus import Document, LabelsConfig, LimitsConfig, Report, Request, Unit, format_of, open_document
 from nearmt.corpus import check_document as check_whole
 from nearmt.corpus.encoding import Encoding
-from nearmt.corpus.glossary import read_glossary
 from nearmt.documents import FillConfig, FilledUnit, Filler, filled_parts, is_to_fill
+from nearmt.documents.glossary import terms_of
 from nearmt.errors import ConfigError, InputError
 from nearmt.models.directions import known_direction
 from nearmt.translator import Translator
@@ -33,7 +33,20 @@ from nearmt.translator import Translator
 # Formats that are read line by line: the first translation does not wait for the end of standard input.
 _STREAMED = ("text", "tsv", "jsonl")
 #: Formats that cannot name the pairs of a translation.
-WITHOUT_NOTES = ("text", "tsv", "csv", "xlsx", "strings", "xcstrings", "json", "arb", "html", "markdown", "android")
+WITHOUT_NOTES = (
+    "text",
+    "tsv",
+    "csv",
+    "xlsx",
+    "strings",
+    "xcstrings",
+    "json",
+    "arb",
+    "html",
+    "markdown",
+    "android",
+    "fluent",
+)
 
 
 @dataclass(frozen=True)
@@ -62,8 +75,7 @@ class RunSettings:
 
     def check_glossary(self, languages: tuple[str | None, str | None]) -> None:
         """Refuse a glossary that cannot be read, before a model is loaded."""
-        if self.filling.glossary is not None:
-            read_glossary(self.filling.glossary, *languages)
+        terms_of(self.filling, languages)
 
     def request(self, languages: tuple[str | None, str | None]) -> Request:
         return Request(*languages, limits=self.limits, labels=self.labels)
@@ -164,6 +176,7 @@ def run_document(
     with _opened(job.output, encoding, job.work) as out:
         for part, found in filled_parts(document, filler, fill, everything=job.everything):
             writer.write(out, part, found)
+    report.notes += [str(conflict) for conflict in filler.conflicts]
     return document, report
 
 

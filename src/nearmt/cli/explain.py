@@ -10,7 +10,6 @@ from rich.text import Text
 from nearmt.cli.safe_console import SafeConsole
 from nearmt.contracts import Translation
 from nearmt.corpus import Match
-from nearmt.documents.confidence import doubtful_words
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
 _CHUNKS_SHOWN = 4
@@ -45,8 +44,8 @@ def print_explanation(out: TextIO, translation: Translation, matches: Sequence[M
         shown = " | ".join(texts[:_CHUNKS_SHOWN])
         console.print(Text(f"  step {step:<3}", style=f"reverse {colour}"), Text(f" {shown}", style=colour), sep="")
     _print_silenced(console, translation)
-    if unsure := doubtful_words(translation.provenance):
-        console.print(Text("  unsure  ", style="yellow"), Text(", ".join(unsure)), sep="")
+    if translation.unsure:
+        console.print(Text("  unsure  ", style="yellow"), Text(", ".join(translation.unsure)), sep="")
     console.print(_legend(translation))
     _print_matches(console, matches)
     console.print()

@@ -19,6 +19,7 @@ from nearmt.config.store import StoreConfig
 from nearmt.config.tuning import ScoringConfig, TuneConfig
 from nearmt.corpus import LabelsConfig, LimitsConfig
 from nearmt.errors import ConfigError
+from nearmt.serve.config import ServeConfig
 
 AnyConfig = TypeVar("AnyConfig", bound=Config)
 
@@ -27,7 +28,10 @@ TRANSLATION: tuple[type[Config], ...] = (RunConfig, *METHOD_CONFIGS.values(), Be
 #: Settings of the model that commands show as options.
 MODEL_SETTINGS = ("model", "source-lang", "target-lang", "precision", "device")
 #: All settings that `nearmt settings` lists and a configuration file may hold; each command uses its own.
-SETTINGS: tuple[type[Config], ...] = (*TRANSLATION, FillConfig, LabelsConfig, LimitsConfig, TuneConfig, ScoringConfig)
+SETTINGS: tuple[type[Config], ...] = (
+    *(*TRANSLATION, FillConfig, LabelsConfig, LimitsConfig),
+    *(TuneConfig, ScoringConfig, ServeConfig),
+)
 
 
 @dataclass(frozen=True)

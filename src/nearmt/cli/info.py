@@ -7,16 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from nearmt.cli.console import echo, waiting
 from nearmt.cli.manual import ManualCommand
-from nearmt.datastore.disk.content import Content
-from nearmt.datastore.disk.manifest import Manifest, live_names
-from nearmt.datastore.disk.replay import replayed
-
-#: Share of deleted entries from which compaction is advised.
-_DELETED_SHARE = 0.2
+from nearmt.datastore.disk.manifest import Manifest
+from nearmt.datastore.upkeep.description import describe
 
 
 @click.command(cls=ManualCommand)
@@ -32,49 +27,6 @@ def command(folder: Path, verify: bool, as_json: bool) -> None:
         echo(json.dumps(describe(folder, manifest)))
     else:
         print_info(folder, manifest)
-
-
-def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
-    """The description of a store, as a flat mapping."""
-    calibration = manifest.calibration
-    content = replayed(folder, manifest).content
-    live, deleted = content.live.entries, _deleted(content)
-    return {
-        "datastore": str(folder),
-        "identity": manifest.identity,
-        "pairs": int(content.visible().sum()),
-        "deleted_pairs": deleted[0],
-        "pending_pairs": len(content.pending()),
-        "entries": manifest.entries + live,
-        "kept_entries": manifest.kept + live,
-        "live_entries": live,
-        "deleted_entries": deleted[1],
-        "too_long": sum(segment.too_long for segment in manifest.segments),
-        "segments": len(manifest.segments),
-        "model": manifest.model,
-        "fingerprint": manifest.fingerprint,
-        "languages": f"{manifest.source_lang}-{manifest.target_lang}",
-        "key_layer": manifest.key_layer,
-        "precision": manifest.precision,
-        "columns": manifest.columns,
-        "reduction": manifest.reduction,
-        "index": ", ".join(segment.index.get("factory", "exact") for segment in manifest.segments) or "none",
-        "recall": 1.0 if calibration.recall is None else round(calibration.recall, 4),
-        "likely_weight": calibration.likely_weight,
-        "marks": manifest.marks or "none (made before nearmt 0.6; reindex --model encodes it anew)",
-        "agreement": calibration.agreement,
-        "agreeing_weight": calibration.agreeing_weight,
-        "familiar": calibration.familiar,
-        "search_scale": round(calibration.search_scale, 3),
-        "cache_scale": round(calibration.cache_scale, 3),
-        "megabytes": round(_size(folder, manifest) / 1e6, 1),
-        "log_bytes": sum(map(_bytes, _live_files(folder, manifest)[:1])),
-        "cleaning": manifest.cleaning or "none known",
-        "created": manifest.created,
-        "nearmt": manifest.nearmt,
-        "format": manifest.format,
-        "advice": _advice(folder, manifest, manifest.entries + live, deleted[1], len(content.pending())),
-    }
 
 
 def print_info(folder: Path, manifest: Manifest) -> None:
@@ -94,48 +46,3 @@ def print_fields(fields: dict[str, Any]) -> None:
         shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
         table.add_row(name.replace("_", " "), shown if value is not None else "none")
     SafeConsole().print(table)
-
-
-def _deleted(content: Content[Any]) -> tuple[int, int]:
-    """Numbers of pairs and entries that are deleted and still on disk."""
-    seen = [content.visible_in(number) for number in range(len(content.parts))]
-    segments = [part.segment for part in content.parts]
-    parts = [*zip(segments, seen, strict=True), (content.live.frozen(), content.visible_live())]
-    entries = sum(int(np.diff(segment.end_P, prepend=0)[~seen_P].sum()) for segment, seen_P in parts)
-    return sum(int((~seen_P).sum()) for _, seen_P in parts), entries
-
-
-def _advice(folder: Path, manifest: Manifest, entries: int, deleted: int, pending: int) -> str | None:
-    """Advice on maintenance; None if there is nothing to do."""
-    advice = []
-    if pending:
-        advice.append(f"{pending:,} pairs wait for a model: `nearmt compact {folder}` or any translation encodes them")
-    if deleted > _DELETED_SHARE * entries:
-        share = f"{deleted / entries:.0%} of the entries"
-        advice.append(f"{share} are deleted: `nearmt compact {folder}` makes search faster and frees disk space")
-    if stale := _stale(folder, manifest, entries):
-        advice.append(stale)
-    return "; ".join(advice) or None
-
-
-def _stale(folder: Path, manifest: Manifest, entries: int) -> str | None:
-    """Why the index is stale; None if it is not, or if there is none."""
-    if manifest.calibration.recall is None:
-        return None
-    from nearmt.datastore.search.indexing import trained_entries
-    from nearmt.datastore.search.recall import staleness
-
-    return staleness(folder, manifest.calibration.recall, trained_entries(manifest.segments), entries)
-
-
-def _live_files(folder: Path, manifest: Manifest) -> list[Path]:
-    return [folder / name for name in live_names(manifest.log)]
-
-
-def _bytes(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else 0
-
-
-def _size(folder: Path, manifest: Manifest) -> int:
-    sealed = sum(file.bytes for segment in manifest.segments for file in segment.files.values())
-    return sealed + sum(map(_bytes, _live_files(folder, manifest)))

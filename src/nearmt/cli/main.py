@@ -33,6 +33,8 @@ _INTERRUPTED = "interrupted; finished work is kept if the command can continue"
 COMMANDS = {
     "build": "Turn translation memories into a datastore.",
     "translate": "Translate text and documents.",
+    "serve": "Translate, learn and manage memories over HTTP.",
+    "keys": "Make, list and remove keys of a server.",
     "stream": "Translate interactively and learn every correction at once.",
     "evaluate": "Translate a test set and score it.",
     "tune": "Find the settings of a method that suit a datastore.",
@@ -48,6 +50,8 @@ COMMANDS = {
     "add": "Add translation memories to a datastore.",
     "update": "Change the target of a pair of a datastore.",
     "delete": "Delete pairs from a datastore.",
+    "fit-reduction": "Fit the PCA that all parts of a corpus share.",
+    "merge": "Join the parts of a corpus to one datastore.",
     "compact": "Merge all segments into one, without deleted pairs.",
     "verify": "Check a datastore for damage, and repair it.",
     "prune": "Make a datastore faster to search by merging entries.",

@@ -10,11 +10,12 @@ import click
 
 from nearmt.cli.console import echo, progress_bar, waiting
 from nearmt.cli.given import given_settings, pick
-from nearmt.cli.info import describe, print_fields
+from nearmt.cli.info import print_fields
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options
 from nearmt.datastore import PruneConfig, prune, unprune
 from nearmt.datastore.disk import Manifest
+from nearmt.datastore.upkeep.description import describe
 from nearmt.errors import ConfigError
 
 

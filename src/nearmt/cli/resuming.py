@@ -1,26 +1,22 @@
 """What an interrupted translation has finished: parts of a file in `OUT.resume`, files of a folder in a list inside it.
 
 The first line of a record names input and settings; every other line is a block of finished parts, or a finished file.
-Each is a checksum and JSON. A line is on disk before the next one begins. Reading stops at the first torn or altered
-line. A record is deleted when the output is complete.
+A record is deleted when the output is complete.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import json
-import os
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from nearmt.documents import FillSummary
 from nearmt.documents.checks.summary import FindingSummary
-from nearmt.errors import ConfigError, OutputError, writing
+from nearmt.documents.records import RecordFile
+from nearmt.errors import ConfigError
 
 _FORMAT = 2
 _OTHER = {
@@ -38,16 +34,15 @@ def digest_of(path: Path) -> str:
 
 
 class _Record:
-    """A file of lines, locked while it is open; the first says what it is about."""
+    """A file of records, locked while it is open; the first one says what it is about."""
 
     def __init__(self, path: Path, about: Mapping[str, Any], resume: bool) -> None:
         """`about` identifies input and options before the model is loaded; a record about others is refused."""
         self.path = path
         self._about = {"format": _FORMAT, **about}
-        self._file: BinaryIO | None = None
+        self._file: RecordFile | None = None
         if resume and self.path.exists():
-            self._file = self._opened()
-            self._check(self._read_header())
+            self._file = RecordFile(self.path)
             for line in self._lines():
                 self._take(line)
 
@@ -59,7 +54,6 @@ class _Record:
         """Set the settings, which are known once the model is loaded."""
         self._about["settings"] = settings
         if self._file is not None:
-            self._check(self._read_header())
             for _ in self._lines():
                 pass
             self._file.truncate()  # after the last valid line
@@ -76,51 +70,22 @@ class _Record:
             self._file = None
 
     def _append(self, line: Mapping[str, Any]) -> None:
-        with writing(self.path):
-            self._start()
-            self._write(line)
+        self._started().append(line)
 
-    def _start(self) -> None:
+    def _started(self) -> RecordFile:
         """Begin a new record, unless one is open."""
         if self._file is None:
-            self._file = self._opened()
+            self._file = RecordFile(self.path)
             self._file.truncate(0)
-            self._write(self._about)
-
-    def _opened(self) -> BinaryIO:
-        with writing(self.path):
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-        file = os.fdopen(descriptor, "r+b")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.close()
-            raise OutputError(f"{self.path}: another process is writing this output; wait until it is done") from error
-        return file
-
-    def _write(self, line: Mapping[str, Any]) -> None:
-        assert self._file is not None
-        # ASCII with escapes: bytes that are not UTF-8 survive as lone surrogates.
-        data = json.dumps(line).encode()
-        self._file.write(b"%08x %s\n" % (zlib.crc32(data), data))
-        self._file.flush()
-        os.fsync(self._file.fileno())
-
-    def _read_header(self) -> dict[str, Any]:
-        assert self._file is not None
-        self._file.seek(0)
-        return _parsed(self._file.readline()) or {}
+            self._file.append(self._about)
+        return self._file
 
     def _lines(self) -> Iterator[dict[str, Any]]:
-        """The valid lines after the first; leaves the file position after the last of them."""
+        """The valid lines after the first, which has to fit; leaves the position after the last of them."""
         assert self._file is not None
-        while True:
-            position = self._file.tell()
-            line = _parsed(self._file.readline())
-            if line is None:
-                self._file.seek(position)
-                return
-            yield line
+        lines = self._file.read()
+        self._check(next(lines, {}))
+        yield from lines
 
     def _check(self, found: Mapping[str, Any]) -> None:
         for name, value in self._about.items():
@@ -155,14 +120,13 @@ class FinishedWork(_Record):
     def texts(self) -> Iterator[str]:
         """The text of all finished parts, in order."""
         if self._file is not None:
-            self._read_header()
             for line in self._lines():
                 yield line["text"]
 
     def remove(self) -> None:
         """Also delete the record of an earlier run, which was to be replaced."""
         if self._file is None and self.path.is_file() and not self.path.is_symlink():
-            self._file = self._opened()
+            self._file = RecordFile(self.path)
         super().remove()
 
     @property
@@ -203,8 +167,7 @@ class FinishedFiles(_Record):
     def begin(self, settings: str) -> None:
         """Also lock the record, for the whole run."""
         super().begin(settings)
-        with writing(self.path):
-            self._start()
+        self._started()
 
     def add(self, name: str, file: FinishedFile) -> None:
         """Append a file whose output is complete."""
@@ -219,11 +182,3 @@ class FinishedFiles(_Record):
 
     def __len__(self) -> int:
         return len(self._found)
-
-
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    checksum, _, data = line.removesuffix(b"\n").partition(b" ")
-    if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(data):
-        return None
-    record: dict[str, Any] = json.loads(data)
-    return record

@@ -51,7 +51,7 @@ def command(
     """Translate text and documents.
 
     FILE is text with one unit a line, or a document (also with .gz or .xz): TMX, XLIFF, PO, TSV, CSV, XLSX, JSONL;
-    HTML, Markdown, Android's strings.xml; JSON or ARB of an app, .strings or .xcstrings of iOS. Without it, or
+    HTML, Markdown, Android's strings.xml; JSON, ARB or Fluent of an app, .strings or .xcstrings of iOS. Without it, or
     with -, standard input is read as text.
 
     In text every line is translated, and line n of the output belongs to line n of the input. In documents

@@ -47,7 +47,7 @@ class EndRule:
 
 
 #: A word that the sentence has; and one that stands where a nearly equal source in the store has a word more, or less.
-#: There neighbours do not know of the difference: beside an added *not* they predict the verb. They do not count.
+#: There neighbours do not know of the difference: next to an added *not* they predict the verb. They do not count.
 KNOWN, CONTESTED = 1, 2
 
 
@@ -221,6 +221,27 @@ class KernelLists(Protocol):
         """A search for k neighbours, measured by the engine's own form of the stored keys."""
 
 
+class Top(Protocol):
+    """The nearest entries among those seen so far."""
+
+    def add(self, distance_BN: Tensor, start: int) -> None:
+        """Add a block whose first column is entry `start`; infinite distances are not candidates."""
+
+
+class KeyScan(Protocol):
+    """Keys that queries are compared with, one and all. Several can be scanned as if they were one."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    @property
+    def spare(self) -> int:
+        """How many candidates more than asked for are nominated, since distances are rounded."""
+
+    def add_to(self, top: Top, query_BD: Tensor, first: int, allowed_N: Tensor | None) -> None:
+        """Add all keys; `first` is the number of the first, `allowed_N` which of them are candidates (None: all)."""
+
+
 class Index(Protocol):
     """Nominates candidates. Distances are computed elsewhere, from the stored keys."""
 
@@ -231,6 +252,10 @@ class Index(Protocol):
     @property
     def lists(self) -> KernelLists | None:
         """Its inverted lists, where a kernel searches them."""
+
+    @property
+    def scan(self) -> KeyScan | None:
+        """Its keys, where it compares queries with all of them."""
 
     def nominate(self, query_BD: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
         """At least `count` entries likely to be nearest, [B, >=count]; -1 where it found fewer."""

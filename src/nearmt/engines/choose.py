@@ -89,6 +89,11 @@ def inverted_lists(
     return None if kernels() is None else InvertedLists(codes(), entries(), columns)
 
 
+def join_lists(lists: Sequence[InvertedLists], starts: Sequence[int]) -> InvertedLists:
+    """The lists of several segments as one; `starts` are the numbers of their first entries."""
+    return InvertedLists.joined(lists, starts)
+
+
 def assign_rounded(key_XD: Tensor, centre_CD: Tensor) -> Tensor:
     """The cluster of each key, [X], by 8-bit numbers as searches compare them."""
     if kernels() is None or key_XD.shape[1] % 4:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
 
 from nearmt.errors import ConfigError
-from nearmt.threads import side_by_side
+from nearmt.threads import in_order, side_by_side, workers
 
 Result = TypeVar("Result")
+
+#: Tasks per thread whose results are computed while an earlier one is used.
+_AHEAD = 4
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,13 @@ def spread(tasks: Sequence[Callable[[], Result]], device: torch.device) -> Itera
     if device_of(device).concurrent:
         return side_by_side(tasks)
     return ((number, task()) for number, task in enumerate(tasks))
+
+
+def spread_in_order(tasks: Iterable[Callable[[], Result]], device: torch.device) -> Iterator[Result]:
+    """The results of tasks in their order, computed as by `spread`; a few tasks are taken ahead of what is used."""
+    if device_of(device).concurrent:
+        return in_order(tasks, _AHEAD * workers())
+    return (task() for task in tasks)
 
 
 def resolve_device(device: str) -> str:

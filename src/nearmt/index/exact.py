@@ -14,7 +14,7 @@ BLOCK = 65_536
 class ExactIndex:
     """Compares every query with every key, block by block."""
 
-    complete, lists = True, None
+    complete, lists, scan = True, None, None
 
     def __init__(self, key_ND: np.ndarray) -> None:
         self._key_ND = key_ND

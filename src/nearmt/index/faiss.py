@@ -110,7 +110,7 @@ def coded(key_XD: np.ndarray, unit: float | None) -> np.ndarray:
     if unit is None:
         return np.ascontiguousarray(key_XD, dtype=np.float32)
     number_XD = key_XD.astype(np.float32)
-    number_XD *= 1 / unit
+    number_XD *= np.float32(1) / np.float32(unit)  # as kernels compute it
     return np.clip(np.rint(number_XD, out=number_XD), _LEAST, _MOST, out=number_XD)
 
 
@@ -119,6 +119,8 @@ class FaissIndex:
 
     #: Probed lists may have fewer entries than are asked for.
     complete = False
+
+    scan = None
 
     @property
     def lists(self) -> KernelLists | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nearmt.engines.base import CentreSearch, KernelLists
-from nearmt.engines.choose import centre_search, inverted_lists
+from nearmt.engines.choose import centre_search, inverted_lists, join_lists
 from nearmt.engines.cpu.lists import InvertedLists
 from nearmt.index.faiss import (
     FaissIndex,
@@ -51,6 +51,7 @@ class Quantiser:
 
     def __init__(self, template: Any, factory: str, unit: float | None = None) -> None:
         self._template, self.factory, self.unit = template, factory, unit
+        self._joined: tuple[list[tuple[int, int]], InvertedLists] | None = None
         #: Finds clusters; it belongs to the template, which must live as long.
         self.coarse = template.quantizer
 
@@ -102,6 +103,18 @@ class Quantiser:
         distance, cluster = self.centres.nearest(torch.from_numpy(code_BD), probes)
         return distance.numpy(), cluster.numpy()
 
+    def joined(self, indexes: Sequence[SharedIndex], starts: Sequence[int]) -> InvertedLists | None:
+        """The lists of several indexes in these clusters as one, where kernels scan them; the latest are kept."""
+        lists = [index.inverted_lists for index in indexes]
+        known = [each for each in lists if each is not None]
+        if len(known) < len(lists):
+            return None
+        key = [(id(each), start) for each, start in zip(known, starts, strict=True)]
+        latest = self._joined
+        if latest is None or latest[0] != key:
+            latest = self._joined = key, join_lists(known, starts)
+        return latest[1]
+
     @cached_property
     def centres(self) -> CentreSearch | None:
         """Finds the nearest centres as FAISS does, in a third of the time; None where they are not a plain list."""
@@ -135,15 +148,15 @@ class SharedIndex(FaissIndex):
     @property
     def lists(self) -> KernelLists | None:
         centres, unit = self.quantiser.centres, self.quantiser.unit
-        if self._lists is None or centres is None or unit is None:
+        if self.inverted_lists is None or centres is None or unit is None:
             return None
-        return self._lists.searched_by(centres, unit, *self.quantiser.probing(self.effort), self.width)
+        return self.inverted_lists.searched_by(centres, unit, *self.quantiser.probing(self.effort), self.width)
 
     def nominate_in(self, assigned: Assignment, wanted: int, allowed_N: Tensor | None) -> tuple[Tensor, Tensor]:
         """Up to `wanted` entries in the assigned clusters and their distances as the codes tell them, [B, wanted]."""
-        if allowed_N is None and self._lists is not None:
+        if allowed_N is None and self.inverted_lists is not None:
             code_BD, cluster_BP = torch.from_numpy(assigned.query_BD), torch.from_numpy(assigned.cluster_BP)
-            return self._lists.nearest(code_BD, cluster_BP, wanted)
+            return self.inverted_lists.nearest(code_BD, cluster_BP, wanted)
         faiss = import_faiss()
         rows, probes = assigned.cluster_BP.shape
         entry_BX = np.empty((rows, wanted), dtype=np.int64)
@@ -161,7 +174,7 @@ class SharedIndex(FaissIndex):
         return torch.from_numpy(entry_BX), torch.from_numpy(distance_BX)
 
     @cached_property
-    def _lists(self) -> InvertedLists | None:
+    def inverted_lists(self) -> InvertedLists | None:
         """The lists as a kernel scans them; None where there is none, or codes are not 8-bit numbers."""
         columns, faiss, lists = self._index.d, import_faiss(), self._index.invlists
         if self._unit is None or self._index.code_size != columns or columns % 4:

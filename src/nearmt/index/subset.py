@@ -14,8 +14,8 @@ class SubsetIndex:
     def __init__(self, inner: Index, kept_M: Tensor) -> None:
         """`inner` holds the entries `kept_M`, in this order."""
         self.inner, self._kept_M = inner, kept_M
-        #: The lists of the inner index have other numbers.
-        self.complete, self.lists = inner.complete, None
+        #: The lists and keys of the inner index have other numbers.
+        self.complete, self.lists, self.scan = inner.complete, None, None
 
     def nominate(self, query_BD: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
         if not len(self._kept_M):

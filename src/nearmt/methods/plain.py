@@ -19,8 +19,11 @@ class PlainState:
     store = None
 
     def __init__(self, request: Request) -> None:
-        self._scoring = request.scoring
-        self.searches = [0] * len(request.lengths)
+        self._scoring, self._lengths = request.scoring, request.lengths
+
+    @property
+    def searches(self) -> Sequence[int]:
+        return [0] * len(self._lengths)
 
     def begin(self, sentences: Sequence[int]) -> list[float]:
         return [math.inf] * len(sentences)
@@ -40,6 +43,7 @@ class PlainMethod:
 
     shares_batch = False
     per_sentence = True
+    store = None
     chunk = 1
 
     def check_model(self, model: TranslationModel) -> None:

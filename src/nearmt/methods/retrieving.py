@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from nearmt.contracts import Evidence, Scores
+from nearmt.contracts import Evidence, Scores, SimilarSources
 from nearmt.datastore.search.agreement import between, sentence_words, stacked
 from nearmt.engines.base import AgreementRule, EndRule, SentenceWords
 from nearmt.methods.mixing import Mixer, votes_of, weighed
@@ -18,6 +19,14 @@ from nearmt.models import TranslationModel
 from nearmt.retrieval.retriever import Retriever
 from nearmt.retrieval.source import EntrySource, LiveSource
 from nearmt.steps import Request, Step
+
+Array = NDArray[np.float32]
+
+
+#: The likely weight of a store up to which its pairs are unrelated, and from which they are related; and how close its
+#: most similar source has to be to a sentence then: tuned on memories of 50 to 500 short strings (docs/log.md).
+RELATED = (0.08, 0.16)
+SIMILAR = (0.3, 0.5)
 
 
 class RetrievingState:
@@ -52,10 +61,21 @@ class RetrievingState:
                 words = sentence_words(mine, similar.closeness, similar.nearly_equal, self._request.device)
                 self._words_of.update((sentence, words.of(slot)) for slot, sentence in enumerate(sentences))
             if guard:
-                trust = [between(familiarity, self._method.mixer.trusted) for familiarity in similar.familiarity]
-                self._trust.update(zip(sentences, trust, strict=True))
+                self._trust.update(zip(sentences, self._guarded_by(similar), strict=True))
         # Without trust the translation is the model's own, as `generate()` finds it.
         return [self._tolerance if self._trust.get(sentence, 1.0) else math.inf for sentence in sentences]
+
+    def _guarded_by(self, similar: SimilarSources) -> list[float]:
+        """How much of lambda the guard leaves to the neighbours of sentences with these similar sources."""
+        trust = [between(familiarity, self._method.mixer.trusted) for familiarity in similar.familiarity]
+        likely = self.store.profile.likely_weight
+        if likely is None or not self.store.profile.knows_sources:
+            return trust
+        # Where pairs of the store do not help each other, they help only sentences that are similar to one of them.
+        related = between(likely, RELATED)
+        return [
+            min(one, max(related, between(near, SIMILAR))) for one, near in zip(trust, similar.closeness, strict=True)
+        ]
 
     def scores(self, step: Step) -> Scores:
         """log p(y_t | y_<t, x) of equation 3."""
@@ -81,22 +101,22 @@ class RetrievingState:
 
     def _trust_of(self, step: Step) -> Tensor | None:
         """What multiplies lambda of each row, [B]; None for 1 everywhere."""
-        trust_B = self._guarded(step) if self._method.guard else None
-        if step.repeating is None or not self._method.break_loops:
-            return trust_B
-        # Neighbours would go on repeating: each repetition is nearer to what it repeats.
-        trust_B = torch.ones(len(step.logits_BV), device=step.logits_BV.device) if trust_B is None else trust_B.clone()
-        trust_B[list(step.repeating)] = 0.0
-        return trust_B
-
-    def _guarded(self, step: Step) -> Tensor | None:
-        """What the guard leaves of lambda in each row, [B]; None for all of it everywhere."""
+        repeating = step.repeating if self._method.break_loops else None
+        if repeating is not None:
+            # Neighbours would go on repeating: each repetition is nearer to what it repeats.
+            row_trust_B = self._guarded(step).repeat(step.rows_each)
+            row_trust_B[list(repeating)] = 0.0
+            return _on(step.logits_BV.device, row_trust_B)
         # Sentences change seldom.
         if self._latest is None or self._latest[0] != (step.sentences, step.rows_each):
-            trust = [self._trust.get(sentence, 1.0) for sentence in step.sentences]
-            trust_B = None if min(trust) == 1.0 else _per_row(trust, step.rows_each, step.logits_BV.device)
+            trust_S = self._guarded(step)
+            trust_B = None if trust_S.min() == 1.0 else _on(step.logits_BV.device, trust_S.repeat(step.rows_each))
             self._latest = (step.sentences, step.rows_each), trust_B
         return self._latest[1]
+
+    def _guarded(self, step: Step) -> Array:
+        """What the guard leaves of lambda in each sentence, [S]."""
+        return np.array([self._trust.get(sentence, 1.0) for sentence in step.sentences], dtype=np.float32)
 
     def reorder(self, row_B: Tensor) -> None:
         self._retriever.reorder(row_B)
@@ -107,8 +127,7 @@ class RetrievingState:
             self._words_of.pop(sentence, None)
 
 
-def _per_row(values: Sequence[float], rows: int, device: torch.device) -> Tensor:
-    value_B = np.repeat(np.array(values, dtype=np.float32), rows)
+def _on(device: torch.device, value_B: Array) -> Tensor:
     return torch.from_numpy(value_B).to(device, non_blocking=True)
 
 

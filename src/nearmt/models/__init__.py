@@ -17,7 +17,14 @@ from nearmt.engines.reference.decoder_state import DecoderState
 from nearmt.errors import ConfigError
 from nearmt.models.auto_precision import resolve_precision
 from nearmt.models.codec import TextCodec
-from nearmt.models.embedded import EMBEDDED, embedded_config, export_embedded, load_embedded, open_embedded
+from nearmt.models.embedded import (
+    EMBEDDED,
+    embedded_config,
+    embedded_tokenizer,
+    export_embedded,
+    load_embedded,
+    open_embedded,
+)
 from nearmt.models.fingerprint import PlainWeights, Weights, checksum, fingerprint
 from nearmt.models.fitting import split_to_fit
 from nearmt.models.huggingface import Seq2SeqModel
@@ -104,6 +111,7 @@ def load_model(config: ModelConfig | None = None) -> TranslationModel:
             )
             if kernels_support(config.precision, device):
                 return _open_embedded(config, device)
+            return _bound(load_embedded(config.model), embedded_tokenizer(config.model), config, device)
         return _bound(*load_pretrained(config.model), config, device)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 from nearmt.errors import ModelError
 from nearmt.models.languages import UNDETERMINED, check_direction, english_name, find_tag, language_tags
 
+#: Texts that are tokenized together.
+_TOGETHER = 256
 _BYTE = re.compile(r"<0x([0-7][0-9A-F])>")
 #: The byte tokens of characters that are not in SentencePiece's vocabulary.
 _ANY_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
@@ -90,8 +92,29 @@ class TextCodec:
                 ids = self._tokenizer(text_target=text, verbose=False).input_ids
             else:
                 ids = self._fsmt_target_ids(text, self._target_vocabulary)
+        return self._ended(ids)
+
+    def _ended(self, ids: Sequence[int]) -> list[int]:
         special = self._tag_ids | {self._eos_id}
         return [*(token for token in ids if token not in special), self._eos_id]
+
+    def source_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """`source_ids` of many texts, which most tokenizers find faster, and on threads of their own."""
+        found: list[list[int]] = []
+        for some in _parts(texts):
+            with self._lock:  # for a short time: translations tokenize, too
+                found += self._tokenizer([self._prefix + text for text in some], verbose=False).input_ids
+        return [list(ids) for ids in found]
+
+    def target_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """`target_ids` of many texts."""
+        if self._target_vocabulary is not None:
+            return [self.target_ids(text) for text in texts]
+        found: list[list[int]] = []
+        for some in _parts(texts):
+            with self._lock:
+                found += self._tokenizer(text_target=list(some), verbose=False).input_ids
+        return [self._ended(ids) for ids in found]
 
     def _fsmt_target_ids(self, text: str, vocabulary: dict[str, int]) -> list[int]:
         """FSMT's tokenizer tokenizes only its source language: set that to the target language for a moment."""
@@ -131,13 +154,17 @@ class TextCodec:
 
     def source_subwords(self, ids: Sequence[int]) -> list[str]:
         """The subwords of input tokens; empty for language tags, prompts and the end of sentence."""
-        names = self._source_names
-        subwords = self.subwords(ids) if names is None else [_with_blanks(names[token]) for token in ids]
-        special = self._tag_ids | {self._eos_id}
-        return [
-            "" if position < self._prefix_length or token in special else subword
-            for position, (token, subword) in enumerate(zip(ids, subwords, strict=True))
-        ]
+        known = self._subword_of
+        if new := [token for token in set(ids) if token not in known]:
+            names = self._source_names
+            subwords = self.subwords(new) if names is None else [_with_blanks(names[token]) for token in new]
+            known.update(zip(new, subwords, strict=True))
+        return ["" if position < self._prefix_length else known[token] for position, token in enumerate(ids)]
+
+    @cached_property
+    def _subword_of(self) -> dict[int, str]:
+        """The subwords of input tokens that were asked for; tokenizers take long for each."""
+        return dict.fromkeys([*self._tag_ids, self._eos_id], "")
 
     @cached_property
     def _source_names(self) -> dict[int, str] | None:
@@ -149,6 +176,10 @@ class TextCodec:
         """Every subword and its id, for the model's fingerprint."""
         target = {f"target {subword}": number for subword, number in (self._target_vocabulary or {}).items()}
         return {**self._tokenizer.get_vocab(), **target}
+
+
+def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (texts[start : start + _TOGETHER] for start in range(0, len(texts), _TOGETHER))
 
 
 def _with_blanks(token: str) -> str:

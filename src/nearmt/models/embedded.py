@@ -16,6 +16,7 @@ import torch
 
 from nearmt.errors import OutputError, writing
 from nearmt.models.generation import read_generation
+from nearmt.models.positions import quick_positions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -39,13 +40,19 @@ def embedded_config(name: str) -> SimpleNamespace:
 def open_embedded(name: str) -> tuple[StoredMarian, MarianTokenizer, dict[str, StoredTensor]]:
     """The embedded model as it is stored, its tokenizer, and its tensors by their names in transformers' model."""
     from nearmt.models.marian import StoredMarian
-    from nearmt.models.marian_tokenizer import MarianTokenizer
     from nearmt.models.stored import read_stored, with_derived
 
     folder, config = EMBEDDED[name], embedded_config(name)
     stored = with_derived(read_stored(folder / WEIGHTS), config.max_position_embeddings, config.d_model)
     generation = read_generation(json.loads((folder / "generation_config.json").read_bytes()))
-    return StoredMarian(config, generation, stored), MarianTokenizer(folder), stored
+    return StoredMarian(config, generation, stored), embedded_tokenizer(name), stored
+
+
+def embedded_tokenizer(name: str) -> MarianTokenizer:
+    """The tokenizer of the embedded model; transformers' own takes several times as long for many texts."""
+    from nearmt.models.marian_tokenizer import MarianTokenizer
+
+    return MarianTokenizer(EMBEDDED[name])
 
 
 def load_embedded(name: str) -> PreTrainedModel:
@@ -54,16 +61,18 @@ def load_embedded(name: str) -> PreTrainedModel:
 
     from nearmt.models.stored import read_stored
 
+    logging.set_verbosity_error()
     logging.disable_progress_bar()
     folder = EMBEDDED[name]
     model: PreTrainedModel
-    model, report = MarianMTModel.from_pretrained(
-        None,
-        config=MarianConfig.from_pretrained(folder),
-        state_dict={name: tensor.expanded() for name, tensor in read_stored(folder / WEIGHTS).items()},
-        dtype=torch.float32,
-        output_loading_info=True,
-    )
+    with quick_positions():
+        model, report = MarianMTModel.from_pretrained(
+            None,
+            config=MarianConfig.from_pretrained(folder),
+            state_dict={name: tensor.expanded() for name, tensor in read_stored(folder / WEIGHTS).items()},
+            dtype=torch.float32,
+            output_loading_info=True,
+        )
     # Tied and computed tensors (embeddings, positions, the zero bias) are not stored; all others must be there.
     derived = ("embed_tokens", "embed_positions", "lm_head", "final_logits_bias")
     missing = [key for key in report["missing_keys"] if not any(part in key for part in derived)]

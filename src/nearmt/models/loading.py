@@ -22,6 +22,7 @@ from nearmt.errors import ModelError
 from nearmt.models.embedded import EMBEDDED, load_embedded
 from nearmt.models.families import check_family
 from nearmt.models.naming import is_hub_id
+from nearmt.models.positions import quick_positions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -122,7 +123,7 @@ def _weights(name: str, options: dict[str, Any]) -> PreTrainedModel:
         config = AutoConfig.from_pretrained(name, **options)
         # A config may name attention kernels, which would be code from the hub.
         config._attn_implementation = None
-    with _explained(name, "weights: ", "get a complete copy of the model"):
+    with _explained(name, "weights: ", "get a complete copy of the model"), quick_positions():
         model, report = AutoModelForSeq2SeqLM.from_pretrained(
             name, config=config, dtype=torch.float32, weights_only=True, output_loading_info=True, **options
         )

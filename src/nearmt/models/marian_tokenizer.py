@@ -40,10 +40,21 @@ class MarianTokenizer:
     def _target(self) -> SentencePieceProcessor:
         return _processor(self._folder / "target.spm")
 
-    def __call__(self, text: str | None = None, *, text_target: str = "", verbose: bool = True) -> SimpleNamespace:
-        """Token ids of a source, or of a target, with the end of sentence."""
-        tokens = _tokens(text, self._source) if text is not None else _tokens(text_target, self._target)
-        return SimpleNamespace(input_ids=[*self.convert_tokens_to_ids(tokens), self.eos_token_id])
+    def __call__(
+        self,
+        text: str | list[str] | None = None,
+        *,
+        text_target: str | list[str] = "",
+        verbose: bool = True,
+    ) -> SimpleNamespace:
+        """Token ids of a source, or of a target, with the end of sentence; of several texts, those of each."""
+        given, processor = (text, self._source) if text is not None else (text_target, self._target)
+        if isinstance(given, str):
+            return SimpleNamespace(input_ids=self._ended(_tokens(given, processor)))
+        return SimpleNamespace(input_ids=[self._ended(tokens) for tokens in _tokens_of_all(given, processor)])
+
+    def _ended(self, tokens: list[str]) -> list[int]:
+        return [*self.convert_tokens_to_ids(tokens), self.eos_token_id]
 
     def tokenize(self, text: str) -> list[str]:
         """The subwords of a source."""
@@ -76,6 +87,21 @@ def _tokens(text: str, processor: SentencePieceProcessor) -> list[str]:
             tokens += [tag[0]] if tag else []
             tokens += processor.encode(part[tag.end() if tag else 0 :], out_type=str)
     return tokens
+
+
+def _tokens_of_all(texts: list[str], processor: SentencePieceProcessor) -> list[list[str]]:
+    """The same for each text; those without special tokens are divided together, while other threads run."""
+    found: dict[int, list[str]] = {}
+    plain = []
+    for number, text in enumerate(texts):
+        if text and not _TAG.match(text) and not _SPECIAL.search(text):
+            plain.append(number)
+        else:
+            found[number] = _tokens(text, processor)
+    if plain:
+        divided = processor.encode([texts[number] for number in plain], out_type=str)
+        found |= dict(zip(plain, divided, strict=True))
+    return [found[number] for number in range(len(texts))]
 
 
 def _processor(path: Path) -> SentencePieceProcessor:

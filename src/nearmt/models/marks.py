@@ -10,8 +10,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 if TYPE_CHECKING:
     from nearmt.models.codec import TextCodec
+
+Tokens = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,10 @@ class Marks:
                 opened.pop()
         left = self.numbers.difference(written)
         return frozenset(n for n in left if n not in openers or (opened and opened[-1] == openers[n]))
+
+    def room_for(self, written: Sequence[int]) -> int:
+        """The most tokens that the marks which are missing can take."""
+        return sum(len(f"[{number}]") for number in self.numbers.difference(written))
 
 
 @dataclass(frozen=True)
@@ -79,9 +88,11 @@ class MarkTokens:
         self.openers = [n for n, text in self._brackets.items() if text.endswith("[") and text.count("[") == 1]
         self._next = lru_cache(maxsize=4096)(self._find_next)
 
-    def progress(self, tokens: Iterable[int]) -> Progress:
+    def progress(self, tokens: Sequence[int]) -> Progress:
         """How far a hypothesis is. What is no mark does not count."""
         found = Progress()
+        if self._brackets.keys().isdisjoint(tokens):
+            return found
         for token in tokens:
             text = self._brackets.get(token)
             if text is None and found.digits is not None:
@@ -90,12 +101,18 @@ class MarkTokens:
                 found = found.read(text) or Progress(found.written)
         return found
 
-    def next_tokens(self, marks: Marks, progress: Progress) -> tuple[list[int] | None, list[int]]:
-        """The only tokens that may follow (None: all), and tokens that may not."""
+    def next_tokens(self, marks: Marks, progress: Progress) -> tuple[Tokens | None, Tokens, Tokens]:
+        """The only tokens that may follow (None: all), tokens that may not, and those that may begin a mark."""
         return self._next(marks.allowed(progress.written), progress.digits)
 
-    def _find_next(self, allowed: frozenset[int], digits: str | None) -> tuple[list[int] | None, list[int]]:
+    def _find_next(self, allowed: frozenset[int], digits: str | None) -> tuple[Tokens | None, Tokens, Tokens]:
         progress = Progress(digits=digits)
         if digits is not None:
-            return [n for n, text in self._inside.items() if progress.read(text, allowed) is not None], []
-        return None, [n for n, text in self._brackets.items() if progress.read(text, allowed) is None]
+            only = [n for n, text in self._inside.items() if progress.read(text, allowed) is not None]
+            return _numbers(only), _numbers(), _numbers()
+        banned = {n for n, text in self._brackets.items() if progress.read(text, allowed) is None}
+        return None, _numbers(sorted(banned)), _numbers(n for n in self.openers if n not in banned)
+
+
+def _numbers(tokens: Iterable[int] = ()) -> Tokens:
+    return np.fromiter(tokens, dtype=np.int64)

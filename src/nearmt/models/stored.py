@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from nearmt.engines.precision import StoredLinear
+from nearmt.models.positions import sinusoids
 
 _SHARED = "model.shared.weight"
 _TIED = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
@@ -89,12 +89,3 @@ def stored_norm(stored: dict[str, StoredTensor], name: str) -> nn.LayerNorm:
     norm = nn.LayerNorm(len(weight), device="meta")
     norm.weight, norm.bias = nn.Parameter(weight), nn.Parameter(stored[f"{name}.bias"].expanded())
     return norm
-
-
-def sinusoids(positions: int, width: int) -> Tensor:
-    """Marian's position embeddings [P, H] to the last bit: sines of all frequencies, then cosines."""
-    # Powers one by one: arrays may be computed by other instructions, which round differently.
-    period_H = np.array([np.power(10000, 2 * (column // 2) / width) for column in range(width)])
-    angle_PH = np.arange(positions)[:, None] / period_H
-    table_PH = np.concatenate([np.sin(angle_PH[:, 0::2]), np.cos(angle_PH[:, 1::2])], axis=1)
-    return torch.from_numpy(table_PH.astype(np.float32))

@@ -29,6 +29,8 @@ CODES = 1 << 16
 _LONGEST, _SHORTEST = 6, 4
 # Letters of an ending that a stem leaves out, and that a form may lack.
 _ENDING, _LONGER_ENDING = 2, 3
+# Subwords of a word or two.
+_FEW_SUBWORDS = 4
 # Scripts without blanks between words: a subword is a word.
 _UNDIVIDED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff\U00020000-\U0003ffff]")
 
@@ -41,20 +43,26 @@ def words_of(subwords: Sequence[str]) -> tuple[list[int], list[str]]:
     number_S: list[int] = []
     words: list[str] = []
     continues = False
-    for subword in subwords:
-        text = subword.strip().lower()
+    for text, joins, begins, ends in map(_looked_at, subwords):
         if not text:
             number_S.append(-1)
-            continues = continues and not subword
+            continues = continues and not begins
             continue
-        joins = any(map(str.isalnum, text)) and not _UNDIVIDED.search(text)
-        if continues and joins and not subword[0].isspace():
+        if continues and joins and not begins:
             words[-1] += text
         else:
             words.append(text)
         number_S.append(len(words) - 1)
-        continues = joins and not subword[-1].isspace()
+        continues = joins and not ends
     return number_S, words
+
+
+@lru_cache(maxsize=1 << 16)
+def _looked_at(subword: str) -> tuple[str, bool, bool, bool]:
+    """Its text, whether it may be a part of a word, and whether it has a blank at its beginning and end."""
+    text = subword.strip().lower()
+    joins = any(map(str.isalnum, text)) and not _UNDIVIDED.search(text)
+    return text, joins, subword[:1].isspace(), subword[-1:].isspace()
 
 
 @lru_cache(maxsize=1 << 16)
@@ -95,27 +103,37 @@ class SourceWords:
         return self._codes_of(range(len(self.words)))
 
     def contested(self, nearly_equal: Sequence[Sequence[int]]) -> frozenset[int]:
-        """The codes of words next to words that the first of these sources (subword ids) lacks, or has in addition.
+        """The codes of words next to a word or two that the first of these sources (subword ids) lacks, or has in
+        addition.
 
-        Where it has other words, its neighbours disagree (`codes`). Words that another of the sources has are not
+        More than that, or what does not follow a word, is a clause that changes little of what the rest says. Where the
+        source has other words, its neighbours disagree (`codes`). Words that another of the sources has are not
         lacking.
         """
         if not nearly_equal:
             return frozenset()
-        others = frozenset().union(*nearly_equal[1:])
+        first, others = nearly_equal[0], frozenset().union(*nearly_equal[1:])
         found: set[int] = set()
-        for kind, _, _, start, end in SequenceMatcher(None, nearly_equal[0], self.source, autojunk=False).get_opcodes():
-            if kind == "delete" or (kind == "insert" and not others.issuperset(self.source[start:end])):
+        for kind, there, behind, start, end in SequenceMatcher(None, first, self.source, autojunk=False).get_opcodes():
+            if kind not in ("insert", "delete") or max(behind - there, end - start) > _FEW_SUBWORDS:
+                continue
+            begins = kind == "insert" and not start and all(map(self._in_word, range(end)))
+            told = kind == "insert" and others.issuperset(self.source[start:end])
+            if (begins or self._in_word(start - 1)) and not told:
                 found.update(self._next_to(start, end))
         return self._codes_of(found)
 
+    def _in_word(self, position: int) -> bool:
+        """Whether a subword belongs to a word that is no punctuation."""
+        number = self.number_S[position] if 0 <= position < len(self.number_S) else -1
+        return number >= 0 and any(map(str.isalnum, self.words[number]))
+
     def _next_to(self, start: int, end: int) -> Iterator[int]:
         """The words before and behind these subwords; punctuation is passed over."""
-        inside = {number for number in self.number_S[start:end] if number >= 0}
+        inside = set(self.number_S[start:end])
         for positions in (range(start - 1, -1, -1), range(end, len(self.source))):
-            numbers = (self.number_S[position] for position in positions)
-            beside = (n for n in numbers if n >= 0 and n not in inside and any(map(str.isalnum, self.words[n])))
-            yield from islice(beside, 1)
+            adjacent = (self.number_S[at] for at in positions if self._in_word(at) and self.number_S[at] not in inside)
+            yield from islice(adjacent, 1)
 
     def _codes_of(self, numbers: Iterable[int]) -> frozenset[int]:
         return frozenset().union(*(form_codes(self.words[number]) for number in numbers))

@@ -54,16 +54,26 @@ class ScheduledRetriever:
     ) -> None:
         """`lengths` are |x| of all sentences of the request, `device` is the model's."""
         self._rows = plan.search_beams
+        self._schedule, self._lengths, self._max_steps = plan.schedule, lengths, max_steps
         #: The steps at which each sentence searches.
-        self._due = [search_steps(plan.schedule, length, max_steps) for length in lengths]
+        self._due: list[dict[int, int]] = []
         self._cache = store.new_cache(plan.cache, device)
-        self.searches = [0] * len(lengths)
+        self.searches: list[int] = []
+        self._follow()
+
+    def _follow(self) -> None:
+        """Plan the searches of sentences that were appended to the request."""
+        for length in self._lengths[len(self._due) :]:
+            self._due.append(search_steps(self._schedule, length, self._max_steps))
+            self.searches.append(0)
 
     def begin(self, sentences: Sequence[int], entry_SX: Tensor) -> None:
         if entry_SX.shape[1]:
             self._cache.seed(sentences, entry_SX)
 
     def retrieve(self, query_BD: Tensor, times: Sequence[int], sentences: Sequence[int]) -> Retrieved:
+        if len(self._due) < len(self._lengths):
+            self._follow()
         now = enumerate(zip(times, sentences, strict=True))
         due = [slot for slot, (time, sentence) in now if time in self._due[sentence]]
         for slot in due:

@@ -392,11 +392,15 @@ def test_tables_of_other_benchmarks() -> None:
     precision |= {"p_value": 0.05, "fp32_log_likelihood": -2.0, "log_likelihood": -2.5}
     text = markdown({"benchmark": "precision", **common, "cells": [precision]})
     assert "| a/test.tsv | int8 | 1,000 | 32.00 | 31.50 | 0.050 | 25.00 |" in text
+    startup = {"case": "import torch", "seconds": 1.254, "quartiles": [1.2, 1.5], "least": 1.1, "cpu_seconds": 2.0}
+    text = markdown({"benchmark": "startup", **common, "cells": [startup]})
+    assert "| import torch | 1.25 | 1.20-1.50 | 2.00 |" in text
     same = {"precision": "int8", "method": "knn", "way": "again", "lines": 9, "other_texts": 1, "other_scores": 2}
     text = markdown({"benchmark": "same-answer", **common, "cells": [{**same, "largest": 0.5}]})
     assert "| int8 | knn | 1 (2) of 9 | 5.0e-01 |" in text
     assert set(TABLES) == {
-        *("speed", "building", "growth", "precision", "same-answer", "catalogues", "spans", "span-ways", "glossary"),
+        *("speed", "building", "growth", "startup", "precision", "same-answer", "catalogues", "spans", "span-ways"),
+        *("glossary", "catalogues-check"),
     }
 
 

@@ -72,6 +72,7 @@ class ForcedMethod:
     """A method that retrieves as another does and outputs given tokens."""
 
     shares_batch = per_sentence = False
+    store = None
     chunk = 1
 
     def __init__(self, method: RetrievingMethod, targets: list[list[int]]) -> None:

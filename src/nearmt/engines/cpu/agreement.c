@@ -4,7 +4,7 @@
 
 #if NEARMT_KERNELS
 
-/* What a sentence says of a word: it has it, or has it beside a difference from a near match. */
+/* What a sentence says of a word: it has it, or has it next to a difference from a near match. */
 enum { KNOWN = 1, CONTESTED = 2 };
 
 /* Counts the words of the entries on one side of an entry, up to the end of its pair, that differ from its own. */

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
-from nearmt.engines.base import AgreementRule, CachePlan, Index, RowSearch, SentenceCache, SentenceWords
+from nearmt.engines.base import AgreementRule, CachePlan, KernelLists, RowSearch, SentenceCache, SentenceWords
 from nearmt.engines.cpu.cache import CpuCache
 from nearmt.engines.cpu.library import address, loaded
 from nearmt.engines.cpu.nearest import KeyRows
@@ -45,9 +45,8 @@ class CpuEntryTable(EntryTable):
         )  # fmt: skip
         return agreement_BK
 
-    def row_search(self, index: Index, k: int) -> RowSearch | None:
-        lists = index.lists
-        return None if lists is None else lists.row_search(self.key_rows, k)
+    def row_search(self, lists: KernelLists, k: int) -> RowSearch | None:
+        return lists.row_search(self.key_rows, k)
 
     def new_cache(self, store: SearchedStore, plan: CachePlan, device: torch.device) -> SentenceCache:
         # A model on another device has its caches there.

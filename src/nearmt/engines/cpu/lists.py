@@ -58,23 +58,42 @@ class FloatCentres:
 
 
 class InvertedLists:
-    """The codes of all entries by cluster, where FAISS has them."""
+    """The codes of all entries by cluster, where FAISS has them; of several segments, one behind the other."""
 
-    def __init__(self, codes: Sequence[np.ndarray], entries: Sequence[np.ndarray], columns: int) -> None:
-        """Of each cluster: codes as bytes in a row, and entries."""
-        library = loaded()
-        half = [np.empty(len(entry), dtype=np.int32) for entry in entries]
+    def __init__(
+        self, codes: Sequence[np.ndarray], entries: Sequence[np.ndarray], columns: int,
+        half: Sequence[np.ndarray] | None = None, segments: int = 1,
+    ) -> None:  # fmt: skip
+        """Of each cluster, and in it of each segment: codes as bytes in a row, entries, and (None: not computed yet)
+        half squared lengths."""
+        library, measured = loaded(), half is not None
+        half = half if half is not None else [np.empty(len(entry), dtype=np.int32) for entry in entries]
         size_C = np.array([len(entry) for entry in entries], dtype=np.int64)
         self._kept = codes, entries, half, size_C  # the struct refers to them
+        self._columns, self._segments = columns, segments
         self._layout = Cells(
             cells=len(entries), columns=columns, size=size_C.ctypes.data,
             code=_table(codes), entry=_table(entries), half=_table(half),
         )  # fmt: skip
-        library.measure_cells(byref(self._layout))
+        if not measured:
+            library.measure_cells(byref(self._layout))
+
+    @classmethod
+    def joined(cls, lists: Sequence[InvertedLists], starts: Sequence[int]) -> InvertedLists:
+        """The lists of several segments in the same clusters; `starts` are the numbers of their first entries."""
+        renumbered = [
+            part._kept[1] if not start else [entry + start for entry in part._kept[1]]
+            for part, start in zip(lists, starts, strict=True)
+        ]
+        codes, half = [part._kept[0] for part in lists], [part._kept[2] for part in lists]
+        by_cluster = [
+            [each for cluster in zip(*parts, strict=True) for each in cluster] for parts in (codes, renumbered, half)
+        ]
+        return cls(by_cluster[0], by_cluster[1], lists[0]._columns, by_cluster[2], len(lists))
 
     def nearest(self, code_BD: Tensor, cluster_BP: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """The nearest entries in some clusters (-1: none) of each query, and their squared distances, [B, count]."""
-        library = loaded()
+        library, cluster_BP = loaded(), self._in_segments(cluster_BP)
         (rows, probes), layout = cluster_BP.shape, byref(self._layout)
         code_BD, cluster_BP = code_BD.to(torch.int8).contiguous(), cluster_BP.contiguous()
         entry_BK, distance_BK = torch.empty(rows, count, dtype=torch.long), torch.empty(rows, count)
@@ -84,6 +103,13 @@ class InvertedLists:
             address(distance_BK), address(scratch),
         )  # fmt: skip
         return entry_BK, distance_BK
+
+    def _in_segments(self, cluster_BP: Tensor) -> Tensor:
+        """The lists of some clusters (-1: none) in all segments."""
+        if self._segments == 1:
+            return cluster_BP
+        list_BPS = cluster_BP[:, :, None] * self._segments + torch.arange(self._segments)
+        return torch.where(cluster_BP[:, :, None] < 0, -1, list_BPS).flatten(1)
 
     def search(
         self, centres: RoundedCentres, keys: KeyRows, unit: float, probes: int, reach: float, wanted: int, k: int,
@@ -126,6 +152,11 @@ class ListSearch:
 
     def row_search(self, keys: KeyRows, k: int) -> RowSearch:
         return partial(self.lists.search, self.centres, keys, self.unit, self.probes, self.reach, self.width(k), k)
+
+
+def _by_cluster(segments: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
+    """Of each cluster the lists of all segments, given those of each segment."""
+    return [each for cluster in zip(*segments, strict=True) for each in cluster]
 
 
 def _table(arrays: Sequence[np.ndarray]) -> Array[c_void_p]:

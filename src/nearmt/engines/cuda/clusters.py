@@ -65,7 +65,7 @@ class ClusterIndex:
         self._clusters: Clusters | None = None
         self.probes = PROBES[2]
 
-    complete, lists = True, None
+    complete, lists, scan = True, None, None
 
     @property
     def keys(self) -> Tensor:

@@ -176,9 +176,9 @@ def agreement(
     for side in tl.static_range(-1, 2, 2):
         inside = unknown
         for step in range(1, WINDOW + 1):
-            beside = at + side * step
-            inside = inside & (beside >= 0) & (beside < entries)
-            near = tl.load(word + beside, mask=inside, other=0).to(tl.int32) & 0xFFFF
+            nearby = at + side * step
+            inside = inside & (nearby >= 0) & (nearby < entries)
+            near = tl.load(word + nearby, mask=inside, other=0).to(tl.int32) & 0xFFFF
             inside = inside & (near != 0)
             other = inside & (near != own)
             total += tl.where(other, 1.0, 0.0)

@@ -181,9 +181,10 @@ class DecoderState:
     def reorder(self, row_B: Tensor, kept: Sequence[int] | None = None) -> None:
         """Row i continues as row `row_B[i]`; rows may be repeated or left out.
 
-        `kept` are the slots that stay, ascending, where others are removed with all of their rows.
+        `kept` are the slots that stay, ascending, where others are removed with all of their rows; a slot that is named
+        again is copied.
         """
-        if kept is not None and len(kept) < self.slots:
+        if kept is not None and len(kept) != self.slots:
             self._keep(kept)
         capacity = self.ancestor_SRX.shape[2]
         ancestor_BX = self.ancestor_SRX.view(-1, capacity).index_select(0, row_B)
@@ -203,7 +204,7 @@ class DecoderState:
             self.source_lengths[slot] = newer.source_lengths[sentence]
 
     def _keep(self, kept: Sequence[int]) -> None:
-        """Remove all but these slots; `ancestor_SRX` follows with the rows."""
+        """Remove all but these slots, or copy slots; `ancestor_SRX` follows with the rows."""
         assert self.own is not None and self.source is not None
         (kept_S,), (kept_G,) = _indices(self, [kept])
         self.own, self.source = self.own.select(kept_G), self.source.select(kept_G)

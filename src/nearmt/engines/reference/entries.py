@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours
-from nearmt.engines.base import AgreementRule, CachePlan, Index, RowSearch, SentenceCache, SentenceWords
+from nearmt.engines.base import AgreementRule, CachePlan, KernelLists, RowSearch, SentenceCache, SentenceWords
 from nearmt.engines.reference.agreement import agreement
 from nearmt.engines.reference.cache import CacheStore, ReferenceCache
 from nearmt.engines.reference.distances import first_of, squared_l2
@@ -93,8 +93,8 @@ class EntryTable:
         key_BXE = self.keys(entry_BX.clamp(min=0).flatten(), columns).view(*entry_BX.shape, columns)
         return first_of(entry_BX, squared_l2(query_BE, key_BXE), k)
 
-    def row_search(self, index: Index, k: int) -> RowSearch | None:
-        """What nominates by an index of all entries and measures, in one kernel; None where there is none."""
+    def row_search(self, lists: KernelLists, k: int) -> RowSearch | None:
+        """What nominates by the lists of all entries and measures them, in place; None where there is none."""
         return None
 
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:

@@ -13,7 +13,10 @@ _MANY, _MANY_ON_GPU = 4, 1 << 20
 
 
 class RunningTop:
-    """The `count` smallest distances of each row over all blocks seen, with their entries (-1: none)."""
+    """The `count` smallest distances of each row over all blocks seen, with their entries (-1: none).
+
+    On a CPU the first of equal distances are kept, so that the division into blocks does not matter.
+    """
 
     def __init__(self, rows: int, count: int, device: torch.device) -> None:
         self._count = count
@@ -22,12 +25,27 @@ class RunningTop:
 
     def add(self, distance_BN: Tensor, start: int) -> None:
         """Add a block whose first column is entry `start`; infinite distances are not candidates."""
-        values_BX, column_BX = smallest(distance_BN, min(self._count, distance_BN.shape[1]))
+        find = smallest if distance_BN.is_cuda else first_smallest
+        values_BX, column_BX = find(distance_BN, min(self._count, distance_BN.shape[1]))
         entry = torch.where(torch.isinf(values_BX), -1, column_BX + start)
         distance = torch.cat([self._distance_BK, values_BX], dim=1)
         entry = torch.cat([self.entry_BK, entry], dim=1)
-        self._distance_BK, order_BK = distance.topk(self._count, dim=1, largest=False)
-        self.entry_BK = entry.gather(1, order_BK)
+        order_BK = distance.argsort(dim=1, stable=True)[:, : self._count]
+        self._distance_BK, self.entry_BK = distance.gather(1, order_BK), entry.gather(1, order_BK)
+
+
+def first_smallest(distance_BN: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` smallest of each row, sorted, the first of equal ones, and their columns."""
+    values_BX, column_BX = smallest(distance_BN, count)
+    bar_B1 = values_BX[:, -1:]
+    tied_B = ((distance_BN <= bar_B1).sum(dim=1) > count) & ~torch.isinf(bar_B1[:, 0])
+    for row in tied_B.nonzero().flatten().tolist():
+        near_X = (distance_BN[row] <= bar_B1[row]).nonzero().flatten()
+        column_BX[row] = near_X[distance_BN[row, near_X].argsort(stable=True)[:count]]
+    column_BX = column_BX.sort(dim=1).values
+    values_BX = distance_BN.gather(1, column_BX)
+    order_BX = values_BX.argsort(dim=1, stable=True)
+    return values_BX.gather(1, order_BX), column_BX.gather(1, order_BX)
 
 
 def smallest(distance_BN: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -1,7 +1,8 @@
-"""Tables of benchmarks, made from their reports: speed, building, growth, precision, spans, same-answer."""
+"""Tables of benchmarks, made from their reports."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -62,6 +63,7 @@ def building_rows(report: dict[str, Any]) -> list[list[str]]:
                 "building, tokens/s": f"{cell['building']:.0f}",
                 "ratio": f"{cell['ratio']:.2f}",
                 "quartiles": f"{low:.2f}-{high:.2f}",
+                "ratio of CPU seconds": _number(cell.get("cpu_ratio"), ".2f"),
                 "transformers forward, tokens/s": _number(cell.get("transformers"), ".0f"),
             }
         )
@@ -84,6 +86,16 @@ def growth_rows(report: dict[str, Any]) -> list[list[str]]:
                 **steps,
             }
         )
+    return _without_empty(rows)
+
+
+def startup_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Return headings and a row for every command, or part of one."""
+    rows = []
+    for cell in report["cells"]:
+        low, high = cell["quartiles"]
+        seconds = {"seconds": f"{cell['seconds']:.2f}", "quartiles": f"{low:.2f}-{high:.2f}"}
+        rows.append({"what": cell["case"], **seconds, "CPU seconds": f"{cell['cpu_seconds']:.2f}"})
     return _without_empty(rows)
 
 
@@ -149,6 +161,7 @@ def glossary_rows(report: dict[str, Any]) -> list[list[str]]:
             {
                 "system": cell["system"],
                 "terms right": f"{cell['right']:,} of {cell['sentences']:,}",
+                "in the form of the original": f"{cell['same_form']:,}" if "same_form" in cell else "",
                 "sentences without a term that changed": f"{cell['changed']:,} of {cell['without_terms']:,}",
             }
             for cell in report["cells"]
@@ -164,6 +177,27 @@ def _mean(values: Iterable[float]) -> float:
 def spans_rows(report: dict[str, Any]) -> list[list[str]]:
     """Return headings and a row for every kind of span."""
     return _without_empty([{"kind": cell["kind"], **_kept(cell)} for cell in report["cells"]])
+
+
+def catalogues_check_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Return headings and a row for every check: the units in which it finds something, in all arrangements of tags."""
+    checks: dict[str, Counter[str]] = {}
+    for cell in report["cells"]:
+        sums = checks.setdefault(cell["check"], Counter())
+        sums.update({name: cell.get(name, 0) for name in ("units", "tags", "found", "ours")})
+    return _without_empty(
+        [
+            {
+                "check": name,
+                "units": f"{sums['units']:,}",
+                "tags": f"{sums['tags']:,}" if sums["tags"] else "",
+                "units with an error": f"{sums['ours']:,}",
+                "also in the original": f"{sums['found'] - sums['ours']:,}" if sums["found"] else "",
+                "percent without": f"{100 * (1 - sums['ours'] / max(1, sums['units'])):.2f}",
+            }
+            for name, sums in checks.items()
+        ]
+    )
 
 
 def span_ways_rows(report: dict[str, Any]) -> list[list[str]]:
@@ -193,8 +227,10 @@ TABLES = {
     "speed": {"Speed": speed_rows, "Share of time by part, in percent": share_rows},
     "building": {"Building": building_rows},
     "growth": {"Growth": growth_rows},
+    "startup": {"Start": startup_rows},
     "precision": {"Precision": precision_rows},
     "spans": {"Protected spans in the translation": spans_rows},
+    "catalogues-check": {"What other programs find in catalogues": catalogues_check_rows},
     "span-ways": {"Ways of writing protected spans for the model": span_ways_rows},
     "same-answer": {"Texts (scores) that differ from those of batches of 8": same_answer_rows},
     "catalogues": {"Memories of short strings": catalogue_rows},

@@ -1,7 +1,7 @@
 """Contrast: a memory has a pair, and a sentence that differs from it in a word or two is translated.
 
-A system that copies the stored words gets the sentence wrong. The pairs of all groups are stored beside the pairs of
-a memory, once or with ten variants of each. Terminology measures the opposite: stored terms should be copied.
+A system that copies the stored words gets the sentence wrong. The pairs of all groups are stored together with the
+pairs of a memory, once or with ten variants of each. Terminology measures the opposite: stored terms should be copied.
 """
 
 from __future__ import annotations

@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import re
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from nearmt.config import Config, option
+from nearmt.config.shard import Shard
 from nearmt.contracts import Pair, Progress
 from nearmt.datastore.disk.files import write_json
 from nearmt.errors import ConfigError, writing
@@ -44,15 +44,11 @@ class GridConfig(Config):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.shard is not None:
-            self.part()
+            Shard.parse(self.shard)
 
-    def part(self) -> tuple[int, int]:
-        """(I, N) of the shard."""
-        found = re.fullmatch(r"(\d+)/(\d+)", "1/1" if self.shard is None else self.shard, re.ASCII)
-        part, parts = (int(number) for number in found.groups()) if found else (0, 0)
-        if not 1 <= part <= parts:
-            raise ConfigError(f"shard = {self.shard!r}: must be I/N with I from 1 to N, such as 1/4")
-        return part, parts
+    def part(self) -> Shard:
+        """The points to train: all of them without a shard."""
+        return Shard(1, 1) if self.shard is None else Shard.parse(self.shard)
 
 
 @dataclass(frozen=True)
@@ -111,8 +107,8 @@ class _Grid:
             self._folder.mkdir(parents=True, exist_ok=True)
 
     def run(self, progress: Progress | None, on_point: OnPoint | None) -> GridResult:
-        part, parts = self._config.part()
-        numbers = range(part - 1, len(self._points), parts)
+        part = self._config.part()
+        numbers = range(part.number - 1, len(self._points), part.count)
         for done, number in enumerate(numbers):
             if self._finished(number) is None:
                 result = self._train(number, _share(progress, done, len(numbers)))

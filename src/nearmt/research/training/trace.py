@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Origin, Pair, Progress
-from nearmt.datastore.edit.tokens import marks_of, tokens_of
+from nearmt.datastore.edit.tokens import marks_of, tokens_of_all
 from nearmt.methods.mixing import votes_of
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.models import TranslationModel
@@ -54,7 +54,7 @@ def trace_pairs(
     model: TranslationModel, method: RetrievingMethod, pairs: Sequence[Pair], progress: Progress | None = None
 ) -> Trace:
     """Retrieve at every step of forced decoding of the pairs; pairs too long for the model are left out."""
-    encoded = [tokens_of(model.codec, pair, marks_of(model)) for pair in pairs]
+    encoded = tokens_of_all(model.codec, pairs, marks_of(model))
     longest = model.seq2seq.positions - len(model.seq2seq.prompt)
     fitting = [(s, t) for s, t in encoded if len(s) <= model.seq2seq.positions and len(t) <= longest]
     fitting.sort(key=lambda pair: len(pair[1]))
