@@ -5,22 +5,34 @@ BIN := $(VENV)/bin
 # The exact version has a CPU build; a range would fetch gigabytes of CUDA packages.
 TORCH := torch==2.13.0
 
-.PHONY: demo test test-services torture check docs bench clean
+.PHONY: demo serve test test-services torture torture-server check docs bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/nearmt demo
+
+# A server at http://127.0.0.1:8080 with the memory of the demo, which is built once.
+serve: $(VENV)/.installed-serve
+	test -e memories/demo/manifest.json || $(BIN)/nearmt build src/nearmt/demo/memory.tsv --out memories/demo
+	$(BIN)/nearmt serve
 
 test: $(VENV)/.installed-dev check
 	$(BIN)/pytest -n 2
 
 # Tests beside other programs, which it installs: nothing is skipped here.
 test-services: $(VENV)/.installed-services
+	tools/install_browser.sh
 	$(BIN)/pytest -m services -n 2
 
 # Kills, damage, altered stores and races with a fresh seed, about 30 minutes; NEARMT_SEED repeats a run.
 torture: export NEARMT_SEED ?= $(shell date +%s)
 torture: $(VENV)/.installed-dev
 	timeout 3600 $(BIN)/pytest -m slow -n 2 -v
+
+# Kills a server under load, about 40 minutes.
+torture-server: export NEARMT_SEED ?= $(shell date +%s)
+torture-server: export NEARMT_SERVER_KILLS ?= 200
+torture-server: $(VENV)/.installed-dev
+	$(BIN)/pytest -m services tests/serve/test_durability.py -v
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -63,13 +75,18 @@ $(VENV)/.installed: pyproject.toml $(KERNELS) | $(BIN)/pip
 	$(BIN)/pip install --quiet "$(TORCH)" --editable .
 	touch $@
 
-$(VENV)/.installed-dev: pyproject.toml $(KERNELS) | $(BIN)/pip
-	$(BIN)/pip install --quiet "$(TORCH)" --editable ".[dev]"
+$(VENV)/.installed-serve: pyproject.toml $(KERNELS) | $(BIN)/pip
+	$(BIN)/pip install --quiet "$(TORCH)" --editable ".[serve]"
 	touch $(VENV)/.installed $@
 
-$(VENV)/.installed-services: pyproject.toml $(KERNELS) | $(BIN)/pip
-	$(BIN)/pip install --quiet "$(TORCH)" --editable ".[dev,bench]"
-	touch $(VENV)/.installed $(VENV)/.installed-dev $@
+$(VENV)/.installed-dev: pyproject.toml $(KERNELS) | $(BIN)/pip
+	$(BIN)/pip install --quiet "$(TORCH)" --editable ".[dev]"
+	touch $(VENV)/.installed $(VENV)/.installed-serve $@
+
+$(VENV)/.installed-services: pyproject.toml tools/service_clients.py $(KERNELS) | $(BIN)/pip
+	$(BIN)/pip install --quiet "$(TORCH)" --editable ".[dev,bench,browser,ray]"
+	$(BIN)/python tools/service_clients.py
+	touch $(VENV)/.installed $(VENV)/.installed-serve $(VENV)/.installed-dev $@
 
 clean:
-	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .services site .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -5,7 +5,8 @@
 Every case is a process of its own; cases take turns, after one round that is not counted. `--before SRC` adds the same
 commands with the package in another checkout's folder `src`, kernels included. Python's bytecode is kept, as it is for
 users. `load` is the time of load_model() in int8 for a random Marian of opus-mt's size (75 million parameters), in a
-process that has imported torch and transformers.
+process that has imported torch and transformers; its packed weights are in the cache from the first round on. CPU
+seconds are those of all threads: on a busy machine they say more than seconds.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from nearmt import __version__
 from nearmt.datastore.disk.files import write_json
 from nearmt.models import EMBEDDED, ModelConfig, load_model
-from nearmt.research.machine import describe_commit, describe_machine
+from nearmt.research.bench.measuring import quartiles
+from nearmt.research.bench.report import make_report
+from nearmt.research.bench.tables import markdown
 
 SENTENCE = "Der Hund schläft auf dem Sofa."
 _IMPORTS = "import torch, transformers; from transformers import MarianMTModel, MarianTokenizer"
@@ -37,15 +38,15 @@ import sys, time
 import torch, transformers
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianMTModel, MarianTokenizer
 from nearmt.models import ModelConfig, load_model
-began = time.perf_counter()
+began, used = time.perf_counter(), time.process_time()
 load_model(ModelConfig(sys.argv[1], precision="int8", device="cpu"))
-print(time.perf_counter() - began)
+print(time.perf_counter() - began, time.process_time() - used)
 """
 
 
 @dataclass
 class Case:
-    """A command; `reports` says that its first line is the number of seconds, instead of being waited for."""
+    """A command; `reports` says that its first line holds seconds and CPU seconds, instead of being waited for."""
 
     name: str
     command: Sequence[str]
@@ -54,8 +55,10 @@ class Case:
     fresh: bool = False
     reports: bool = False
     seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
 
-    def run(self) -> tuple[float, str]:
+    def run(self) -> tuple[float, float, str]:
+        """Seconds to the first line of output, CPU seconds of the whole process, and that line."""
         if self.fresh:
             for file in self.cache.glob("*.packed"):
                 file.unlink()
@@ -63,7 +66,7 @@ class Case:
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         if self.source is not None:
             environment["PYTHONPATH"] = str(self.source)
-        began = time.perf_counter()
+        began, used = time.perf_counter(), _children_seconds()
         quiet = subprocess.DEVNULL
         with subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=quiet, text=True, env=environment) as done:
             assert done.stdout is not None
@@ -72,7 +75,24 @@ class Case:
             done.stdout.read()
         if done.returncode:
             raise SystemExit(f"{self.name}: failed with exit code {done.returncode}")
-        return (float(line), "") if self.reports else (taken, line)
+        if self.reports:
+            seconds, cpu_seconds = map(float, line.split())
+            return seconds, cpu_seconds, ""
+        return taken, _children_seconds() - used, line
+
+    def cell(self) -> dict[str, Any]:
+        return {
+            "case": self.name,
+            "seconds": round(statistics.median(self.seconds), 3),
+            "quartiles": [round(value, 3) for value in quartiles(self.seconds)],
+            "least": round(min(self.seconds), 3),
+            "cpu_seconds": round(statistics.median(self.cpu_seconds), 3),
+        }
+
+
+def _children_seconds() -> float:
+    used = os.times()
+    return used.children_user + used.children_system
 
 
 def cases(arguments: argparse.Namespace, folder: Path) -> list[Case]:
@@ -125,27 +145,24 @@ def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     lines: dict[str, str] = {}
     for repeat in range(arguments.repeats + 1):
         for case in all_cases:
-            seconds, lines[case.name] = case.run()
+            seconds, cpu_seconds, lines[case.name] = case.run()
             if repeat:
                 case.seconds.append(seconds)
+                case.cpu_seconds.append(cpu_seconds)
     config = ModelConfig(device="cpu", precision="int8")
     model = load_model(config)
     manifest = json.loads((arguments.datastore / "manifest.json").read_bytes())
-    entries = sum(segment["entries"] for segment in manifest["segments"])
-    return {
-        "benchmark": "startup",
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": describe_commit(),
-        "machine": describe_machine(config),
-        "signature": f"nearmt:{__version__}|model:{model.name}@{model.fingerprint}|entries:{entries}",
-        "load_average": [round(part, 2) for part in load],
-        "repeats": arguments.repeats,
-        "seconds": {
-            case.name: {"median": round(statistics.median(case.seconds), 3), "least": round(min(case.seconds), 3)}
-            for case in all_cases
-        },
-        "lines": {name: line for name, line in lines.items() if line},
-    }
+    return make_report(
+        "startup",
+        config,
+        "one sentence",
+        [case.cell() for case in all_cases],
+        datastore={"entries": sum(segment["entries"] for segment in manifest["segments"])},
+        signature=f"model:{model.name}@{model.fingerprint}",
+        load_average=[round(part, 2) for part in load],
+        repeats=arguments.repeats,
+        lines={name: line for name, line in lines.items() if line},
+    )
 
 
 def main() -> None:
@@ -157,8 +174,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        write_json(arguments.out, run(arguments, Path(folder)))
-    print(arguments.out.read_text(encoding="utf-8"))
+        report = run(arguments, Path(folder))
+    write_json(arguments.out, report)
+    print(markdown(report))
 
 
 if __name__ == "__main__":

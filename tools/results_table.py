@@ -30,7 +30,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 PLOTS = ROOT / "docs" / "plots"
 #: Whether a page shows the short form: BLEU only.
 PAGES = {ROOT / "README.md": True} | {
-    ROOT / "docs" / f"{name}.md": False for name in ("experiments", "speed", "concepts", "faithfulness", "formats")
+    ROOT / "docs" / f"{name}.md": False for name in ("experiments", "speed", "concepts", "faithfulness", "documents")
 }
 _MARKED = re.compile(
     r"(<!-- results(?: ([a-z-]+)(?: ([\w-]+))?)?: begin -->\n).*?(<!-- results(?: [\w -]+)?: end -->)", re.DOTALL
