@@ -93,13 +93,13 @@ class Load:
 
     def _check_documents(self, client: httpx.Client) -> None:
         """Unfinished ones go on, and have all units that they had."""
-        states = {id: _answer(client, 200, "GET", f"/jobs/{id}")["state"] for id in self.unfinished}
+        states = {each: _answer(client, 200, "GET", f"/jobs/{each}")["state"] for each in self.unfinished}
         assert set(states.values()) <= {"queued", "running", "done"}, states
-        for id in self.unfinished:
-            shown = self._shown(client, id)
-            kept = {number: target for (document, number), target in self._units.items() if document == id}
+        for each in self.unfinished:
+            shown = self._shown(client, each)
+            kept = {number: target for (document, number), target in self._units.items() if document == each}
             assert {number: shown.get(number) for number in kept} == kept
-        self.unfinished = [id for id, state in states.items() if state != "done"]
+        self.unfinished = [each for each, state in states.items() if state != "done"]
         self.interrupted |= set(self.unfinished)
 
     @property
@@ -170,11 +170,11 @@ class Load:
         if not self.documents:
             time.sleep(0.05)
             return
-        id, number, target = self.documents[-1], self.random.randrange(LINES), self._target()
-        self._units.pop((id, number), None)  # either is right if the server dies now
-        _answer(client, 200, "PUT", f"/documents/{id}/units/{number}", json={"target": target, "confirmed": True})
-        self._units |= {(id, shown): text for shown, text in self._shown(client, id).items()}
-        assert self._units[id, number] == target
+        document, number, target = self.documents[-1], self.random.randrange(LINES), self._target()
+        self._units.pop((document, number), None)  # either is right if the server dies now
+        _answer(client, 200, "PUT", f"/documents/{document}/units/{number}", json={"target": target, "confirmed": True})
+        self._units |= {(document, shown): text for shown, text in self._shown(client, document).items()}
+        assert self._units[document, number] == target
 
     def _shown(self, client: httpx.Client, id: str) -> dict[int, str]:
         """Units of a document that are translated."""

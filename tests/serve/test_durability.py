@@ -48,8 +48,8 @@ def test_killed_servers_lose_nothing(tiny_folder: Path, tmp_path: Path, campaign
     with ServerProcess(arguments, tmp_path) as server:
         address = server.wait_until_started()
         load.check(address)
-        for id in load.documents:
-            check_document(address, id)
+        for document in load.documents:
+            check_document(address, document)
         assert not server.log("error")
     assert load.pairs and load.compactions and load.interrupted
     print(
