@@ -84,6 +84,7 @@ class Load:
         """What was acknowledged is there, and nothing else."""
         with httpx.Client(base_url=f"{address}/api/v1", timeout=60) as client:
             self._check_documents(client)
+            self._translate(client)  # encodes what is in the log only
             text = client.get(f"/memories/{MEMORY}/export?format=jsonl").raise_for_status().text
         stored: dict[str, str] = {pair["source"]: pair["target"] for pair in map(json.loads, text.splitlines())}
         wrong = {source: may for source, may in self._targets.items() if stored.get(source) not in may}
