@@ -184,16 +184,16 @@ def main() -> None:
     plan = Plan(arguments.seconds, arguments.translations, arguments.others, arguments.clients)
     warm_up = plan.seconds / 6 if arguments.warm_up is None else arguments.warm_up
     source, target = arguments.languages.split(",")
-    report = soak(plan, arguments.serve.split(), arguments.every, warm_up, (source, target))
     about = {
         "benchmark": "soak",
-        "data": f"made-up sentences, {report['seconds'] / 60:.0f} minutes",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": describe_commit(),
         "machine": describe_machine(ModelConfig()),
     }
-    write_json(arguments.out, {**about, **report})
-    print(markdown({**about, **report}))
+    found = soak(plan, arguments.serve.split(), arguments.every, warm_up, (source, target))
+    report = {**about, "data": f"made-up sentences, {found['seconds'] / 60:.0f} minutes", **found}
+    write_json(arguments.out, report)
+    print(markdown(report))
     print(f"unexpected answers: {report['unexpected'] or 'none'}")
 
 
