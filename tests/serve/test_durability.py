@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -19,15 +21,27 @@ pytestmark = pytest.mark.services
 KILLS = int(os.environ.get("NEARMT_SERVER_KILLS", "5"))
 
 
-def check_document(address: str, id: str) -> None:
+def job(address: str, id: str) -> dict[str, Any]:
+    found: dict[str, Any] = httpx.get(f"{address}/api/v1/jobs/{id}", timeout=30).raise_for_status().json()
+    return found
+
+
+def answers(address: str) -> bool:
+    try:
+        httpx.get(f"{address}/health", timeout=30)
+    except httpx.TransportError:
+        return False
+    return True
+
+
+def check_document(address: str, id: str, lines: int = LINES) -> None:
     """It is finished, and every line of it is translated."""
-    while (job := httpx.get(f"{address}/api/v1/jobs/{id}", timeout=30).raise_for_status().json())["state"] != "done":
-        assert job["state"] in ("queued", "running"), job
+    while (now := job(address, id))["state"] != "done":
+        assert now["state"] in ("queued", "running"), now
         time.sleep(0.2)
+    assert now["result"]["filled"] == lines
     result = httpx.get(f"{address}/api/v1/documents/{id}/result", timeout=60).raise_for_status()
-    assert len(result.text.splitlines()) == LINES
-    units = httpx.get(f"{address}/api/v1/documents/{id}/units?limit={LINES}", timeout=60).json()["units"]
-    assert all(unit["origin"] for unit in units)
+    assert len(result.text.splitlines()) == lines
 
 
 def test_killed_servers_lose_nothing(tiny_folder: Path, tmp_path: Path, campaign_seed: int) -> None:
@@ -52,6 +66,28 @@ def test_killed_servers_lose_nothing(tiny_folder: Path, tmp_path: Path, campaign
             check_document(address, document)
         assert not server.log("error")
     assert load.pairs and load.compactions and load.interrupted
-    print(
-        f"{KILLS} kills: {load.pairs} pairs, {load.compactions} compactions, {len(load.interrupted)} documents went on"
-    )
+    resumed = f"{len(load.interrupted)} of {len(load.documents)} documents"
+    print(f"{KILLS} kills: {load.pairs} pairs, {load.compactions} compactions; {resumed} went on after a kill")
+
+
+def test_a_stopped_server_goes_on_with_its_documents(tiny_folder: Path, tmp_path: Path) -> None:
+    """SIGTERM: no new connections, exit code 0; the next server translates the rest."""
+    arguments, lines = ("--model", tiny_folder, "--memories", tmp_path / "memories"), 5000
+    with ServerProcess(arguments, tmp_path) as server:
+        address = server.wait_until_started()
+        file = ("long.txt", "".join(f"die pumpe {number} öffnen .\n" for number in range(lines)))
+        answer = httpx.post(f"{address}/api/v1/documents", files={"file": file}, timeout=60)
+        document = answer.raise_for_status().json()["id"]
+        while not job(address, document)["done"]:
+            time.sleep(0.05)
+        server.signal(signal.SIGTERM)
+        while answers(address):
+            time.sleep(0.01)
+        assert server.wait() == 0
+        assert not server.log("error")
+    with ServerProcess(arguments, tmp_path) as server:
+        address = server.wait_until_started()
+        shown = httpx.get(f"{address}/api/v1/documents/{document}/units?limit=1000", timeout=60).json()["units"]
+        assert shown[0]["origin"], "what was translated is kept"
+        assert job(address, document)["state"] in ("queued", "running")
+        check_document(address, document, lines)
