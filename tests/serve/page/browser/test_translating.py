@@ -234,7 +234,7 @@ def test_sentences_come_without_moving_those_below(open_page: Callable[..., Watc
     page = open_page()
     page.memory("steady", PAIRS)
     held: list[Any] = []
-    page.route("**/api/v1/translate", held.append)
+    page.route("**/api/v1/translate", lambda route: held.append(route))
     page.fill(".composer-field", " ".join(source for source, _ in PAIRS) + " " + TEXT * 3)
     page.keyboard.press("Control+Enter")
     page.wait_for_selector(".row[data-state=waiting]")
