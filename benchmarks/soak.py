@@ -1,12 +1,12 @@
 """Does a server that is left running keep its memory, threads and files?
 
-    python benchmarks/soak.py --out benchmarks/results/soak.json                          # 30 minutes
+    python benchmarks/soak.py --out benchmarks/results/bench-soak.json                    # 30 minutes
     python benchmarks/soak.py --seconds 60 --translations 300 --others 3000 --out soak.json
 
 Starts `nearmt serve` with empty memories. Clients send short translations at beam 1 and ten times as many other
 requests, evenly over the time: they list, search, learn and delete pairs, compact memories, send wrong requests and
 disconnect while a translation runs. RSS, threads and file descriptors of the server are sampled. The report compares
-the last tenth of the samples with the first tenth after the warm-up.
+the end with the time after the warm-up.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from soak_clients import MEMORIES, Client, Plan, Tally
 
 from nearmt.datastore.disk.files import write_json
 from nearmt.models import ModelConfig
+from nearmt.research.bench.tables import markdown
 from nearmt.research.machine import describe_commit, describe_machine
 
 
@@ -67,16 +69,32 @@ class Watch:
                 return
 
 
-def summary(samples: list[dict[str, float]], warm_up: float) -> dict[str, Any]:
-    """Median RSS, most threads and files: at the end of the warm-up, and at the end."""
+#: What must not grow, and how many of its samples stand for a time: their median, or their maximum.
+WATCHED = {"rss_megabytes": "RSS, MB", "threads": "threads", "files": "file descriptors"}
+#: Seconds between the samples that a report keeps.
+KEPT_EVERY = 30.0
+
+
+def growth(samples: list[dict[str, float]], warm_up: float) -> list[dict[str, Any]]:
+    """Of RSS the medians over a tenth of the time, after the warm-up and at the end; of threads and files the most, in
+    the first half after the warm-up and in the last tenth."""
     after = [sample for sample in samples if sample["seconds"] >= warm_up]
     size = max(1, len(after) // 10)
-    first, last = after[:size], after[-size:]
-    rss = [statistics.median(sample["rss_megabytes"] for sample in part) for part in (first, last)]
-    found: dict[str, Any] = {"rss_megabytes": rss, "rss_growth": round(rss[1] / rss[0] - 1, 4)}
-    for name in ("threads", "files"):
-        found[name] = [max(sample[name] for sample in part) for part in (after[: len(after) // 2], last)]
+    found = []
+    for key, name in WATCHED.items():
+        early, of = (size, statistics.median) if key == "rss_megabytes" else (max(1, len(after) // 2), max)
+        first, last = (of([sample[key] for sample in part]) for part in (after[:early], after[-size:]))
+        found.append({"name": name, "first": round(first, 1), "last": round(last, 1)})
     return found
+
+
+def kept(samples: list[dict[str, float]]) -> dict[str, list[float]]:
+    """Some of the samples, by column."""
+    thinned = samples[:1]
+    for sample in samples:
+        if sample["seconds"] >= thinned[-1]["seconds"] + KEPT_EVERY:
+            thinned.append(sample)
+    return {key: [sample[key] for sample in thinned] for key in ("seconds", *WATCHED)}
 
 
 @contextlib.contextmanager
@@ -128,12 +146,12 @@ def soak(plan: Plan, serve: list[str], every: float, warm_up: float, languages: 
     return {
         "plan": vars(plan),
         "seconds": round(seconds, 1),
-        "requests": tally.answers.total(),
         "answers": dict(sorted(tally.answers.items())),
         "unexpected": dict(tally.unexpected),
-        "milliseconds": {name: _quantiles(times) for name, times in sorted(tally.seconds.items())},
-        "after_warm_up": summary(watch.samples, warm_up),
-        "samples": watch.samples,
+        "requests": {name: [len(times), _quantiles(times)] for name, times in sorted(tally.seconds.items())},
+        "warm_up": warm_up,
+        "cells": growth(watch.samples, warm_up),
+        "samples": kept(watch.samples),
     }
 
 
@@ -166,10 +184,17 @@ def main() -> None:
     plan = Plan(arguments.seconds, arguments.translations, arguments.others, arguments.clients)
     warm_up = plan.seconds / 6 if arguments.warm_up is None else arguments.warm_up
     source, target = arguments.languages.split(",")
-    report = soak(plan, arguments.serve.split(), arguments.every, warm_up, (source, target))
-    about = {"commit": describe_commit(), "machine": describe_machine(ModelConfig())}
-    write_json(arguments.out, {**about, **report})
-    print(json.dumps({name: report[name] for name in ("requests", "seconds", "unexpected", "after_warm_up")}, indent=1))
+    about = {
+        "benchmark": "soak",
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": describe_commit(),
+        "machine": describe_machine(ModelConfig()),
+    }
+    found = soak(plan, arguments.serve.split(), arguments.every, warm_up, (source, target))
+    report = {**about, "data": f"made-up sentences, {found['seconds'] / 60:.0f} minutes", **found}
+    write_json(arguments.out, report)
+    print(markdown(report))
+    print(f"unexpected answers: {report['unexpected'] or 'none'}")
 
 
 if __name__ == "__main__":

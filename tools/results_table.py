@@ -1,4 +1,4 @@
-"""Write the tables and plots of README.md and docs (experiments, speed, concepts) from benchmarks/results.
+"""Write the tables and plots of README.md and docs from benchmarks/results.
 
 python tools/results_table.py             prints the tables
 python tools/results_table.py --write     writes them between their markers, and draws docs/plots
@@ -30,7 +30,8 @@ RESULTS = ROOT / "benchmarks" / "results"
 PLOTS = ROOT / "docs" / "plots"
 #: Whether a page shows the short form: BLEU only.
 PAGES = {ROOT / "README.md": True} | {
-    ROOT / "docs" / f"{name}.md": False for name in ("experiments", "speed", "concepts", "faithfulness", "documents")
+    ROOT / "docs" / f"{name}.md": False
+    for name in ("experiments", "speed", "concepts", "faithfulness", "documents", "server/operating")
 }
 _MARKED = re.compile(
     r"(<!-- results(?: ([a-z-]+)(?: ([\w-]+))?)?: begin -->\n).*?(<!-- results(?: [\w -]+)?: end -->)", re.DOTALL

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
-import random
-import threading
+import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,111 +12,40 @@ import httpx
 import pytest
 
 from nearmt.cli.main import run
+from tests.serve.load import LINES, MEMORY, Load
 from tests.serve.process import ServerProcess
-from tests.tiny import WORDS
 
 pytestmark = pytest.mark.services
 
-#: `make torture` gives a larger number.
+#: `make torture-server` gives a larger number.
 KILLS = int(os.environ.get("NEARMT_SERVER_KILLS", "5"))
-MEMORY = "killed"
-LINES = 400
-
-
-class Load:
-    """Clients that learn, delete and translate, and remember what was acknowledged."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        #: Source -> target, and sources whose state is not known because the server died before it answered.
-        self.kept: dict[str, str] = {}
-        self.gone: set[str] = set()
-        self.unsure: set[str] = set()
-        self.documents: list[str] = []
-        self._ids: dict[str, str] = {}
-        self._lock = threading.Lock()
-        self._number = 0
-
-    @contextmanager
-    def on(self, address: str) -> Iterator[None]:
-        """Run clients until the block ends and they have noticed that the server is gone."""
-        stop = threading.Event()
-        tasks: list[Callable[[httpx.Client], None]] = [self._learn, self._learn, self._delete, self._translate]
-
-        def repeat(task: Callable[[httpx.Client], None]) -> None:
-            with httpx.Client(base_url=f"{address}/api/v1", timeout=30) as client:
-                while not stop.is_set():
-                    try:
-                        task(client)
-                    except httpx.TransportError:
-                        return
-
-        threads = [threading.Thread(target=repeat, args=(task,)) for task in tasks]
-        for thread in threads:
-            thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
-
-    def upload(self, address: str) -> None:
-        lines = [" ".join(self.random.choices(WORDS, k=6)) for _ in range(LINES)]
-        files = {"file": (f"text{len(self.documents)}.txt", "".join(f"{line}\n" for line in lines))}
-        answer = httpx.post(f"{address}/api/v1/documents", files=files, timeout=30)
-        assert answer.status_code == 202, answer.text
-        self.documents.append(answer.json()["id"])
-
-    def _learn(self, client: httpx.Client) -> None:
-        with self._lock:
-            self._number += 1
-            source, target = f"pumpe {self._number}", " ".join(self.random.choices(WORDS, k=4))
-            self.unsure.add(source)
-        answer = client.post(f"/memories/{MEMORY}/pairs", json={"pairs": [{"source": source, "target": target}]})
-        assert answer.status_code == 201, answer.text
-        with self._lock:
-            self.unsure.remove(source)
-            self.kept[source] = target
-            self._ids[source] = answer.json()["pairs"][0]["id"]
-
-    def _delete(self, client: httpx.Client) -> None:
-        with self._lock:
-            source = self.random.choice(list(self.kept)) if len(self.kept) > 20 else None
-            if source is not None:
-                del self.kept[source]
-                self.unsure.add(source)
-        if source is None:
-            time.sleep(0.05)
-            return
-        answer = client.delete(f"/memories/{MEMORY}/pairs/{self._ids[source]}")
-        assert answer.status_code == 204, answer.text
-        with self._lock:
-            self.unsure.remove(source)
-            self.gone.add(source)
-
-    def _translate(self, client: httpx.Client) -> None:
-        texts = [" ".join(self.random.choices(WORDS, k=5))]
-        answer = client.post("/translate", json={"texts": texts, "memories": [{"name": MEMORY}]})
-        assert answer.status_code == 200, answer.text
-
-    def check(self, address: str) -> None:
-        """What was acknowledged is there."""
-        text = httpx.get(f"{address}/api/v1/memories/{MEMORY}/export?format=jsonl", timeout=60).text
-        stored: dict[str, str] = {pair["source"]: pair["target"] for pair in map(json.loads, text.splitlines())}
-        assert {source: stored.get(source) for source in self.kept} == self.kept
-        assert not self.gone & stored.keys()
-        assert stored.keys() <= self.kept.keys() | self.unsure
 
 
 def job(address: str, id: str) -> dict[str, Any]:
-    answer = httpx.get(f"{address}/api/v1/jobs/{id}", timeout=30)
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
+    found: dict[str, Any] = httpx.get(f"{address}/api/v1/jobs/{id}", timeout=30).raise_for_status().json()
     return found
 
 
+def answers(address: str) -> bool:
+    try:
+        httpx.get(f"{address}/health", timeout=30)
+    except httpx.TransportError:
+        return False
+    return True
+
+
+def check_document(address: str, id: str, lines: int = LINES) -> None:
+    """It is finished, and every line of it is translated."""
+    while (now := job(address, id))["state"] != "done":
+        assert now["state"] in ("queued", "running"), now
+        time.sleep(0.2)
+    assert now["result"]["filled"] == lines
+    result = httpx.get(f"{address}/api/v1/documents/{id}/result", timeout=60).raise_for_status()
+    assert len(result.text.splitlines()) == lines
+
+
 def test_killed_servers_lose_nothing(tiny_folder: Path, tmp_path: Path, campaign_seed: int) -> None:
+    """No acknowledged pair, no edit of a document, no translated unit; and the memory is not damaged."""
     memories, load = tmp_path / "memories", Load(campaign_seed)
     arguments = ("--model", tiny_folder, "--memories", memories)
     for kill in range(KILLS):
@@ -129,18 +54,40 @@ def test_killed_servers_lose_nothing(tiny_folder: Path, tmp_path: Path, campaign
             if kill == 0:
                 assert httpx.post(f"{address}/api/v1/memories", json={"name": MEMORY}).status_code == 201
             load.check(address)
+            load.upload(address)
             with load.on(address):
-                load.upload(address)
                 time.sleep(load.random.uniform(0.2, 2.0))
                 server.kill()
         assert run(["verify", str(memories / MEMORY), "--quiet"]) == 0
-    assert load.kept
     with ServerProcess(arguments, tmp_path) as server:
         address = server.wait_until_started()
         load.check(address)
-        for each in load.documents:
-            while (found := job(address, each))["state"] in ("queued", "running"):
-                time.sleep(0.2)
-            assert found["state"] == "done", found
-            result = httpx.get(f"{address}/api/v1/documents/{each}/result", timeout=60)
-            assert len(result.text.splitlines()) == LINES
+        for document in load.documents:
+            check_document(address, document)
+        assert not server.log("error")
+    assert load.pairs and load.compactions and load.interrupted
+    resumed = f"{len(load.interrupted)} of {len(load.documents)} documents"
+    print(f"{KILLS} kills: {load.pairs} pairs, {load.compactions} compactions; {resumed} went on after a kill")
+
+
+def test_a_stopped_server_goes_on_with_its_documents(tiny_folder: Path, tmp_path: Path) -> None:
+    """SIGTERM: no new connections, exit code 0; the next server translates the rest."""
+    arguments, lines = ("--model", tiny_folder, "--memories", tmp_path / "memories"), 5000
+    with ServerProcess(arguments, tmp_path) as server:
+        address = server.wait_until_started()
+        file = ("long.txt", "".join(f"die pumpe {number} öffnen .\n" for number in range(lines)))
+        answer = httpx.post(f"{address}/api/v1/documents", files={"file": file}, timeout=60)
+        document = answer.raise_for_status().json()["id"]
+        while not job(address, document)["done"]:
+            time.sleep(0.05)
+        server.signal(signal.SIGTERM)
+        while answers(address):
+            time.sleep(0.01)
+        assert server.wait() == 0
+        assert not server.log("error")
+    with ServerProcess(arguments, tmp_path) as server:
+        address = server.wait_until_started()
+        shown = httpx.get(f"{address}/api/v1/documents/{document}/units?limit=1000", timeout=60).json()["units"]
+        assert shown[0]["origin"], "what was translated is kept"
+        assert job(address, document)["state"] in ("queued", "running")
+        check_document(address, document, lines)

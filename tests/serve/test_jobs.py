@@ -240,6 +240,22 @@ def test_old_jobs_are_forgotten(start: Callable[..., Jobs], tmp_path: Path) -> N
     assert list((tmp_path / "jobs").iterdir()) == []
 
 
+def test_the_oldest_of_many_records_are_forgotten(start: Callable[..., Jobs], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server whose memories are compacted every night does not fill up; documents are kept."""
+    monkeypatch.setattr(jobs_module, "_MOST_RECORDS", 2)
+    jobs = start(Steps(0))
+    jobs.register("document", Steps(0))
+    document = jobs.add(ANONYMOUS, jobs.new_id(ANONYMOUS), "document")
+    ended(jobs, document)
+    done = []
+    for _ in range(5):
+        done.append(add(jobs).id)
+        ended(jobs, jobs.get(ANONYMOUS, done[-1]))
+    # The latest one was not finished when it was added.
+    assert [job.id for job in jobs.all(ANONYMOUS)] == [*reversed(done[-3:]), document.id]
+    assert {path.name for path in jobs.files.folder.iterdir()} == {*done[-3:], document.id}
+
+
 def test_jobs_of_a_memory_are_cancelled_together(start: Callable[..., Jobs]) -> None:
     work = Steps(1)
     jobs = start(work)

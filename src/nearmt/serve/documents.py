@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mimetypes
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -93,10 +94,11 @@ class Documents:
             raise
 
     def get(self, principal: Principal, id: str) -> Job:
-        job = self._jobs.get(principal, id)
-        if job.kind != "document":
-            raise NotFound(f"no document '{id[:64]}'")
-        return job
+        with suppress(NotFound):
+            job = self._jobs.get(principal, id)
+            if job.kind == "document":
+                return job
+        raise NotFound(f"no document '{id[:64]}'")
 
     def units(self, principal: Principal, id: str, offset: int = 0, limit: int = 50) -> UnitPage:
         """Units that are translated so far are shown with their translations."""

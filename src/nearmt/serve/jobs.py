@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import secrets
 import threading
 from collections import Counter
@@ -24,6 +23,8 @@ __all__ = ["Job", "JobKind", "JobRun", "JobState", "Jobs"]
 
 #: Jobs of a principal that are not finished, and all that are kept.
 _MOST_WAITING, _MOST_KEPT = 100, 10_000
+#: Finished jobs of memories: only documents are fetched later.
+_MOST_RECORDS = 1000
 #: After this time finished jobs are forgotten, and with them documents.
 _KEPT_FOR = timedelta(days=30)
 #: Seconds for a job to end before it is removed.
@@ -265,11 +266,12 @@ class Jobs:
         return status
 
     def _forget_old(self) -> None:
-        """Forget what was finished long ago."""
+        """Forget what was finished long ago, and the oldest of many records."""
         limit = (datetime.now(UTC) - _KEPT_FOR).isoformat(timespec="milliseconds")
         with self._changed:
-            first = itertools.takewhile(lambda status: status.job.created < limit, self._known.values())
-            old = [status.job.id for status in first if status.job.is_finished]
+            finished = [status.job for status in self._known.values() if status.job.is_finished]
+            records = [job.id for job in finished if job.kind != "document"]
+            old = {job.id for job in finished if job.created < limit} | set(records[:-_MOST_RECORDS])
             for identity in old:
                 del self._known[identity]
         for identity in old:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import re
 import resource
@@ -231,8 +230,6 @@ class Memories:
                     closed.append(memory.name)
         for name in closed:
             self._tell_closed(name)
-        if closed:
-            gc.collect()  # stores and their snapshots refer to each other
 
     def _tell_closed(self, name: str) -> None:
         for tell in self.on_close:

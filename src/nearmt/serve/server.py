@@ -18,7 +18,7 @@ from nearmt.errors import ConfigError
 from nearmt.serve.app import create_app
 from nearmt.serve.config import ServeConfig
 from nearmt.serve.connections import TimedProtocol
-from nearmt.serve.heap import keep_trimmed
+from nearmt.serve.heap import keep_trimmed, settle, share
 from nearmt.serve.key_file import FILE_NAME, KeyFile
 from nearmt.serve.logs import log
 from nearmt.serve.security import Guard
@@ -40,6 +40,7 @@ def run(config: ServeConfig, signals: Sequence[int], announce: Callable[[str], N
     """Serve until a number is in `signals`; then let running requests finish. A second number ends them, too."""
     keyring = KeyFile(config.state_folder / FILE_NAME, read_only=config.read_only, default_memory=config.default_memory)
     Guard.of(config.host, config.allowed_host, config.cors_origin, keys=keyring.required)
+    share()
     with ExitStack() as stack:
         if not config.read_only:
             stack.enter_context(owned(config.state_folder))
@@ -54,19 +55,26 @@ def run(config: ServeConfig, signals: Sequence[int], announce: Callable[[str], N
         app = create_app(service, keyring)
         stack.callback(app.state.workers.close)
         app.state.workers.start()
-        for line in _lines(config, service, keyring, _address(bound)):
-            announce(line)
-        log("start", address=_address(bound), keys=keyring.required, read_only=config.read_only)
-        Server(app, config, signals).run([bound])
+        settle()
+
+        def started() -> None:
+            for line in _lines(config, service, keyring, _address(bound)):
+                announce(line)
+            log("start", address=_address(bound), keys=keyring.required, read_only=config.read_only)
+
+        Server(app, config, signals, started).run([bound])
         log("stop")
 
 
 class Server(uvicorn.Server):
     """uvicorn without handlers of its own for signals."""
 
-    def __init__(self, app: FastAPI, config: ServeConfig, signals: Sequence[int]) -> None:
+    def __init__(
+        self, app: FastAPI, config: ServeConfig, signals: Sequence[int], started: Callable[[], None] | None = None
+    ) -> None:
+        """`started` is called once clients can connect."""
         super().__init__(_settings(app, config))
-        self._app, self._signals = app, signals
+        self._app, self._signals, self._started = app, signals, started
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:  # type: ignore[override]
@@ -75,6 +83,8 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        if self._started is not None:
+            self._started()
         self._trimming = asyncio.ensure_future(keep_trimmed())
 
     async def on_tick(self, counter: int) -> bool:

@@ -395,12 +395,16 @@ def test_tables_of_other_benchmarks() -> None:
     startup = {"case": "import torch", "seconds": 1.254, "quartiles": [1.2, 1.5], "least": 1.1, "cpu_seconds": 2.0}
     text = markdown({"benchmark": "startup", **common, "cells": [startup]})
     assert "| import torch | 1.25 | 1.20-1.50 | 2.00 |" in text
+    soak = {"name": "RSS, MB", "first": 500.0, "last": 505.0}
+    requests = {"health": [1000, {"p50": 1.4, "p95": 5.6}]}
+    text = markdown({"benchmark": "soak", **common, "cells": [soak], "requests": requests})
+    assert "| RSS, MB | 500.0 | 505.0 | +1.0 |" in text and "| health | 1,000 | 1 | 6 |" in text
     same = {"precision": "int8", "method": "knn", "way": "again", "lines": 9, "other_texts": 1, "other_scores": 2}
     text = markdown({"benchmark": "same-answer", **common, "cells": [{**same, "largest": 0.5}]})
     assert "| int8 | knn | 1 (2) of 9 | 5.0e-01 |" in text
     assert set(TABLES) == {
         *("speed", "building", "growth", "startup", "precision", "same-answer", "catalogues", "spans", "span-ways"),
-        *("glossary", "catalogues-check"),
+        *("glossary", "catalogues-check", "soak"),
     }
 
 

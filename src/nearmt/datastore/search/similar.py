@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+from weakref import WeakMethod
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from nearmt.datastore.search.recall import sample
 from nearmt.datastore.search.source_matrix import PairRows, SourceMatrix
 from nearmt.engines.devices import device_of
 
+_Found = TypeVar("_Found")
 # The usual constants: how soon repetitions stop counting, and how much long sources are held back.
 _K1 = 1.2
 _B = 0.75
@@ -103,6 +105,18 @@ def _added_up(part: Postings, gain_X: np.ndarray, span_W2: np.ndarray, counts_W:
     return np.bincount(np.concatenate([part.pair_X[span] for span in spans]), gain_Y, minlength=part.pairs)
 
 
+def _weakly(method: Callable[[tuple[int, ...]], _Found]) -> Callable[[tuple[int, ...]], _Found]:
+    """A method that does not keep its object: an index whose cache did would only be freed by the garbage collector."""
+    reference = WeakMethod(method)
+
+    def call(source: tuple[int, ...]) -> _Found:
+        found = reference()
+        assert found is not None  # who asks has the object
+        return found(source)
+
+    return call
+
+
 class SourceIndex:
     """An inverted index of all sources: those of deleted or hidden pairs are as if they were not there."""
 
@@ -119,8 +133,8 @@ class SourceIndex:
         self._mean_length = max(1.0, sum(int(length.sum()) for length in seen) / max(1, self.seen))
         self._common = max(_FEW_PAIRS, int(_COMMON * self.seen))
         latest = max(1, min(_LATEST, _BYTES // (4 * max(1, self.pairs))))
-        self._latest = lru_cache(maxsize=latest)(self._scores)
-        self._telling_of = lru_cache(maxsize=latest)(self._telling)
+        self._latest = lru_cache(maxsize=latest)(_weakly(self._scores))
+        self._telling_of = lru_cache(maxsize=latest)(_weakly(self._telling))
         self._matrix: SourceMatrix | None = None
         if device is not None and device_of(device).sources_at_once and self.seen:
             self._matrix = self._make_matrix(device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
 
 import numpy as np
@@ -202,22 +202,13 @@ class Snapshot:
             pairs=self.pair_count,
             columns=self.reduction.columns,
             search_scale=self.calibration.search_scale,
-            scale=self._scale,
+            scale=partial(_scale, self.calibration, self.reduction, self._cache_columns),
             likely_weight=self.calibration.likely_weight,
             agreement=self.calibration.agreement,
             agreeing_weight=self.calibration.agreeing_weight,
             # An empty store knows sources once something is added to it.
             knows_sources=not len(self) or any(len(part.segment.source_S) for part in self._parts),
         )
-
-    def _scale(self, columns: int) -> float:
-        """Typical distance, not squared, on the first columns."""
-        if columns == self._cache_columns:
-            return self.calibration.cache_scale
-        # Not measured: squared distances spread over the columns as the variance does.
-        variance_D = self.reduction.variance_D
-        share = float(variance_D[:columns].sum() / variance_D.sum().clamp(min=1e-12))
-        return float((self.calibration.search_scale * share) ** 0.5)
 
     @property
     def columns(self) -> int:
@@ -316,3 +307,13 @@ class Snapshot:
 def _familiarity(best: np.ndarray, usual: float) -> float:
     """The mean score of the most similar sources in units of the usual one; inf for a source that is in the store."""
     return inf if best[-1] > SAME else float(best.mean()) / max(usual, 1e-6)
+
+
+def _scale(calibration: Calibration, reduction: Reduction, measured: int, columns: int) -> float:
+    """Typical distance, not squared, on the first columns; it is measured for a number of columns."""
+    if columns == measured:
+        return calibration.cache_scale
+    # Not measured: squared distances spread over the columns as the variance does.
+    variance_D = reduction.variance_D
+    share = float(variance_D[:columns].sum() / variance_D.sum().clamp(min=1e-12))
+    return float((calibration.search_scale * share) ** 0.5)

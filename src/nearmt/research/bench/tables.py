@@ -174,6 +174,32 @@ def _mean(values: Iterable[float]) -> float:
     return sum(found) / len(found)
 
 
+def soak_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Return headings and a row for everything that must not grow."""
+    rows = []
+    for cell in report["cells"]:
+        change = cell["last"] / cell["first"] - 1
+        rows.append(
+            {
+                "of the server": cell["name"],
+                "after the warm-up": f"{cell['first']:,}",
+                "at the end": f"{cell['last']:,}",
+                "percent": f"{100 * change:+.1f}",
+            }
+        )
+    return _without_empty(rows)
+
+
+def soak_request_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Return headings and a row for every kind of request."""
+    return _without_empty(
+        [
+            {"requests": name, "sent": f"{count:,}", **{f"{at}, ms": f"{ms:.0f}" for at, ms in times.items()}}
+            for name, (count, times) in report["requests"].items()
+        ]
+    )
+
+
 def spans_rows(report: dict[str, Any]) -> list[list[str]]:
     """Return headings and a row for every kind of span."""
     return _without_empty([{"kind": cell["kind"], **_kept(cell)} for cell in report["cells"]])
@@ -228,6 +254,7 @@ TABLES = {
     "building": {"Building": building_rows},
     "growth": {"Growth": growth_rows},
     "startup": {"Start": startup_rows},
+    "soak": {"Growth": soak_rows, "Requests": soak_request_rows},
     "precision": {"Precision": precision_rows},
     "spans": {"Protected spans in the translation": spans_rows},
     "catalogues-check": {"What other programs find in catalogues": catalogues_check_rows},

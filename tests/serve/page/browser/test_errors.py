@@ -32,14 +32,14 @@ def test_a_busy_server_is_asked_again(page: WatchedPage) -> None:
     def busy_once(route: Any) -> None:
         asked.append(route.request.post_data)
         if len(asked) == 1:
-            problem(503, "too many requests wait", **{"retry-after": "1"})(route)
+            problem(503, "too many requests wait", **{"retry-after": "4"})(route)
         else:
             route.continue_()
 
     page.route("**/api/v1/translate", busy_once)
     page.fill(".composer-field", "Der Frostwächter ist an.")
     page.keyboard.press("Control+Enter")
-    page.wait_for_selector("text=The server is busy. Next try in 1 s.")
+    page.wait_for_selector("text=The server is busy. Next try in 4 s.")
     page.settle()
     assert asked[0] == asked[1]
     assert page.targets()[0]

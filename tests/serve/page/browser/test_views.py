@@ -16,8 +16,10 @@ VIEWS = ["translate", "memories", "memories/{}", "cost"]
 
 
 def open_view(page: WatchedPage, view: str, memory: str) -> None:
-    page.evaluate("place => { location.hash = `#/${place}`; }", view.format(memory))
-    page.wait_for_selector("main h1", state="attached")
+    place = view.format(memory)
+    page.evaluate("place => { location.hash = `#/${place}`; }", place)
+    title = {"translate": "Text", "memories": "Memories", "cost": "Cost"}.get(place, memory)
+    page.wait_for_selector(f"main h1:text-is('{title}')", state="attached")
     page.wait_for_function("() => !document.querySelector('main .bone')")
 
 
@@ -98,7 +100,8 @@ def test_a_dropped_file_becomes_a_memory(page: WatchedPage) -> None:
     assert page.input_value("dialog input") == "dropped-memory"
     page.keyboard.press("Enter")
     page.wait_for_selector("text=2 pairs imported")
-    assert page.locator(".pair").count() == 2
+    page.wait_for_selector(".pair >> nth=1")
+    assert page.locator(".pair-target").all_inner_texts() == ["One.", "Two."]
 
 
 def test_costs_are_shown(page: WatchedPage) -> None:
@@ -207,3 +210,53 @@ def test_what_was_edited_is_not_left_without_a_question(page: WatchedPage) -> No
     page.click("text=New text")
     page.click("dialog >> [type=submit]")
     assert page.input_value(".composer-field") == "Der Frostwächter ist an."
+
+
+LOWEST_OF_MENU = "y => Boolean(document.elementFromPoint(innerWidth / 2, y)?.closest('.menu'))"
+ONE_CHOICE = """() => [...document.querySelectorAll('.picker-row')]
+    .filter((one) => one.checkVisibility()).length === 1"""
+
+
+def test_many_memories_fit_the_choice_and_are_found_by_name(open_page: Callable[..., WatchedPage]) -> None:
+    page = open_page(phone=True)
+    for number in range(30):
+        page.api("POST", "memories", {"name": f"choice-{number:02d}"})
+    page.choose("choice-07")
+    for view in ("composer", "toolbar"):
+        page.click(f".{view} [aria-haspopup=dialog]")
+        box, window = page.locator(".menu").bounding_box(), page.viewport_size
+        assert box["x"] >= 0 and box["x"] + box["width"] <= window["width"]
+        assert box["y"] + box["height"] <= window["height"]
+        assert page.locator(".picker-name >> nth=0").inner_text() == "choice-07"
+        assert page.evaluate(LOWEST_OF_MENU, box["y"] + box["height"] - 9), "something lies over it"
+        page.fill("[aria-label='Find a memory']", "CHOICE-23")
+        page.wait_for_function(ONE_CHOICE)
+        page.keyboard.press("Escape")
+        if view == "composer":
+            page.translate("Der Frostwächter ist an.")
+
+
+def test_using_a_memory_keeps_the_focus(page: WatchedPage) -> None:
+    page.memory("kept-focus", PAIRS)
+    page.goto("#/memories")
+    page.reload()
+    page.wait_for_selector(".memory-table")
+    page.focus("[aria-label='Use kept-focus']")
+    for enabled in (False, True):
+        page.keyboard.press("Space")
+        assert page.is_enabled("[aria-label='Weight of kept-focus']") is enabled
+        assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Use kept-focus"
+
+
+def test_what_can_be_undone_stays_until_it_is_closed(page: WatchedPage) -> None:
+    page.clock.install()
+    page.memory("undo-stays", PAIRS)
+    page.goto("#/memories/undo-stays")
+    page.reload()
+    page.click(".pair >> nth=0 >> [aria-label^=Delete]")
+    page.wait_for_selector(".toast >> text=Undo")
+    page.clock.fast_forward(600_000)
+    page.click(".toast >> text=Undo")
+    page.wait_for_selector(".toast", state="detached")
+    page.wait_for_selector(f"text={len(PAIRS)} pairs")
+    assert page.api("GET", "memories/undo-stays")["pairs"] == len(PAIRS)

@@ -40,6 +40,7 @@ export const api = {
   follow,
 
   sendDocument: (form, options) => upload(`${V1}/documents`, form, options),
+  document: (id) => ask("GET", work(id)),
   units: (id, query, signal) => ask("GET", `${work(id)}/units`, { query, signal }),
   putUnit: (id, number, json) => ask("PUT", `${work(id)}/units/${number}`, { json }),
   retranslate: (id, units, signal) => ask("POST", `${work(id)}/retranslate`, { json: { units }, signal }),

@@ -51,13 +51,22 @@ export function announce(text) {
   if (place) place.textContent = text;
 }
 
-/** Call `action` when calls have ceased for `milliseconds`. */
+/** Call `action` when calls have ceased for `milliseconds`, or at once for the last call (`now`). */
 export function settled(action, milliseconds) {
   let timer = 0;
-  return (...values) => {
+  let waiting = null;
+  const now = () => {
     clearTimeout(timer);
-    timer = setTimeout(() => action(...values), milliseconds);
+    const last = waiting;
+    waiting = null;
+    last?.();
   };
+  const call = (...values) => {
+    clearTimeout(timer);
+    waiting = () => action(...values);
+    timer = setTimeout(now, milliseconds);
+  };
+  return Object.assign(call, { now });
 }
 
 /** Let a user save a blob. */

@@ -60,3 +60,8 @@ export function ago(then, now = Date.now()) {
   if (minutes < 60 * 24) return `${Math.round(minutes / 60)} h ago`;
   return new Date(then).toLocaleDateString("en", { day: "numeric", month: "short", year: "numeric" });
 }
+
+/** A text that begins with a capital letter. */
+export function sentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

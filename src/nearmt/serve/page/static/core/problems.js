@@ -1,5 +1,7 @@
 // What went wrong, in words for a user.
 
+import { sentence } from "./format.js";
+
 /** A request that the server refused or did not answer. `status` is 0 if there was no answer. */
 class Problem extends Error {
   /**
@@ -62,8 +64,4 @@ export function isAbort(error) {
 function seconds(value) {
   const number = Number(value);
   return Number.isFinite(number) && number > 0 ? number : 0;
-}
-
-function sentence(text) {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -28,6 +28,7 @@ export function toast(text, { bad = false, action = "", run = () => {} } = {}) {
   list.append(item);
   while (list.children.length > MOST) list.firstElementChild.remove();
   if (!bad) announce(text);
+  if (action) return remove;
   let timer = setTimeout(remove, bad ? 2 * LASTS : LASTS);
   const wait = () => clearTimeout(timer);
   const go = () => (timer = setTimeout(remove, LASTS));
@@ -36,8 +37,10 @@ export function toast(text, { bad = false, action = "", run = () => {} } = {}) {
   return remove;
 }
 
-/** Show what went wrong. */
+/** Show what went wrong, and with what; a message that begins with that is not told twice. */
 export function complain(error, doing = "") {
   const id = error.requestId ? ` (request ${error.requestId})` : "";
-  return toast(`${doing ? `${doing}: ` : ""}${error.message}${id}`, { bad: true });
+  const { message } = error;
+  const said = message.toLowerCase().startsWith(`${doing.toLowerCase()}: `) ? message.slice(doing.length + 2) : message;
+  return toast(`${doing ? `${doing}: ` : ""}${said}${id}`, { bad: true });
 }

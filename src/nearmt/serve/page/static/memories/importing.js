@@ -2,7 +2,7 @@
 
 import { api } from "../core/api.js";
 import { announce, h, show } from "../core/dom.js";
-import { bytes, count, counted } from "../core/format.js";
+import { bytes, count, counted, sentence } from "../core/format.js";
 import { isAbort } from "../core/problems.js";
 
 /** Files to import when the page of their memory is opened. @type {Map<string, File>} */
@@ -105,7 +105,7 @@ export class JobList {
 
 /** What a finished job did, in one line. */
 export function outcome(job) {
-  if (job.state === "failed") return job.message || "Failed";
+  if (job.state === "failed") return sentence(job.message) || "Failed";
   if (job.state === "cancelled") return "Cancelled. What was done until then is kept.";
   return { import: imported, compact: compacted, verify: verified }[job.kind]?.(job.result) ?? "Done";
 }

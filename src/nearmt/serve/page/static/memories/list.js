@@ -30,16 +30,24 @@ export function listView(go) {
     place,
   );
   if (may("admin")) dropZone(element, (files) => make(files[0]));
+  const again = () => focusKept(place, () => show(place, table(again)));
   const draw = async () => {
     try {
       await loadMemories();
-      show(place, state.memories.length > 0 ? table(draw) : empty(make));
+      show(place, state.memories.length > 0 ? table(again) : empty(make));
     } catch (error) {
       show(place, failure(error, draw));
     }
   };
   draw();
   return { element, focus: () => title.focus(), close: () => {} };
+}
+
+/** Draw anew; the control that had the focus has it again. */
+function focusKept(place, draw) {
+  const name = place.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+  draw();
+  if (name) place.querySelector(`[aria-label="${CSS.escape(name)}"]`)?.focus();
 }
 
 function empty(make) {
@@ -66,7 +74,8 @@ function empty(make) {
   );
 }
 
-function table(draw) {
+/** `changed` is called when another memory is used. */
+function table(changed) {
   const fitting = new Set(usable().map((one) => one.name));
   const head = ["Use", "Memory", "Pairs", "Size", "Weight", "Learns"];
   return h(
@@ -85,12 +94,12 @@ function table(draw) {
     h(
       "tbody",
       {},
-      state.memories.map((memory) => row(memory, fitting.has(memory.name) && !memory.problem, draw)),
+      state.memories.map((memory) => row(memory, fitting.has(memory.name) && !memory.problem, changed)),
     ),
   );
 }
 
-function row(memory, fits, draw) {
+function row(memory, fits, changed) {
   const { name } = memory;
   const used = h("input", {
     type: "checkbox",
@@ -100,7 +109,7 @@ function row(memory, fits, draw) {
   });
   used.addEventListener("change", () => {
     choose(name, used.checked ? 1 : 0);
-    draw();
+    changed();
   });
   const weight = weightField(name);
   weight.disabled = !used.checked || !fits;

@@ -1,7 +1,7 @@
 // A document: the server translates it in the background, keeps corrections, and gives it back in its own format.
 
 import { api } from "../core/api.js";
-import { save } from "../core/dom.js";
+import { save, settled } from "../core/dom.js";
 import { isAbort } from "../core/problems.js";
 import { learner, may } from "../core/state.js";
 import { isOpen, replaceText, segment } from "./segments.js";
@@ -18,6 +18,10 @@ export class DocumentWork extends Work {
   #cancel = new AbortController();
   #loading = null;
   #working = false;
+  /** An edit that is being kept. */
+  #keeping = null;
+  /** Edits are kept when typing pauses: whoever loads the page again loses little. */
+  #keep = settled((one) => this.leave(one), 1000);
 
   constructor(id) {
     super();
@@ -39,7 +43,7 @@ export class DocumentWork extends Work {
 
   /** Load what is there, and follow the job until it has ended. */
   async start() {
-    this.#took(await api.job(this.id));
+    this.#took(await api.document(this.id));
     await this.more();
     if (this.running) this.#follow();
   }
@@ -110,6 +114,7 @@ export class DocumentWork extends Work {
   async store(one) {
     const { unit, target } = one;
     const learn = (may("learn") && learner()) || null;
+    await this.#keeping; // else what is kept could come after what is confirmed
     const { learnt, warnings } = await api.putUnit(this.id, unit, { target, confirmed: true, learn });
     one.warnings = warnings;
     const isNew = learnt !== null && learnt.before !== target;
@@ -172,16 +177,23 @@ export class DocumentWork extends Work {
     this.tell(one);
   }
 
+  edit(one, text) {
+    super.edit(one, text);
+    this.#keep(one);
+  }
+
   /** Keep an edit that is not confirmed: it is in the document, but it is not learnt. */
   async leave(one) {
+    await this.#keeping;
     if (!one.edited || one.confirmed || one.saving || one.kept === one.target) return;
     one.kept = one.target;
-    try {
-      await api.putUnit(this.id, one.unit, { target: one.target, confirmed: false, learn: null });
-    } catch (error) {
-      one.kept = null;
-      this.dispatchEvent(new CustomEvent("failed", { detail: error }));
-    }
+    this.#keeping = api
+      .putUnit(this.id, one.unit, { target: one.target, confirmed: false, learn: null })
+      .catch((error) => {
+        one.kept = null;
+        this.dispatchEvent(new CustomEvent("failed", { detail: error }));
+      });
+    await this.#keeping;
   }
 
   /** Wait until everything that is asked for is translated. */
@@ -203,6 +215,7 @@ export class DocumentWork extends Work {
 
   close() {
     super.close();
+    this.#keep.now();
     this.#cancel.abort();
   }
 }

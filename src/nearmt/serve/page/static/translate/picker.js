@@ -6,6 +6,9 @@ import { glyph } from "../core/glyphs.js";
 import { dropdown } from "../core/menus.js";
 import { changed, choose, chosen, learner, learnInto, may, state, usable } from "../core/state.js";
 
+/** More memories than these can be searched by name. */
+const MANY = 8;
+
 /** A button that names the chosen memories and opens the choice. */
 export function picker({ start = false } = {}) {
   const label = h("span", { class: "picker-label" });
@@ -37,9 +40,15 @@ function choices() {
       h("a", { class: "button outlined", href: "#/memories" }, "Create or import one"),
     );
   }
+  const rows = chosenFirst(memories).map((one) => ({ name: one.name.toLowerCase(), element: choice(one) }));
+  const found = h("div", { class: "picker-rows" }, rows.map((row) => row.element));
+  const find = (text) => {
+    for (const { name, element } of rows) element.hidden = !name.includes(text);
+  };
   return h(
     "div",
     { class: "picker" },
+    memories.length > MANY && searchField(find),
     h(
       "div",
       { class: "picker-head meta", "aria-hidden": "true" },
@@ -47,13 +56,30 @@ function choices() {
       h("span", {}, "Weight"),
       may("learn") && h("span", {}, "Learns"),
     ),
-    memories.map(choice),
+    found,
     h(
       "p",
       { class: "meta" },
       "A memory of weight 2 counts twice as much as one of weight 1. Confirmed sentences go into the one that learns.",
     ),
   );
+}
+
+/** The memories in use, then the others. */
+function chosenFirst(memories) {
+  const used = (one) => Number(state.weights.has(one.name));
+  return [...memories].sort((a, b) => used(b) - used(a));
+}
+
+function searchField(find) {
+  return h("input", {
+    class: "input",
+    type: "search",
+    placeholder: "Find a memory",
+    "aria-label": "Find a memory",
+    spellcheck: "false",
+    on: { input: ({ target }) => find(target.value.trim().toLowerCase()) },
+  });
 }
 
 function choice(memory) {

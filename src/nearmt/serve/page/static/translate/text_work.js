@@ -25,6 +25,13 @@ export class TextWork extends Work {
       segment(number, source, { before, state: source ? "waiting" : "ready" }),
     );
     this.addEventListener("progress", () => this.#keep());
+    window.addEventListener("pagehide", this.#keep.now);
+  }
+
+  close() {
+    super.close();
+    window.removeEventListener("pagehide", this.#keep.now);
+    this.#keep.now();
   }
 
   static async of(text, direction) {

@@ -49,8 +49,8 @@ function showText(view, work, go) {
     const { unsaved } = work;
     const lost = `${counted(unsaved, "edited sentence")} not confirmed: what you wrote there is lost.`;
     if (unsaved > 0 && !(await confirmed("Leave this text?", lost, "Leave"))) return;
-    TextWork.forget();
     compose(view, work.text, go);
+    TextWork.forget(); // after it was closed, which keeps it
   };
   showWork(view, work, { back: edit, backLabel: "New text", glyphName: "plus" });
   work.start();
@@ -60,8 +60,8 @@ function showText(view, work, go) {
 async function showDocument(view, id, go) {
   const work = new DocumentWork(id);
   view.close = () => work.close();
-  const page = (...content) =>
-    show(view.element, h("div", { class: "page" }, h("h1", { class: "unseen", tabindex: "-1" }, "Document"), ...content));
+  const title = h("h1", { class: "unseen", tabindex: "-1" }, "Document");
+  const page = (content) => show(view.element, h("div", { class: "page" }, title, content));
   page(bones(6));
   work.addEventListener("failed", (/** @type {any} */ { detail }) => complain(detail, "Not translated further"));
   try {

@@ -54,7 +54,7 @@ function list(items, draw) {
     "ol",
     { class: "witnesses" },
     items.slice(0, MOST).map(draw),
-    more > 0 && h("li", { class: "meta" }, `and ${more} more`),
+    more > 0 && h("li", { class: "meta witnesses-more" }, `and ${more} more`),
   );
 }
 
