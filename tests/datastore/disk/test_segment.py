@@ -129,7 +129,11 @@ def written(folder: Path, pairs: list[Pair]) -> Segment:
     return Segment(folder, writer.seal(), COLUMNS)
 
 
-@given(st.lists(st.tuples(st.sampled_from(HARD) | st.text(st.characters(codec="utf-8")), st.sampled_from(HARD)), min_size=1))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(HARD) | st.text(st.characters(codec="utf-8")), st.sampled_from(HARD)), min_size=1
+    )
+)
 def test_sources_are_those_of_the_pairs(texts: list[tuple[str, str]]) -> None:
     pairs = [Pair(source, other, id=other + str(n), origin=other) for n, (source, other) in enumerate(texts)]
     with tempfile.TemporaryDirectory() as name:
