@@ -9,6 +9,7 @@ import asyncio
 import json
 import statistics
 import time
+import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -84,22 +85,40 @@ async def single_sentences(port: int, texts: Sequence[str], clients: int, settin
 
 async def beside_a_document(
     port: int, texts: Sequence[str], clients: int, document: Sequence[str], settings: dict[str, Any]
-) -> tuple[Load, bool]:
-    """Single sentences while another client translates a long list; and whether the list outlasted them."""
-
-    async def bulk() -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        await post(reader, writer, "/api/v1/translate", {"texts": list(document), **settings})
-        writer.close()
-
-    running = asyncio.create_task(bulk())
-    await asyncio.sleep(1.0)  # its first sentences are being decoded
+) -> tuple[Load, dict[str, Any]]:
+    """Single sentences while a document is translated, which is deleted after them; and how far that came."""
+    job = await asyncio.to_thread(_upload, port, document, settings)
+    while (started := await asyncio.to_thread(_job, port, job))["state"] == "queued" or not started["done"]:
+        await asyncio.sleep(0.1)
     load = await single_sentences(port, texts, clients, settings)
-    outlasted = not running.done()
-    running.cancel()
-    try:
-        await running
-    except (asyncio.CancelledError, RuntimeError, OSError, asyncio.IncompleteReadError) as error:
-        if isinstance(error, RuntimeError):
-            load.errors.append(str(error))
-    return load, outlasted
+    ended = await asyncio.to_thread(_job, port, job)
+    await asyncio.to_thread(_ask, port, "DELETE", f"/api/v1/documents/{job}")
+    if ended["state"] not in ("running", "done"):
+        load.errors.append(f"the document is {ended['state']}")
+    return load, {
+        "document_sentences": ended["done"] - started["done"],
+        "document_left": ended["total"] - ended["done"],
+    }
+
+
+def _upload(port: int, document: Sequence[str], settings: dict[str, Any]) -> str:
+    """Send a document and return the id of its job."""
+    fields = {"method": settings["method"], "memories": json.dumps(settings["memories"]), "exact": "false"}
+    head = "".join(
+        f'--part\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in fields.items()
+    )
+    head += '--part\r\nContent-Disposition: form-data; name="file"; filename="document.txt"\r\n\r\n'
+    body = "".join((head, *(f"{line}\n" for line in document), "\r\n--part--\r\n")).encode()
+    answer = _ask(port, "POST", "/api/v1/documents", body, "multipart/form-data; boundary=part")
+    return str(json.loads(answer)["id"])
+
+
+def _job(port: int, job: str) -> Any:
+    return json.loads(_ask(port, "GET", f"/api/v1/jobs/{job}"))
+
+
+def _ask(port: int, method: str, path: str, body: bytes | None = None, kind: str = "application/json") -> bytes:
+    """The body of an answer; an error status raises."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, {"Content-Type": kind}, method=method)
+    with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
+        return bytes(answer.read())

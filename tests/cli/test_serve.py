@@ -47,6 +47,30 @@ def test_a_second_server_is_refused(nearmt: Nearmt, tmp_path: Path) -> None:
     assert "is in use by another server (process " in result.err and "--read-only" in result.err
 
 
+def test_one_server_on_memories_whatever_its_state(nearmt: Nearmt, tiny_folder: Path, tmp_path: Path) -> None:
+    """Two states do not make two servers on one folder; the lock ends with a killed process."""
+    memories = tmp_path / "memories"
+    arguments = ("--model", tiny_folder, "--memories", memories)
+    with ServerProcess((*arguments, "--state", tmp_path / "one"), tmp_path) as first:
+        address = first.wait_until_started()
+        made = httpx.post(f"{address}/api/v1/memories", json={"name": "a"}, timeout=60)
+        assert made.status_code == 201
+        other = ServerProcess((*arguments, "--state", tmp_path / "other"), tmp_path)
+        assert other.wait() == 2
+        (line,) = other.err.read_text(encoding="utf-8").splitlines()
+        assert f"in use by another server (process {first.pid})" in line and "--read-only" in line
+        with ServerProcess((*arguments, "--state", tmp_path / "other", "--read-only"), tmp_path) as reader:
+            reader.wait_until_started()
+        (tmp_path / "new.tsv").write_text("die pumpe\tthe pump\n", encoding="utf-8")
+        added = nearmt("add", memories / "a", tmp_path / "new.tsv", "--model", tiny_folder)
+        assert added.code == 0, added.err
+        pairs = httpx.get(f"{address}/api/v1/memories/a/pairs", timeout=60).json()
+        assert [pair["target"] for pair in pairs["pairs"]] == ["the pump"]
+        first.kill()
+    with ServerProcess((*arguments, "--state", tmp_path / "other"), tmp_path) as next_one:
+        next_one.wait_until_started()
+
+
 def test_a_port_in_use_is_named(nearmt: Nearmt, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         result = nearmt("serve", "--memories", tmp_path, "--port", other.getsockname()[1])

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearmt.contracts import Pair
+from nearmt.corpus.cleaning import _CONTROL as CONTROL
+from nearmt.corpus.cleaning import _SPACE as SPACE
 from nearmt.corpus.cleaning import DROPS, REWRITES, Cleaner, CleaningConfig, clean, digest
 from nearmt.corpus.report import Report
 from nearmt.corpus.scripts import is_in_wrong_script, letters_by_script, script_of_letter, scripts_of_language
@@ -35,6 +37,18 @@ EVERYTHING: dict[str, Any] = {
     "max_length": 60,
     "max_ratio": 3,
 }
+
+
+@given(ANY)
+def test_texts_without_anything_to_clean_take_no_other_way(text: str) -> None:
+    """A printable text is told from others without looking for each character of the rules."""
+    assert clean(text) == SPACE.sub(" ", CONTROL.sub("", text)).strip(" ")
+
+
+def test_all_that_cleaning_changes_is_not_printable() -> None:
+    changed = [chr(code) for code in range(0x110000) if clean(f"a{chr(code)}b") != f"a{chr(code)}b"]
+    expected = [chr(code) for code in range(0x110000) if SPACE.sub(" ", CONTROL.sub("", chr(code))) != chr(code)]
+    assert changed == expected and len(changed) > 60
 
 
 def cleaned(

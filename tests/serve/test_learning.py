@@ -84,6 +84,8 @@ def test_adding_again_changes_nothing(filled: Service) -> None:
     [
         Pair("", "b"),
         Pair("a", " \x00 "),
+        Pair("a\0a", "b"),
+        Pair("a", "b", metadata={"k": "\0"}),
         Pair("\ud800", "b"),
         Pair("a", "b", "\udc80"),
         Pair("a", "b", "x" * 1001),

@@ -58,7 +58,12 @@ def test_markup_that_cannot_be_read_names_its_text() -> None:
 
 @pytest.mark.parametrize(
     ("texts", "told"),
-    [(["a"] * 4, "4 texts"), (["abc", "def"], "6 characters"), (["a", "\ud800"], "text 2: has half a character")],
+    [
+        (["a"] * 4, "4 texts"),
+        (["abc", "def"], "6 characters"),
+        (["a", "\ud800"], "text 2: has half a character"),
+        (["a\0"], "NUL"),
+    ],
 )
 def test_requests_are_bounded(texts: list[str], told: str) -> None:
     with pytest.raises(InputError, match=told):

@@ -37,21 +37,18 @@ class Config:
     """Base of all settings. Bad values are refused when the object is made."""
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            _check(field, self.value_type(field), getattr(self, field.name))
+        for name, field, kind in _described(type(self)):
+            _check(name, field, kind, getattr(self, field.name))
 
     @classmethod
     def public_fields(cls) -> dict[str, dataclasses.Field[Any]]:
         """Field by the name users type, with `-` between words."""
-        return {public_name(field): field for field in dataclasses.fields(cls)}
+        return {name: field for name, field, _ in _described(cls)}
 
     @classmethod
     def value_type(cls, field: dataclasses.Field[Any]) -> type:
         """The type of a field without its `| None`; `tuple` for one that may be given several times."""
-        hint = _type_hints(typing.cast(Hashable, cls))[field.name]
-        if isinstance(hint, types.UnionType):
-            hint = next(part for part in hint.__args__ if part is not type(None))
-        return typing.cast(type, typing.get_origin(hint) or hint)
+        return next(kind for _, other, kind in _described(cls) if other.name == field.name)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
@@ -63,7 +60,7 @@ class Config:
         for name in values:
             if name not in known:
                 raise ConfigError(unknown_setting(name, known))
-        several = {name for name, field in known.items() if cls.value_type(field) is tuple}
+        several = {name for name, _, kind in _described(cls) if kind is tuple}
         return cls(**{known[n].name: as_texts(value) if n in several else value for n, value in values.items()})
 
     @classmethod
@@ -101,9 +98,18 @@ def unknown_setting(name: str, known: Iterable[str]) -> str:
 
 
 @functools.cache
-def _type_hints(config: Hashable) -> dict[str, Any]:
-    """Resolving the hints of a class takes milliseconds, and every setting of every object is checked."""
-    return typing.get_type_hints(config)
+def _described(config: Hashable) -> tuple[tuple[str, dataclasses.Field[Any], type], ...]:
+    """Public name, field and type of each setting. Resolving the types of a class takes milliseconds, and a server
+    makes many objects."""
+    cls = typing.cast(type[Config], config)
+    hints = typing.get_type_hints(cls)
+    return tuple((public_name(field), field, _type_of(hints[field.name])) for field in dataclasses.fields(cls))
+
+
+def _type_of(hint: Any) -> type:
+    if isinstance(hint, types.UnionType):
+        hint = next(part for part in hint.__args__ if part is not type(None))
+    return typing.cast(type, typing.get_origin(hint) or hint)
 
 
 #: How users write a switch.
@@ -137,11 +143,11 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: not valid TOML: {error}") from error
 
 
-def _check(field: dataclasses.Field[Any], kind: type, value: Any) -> None:
+def _check(name: str, field: dataclasses.Field[Any], kind: type, value: Any) -> None:
     """Refuse a value of the wrong kind or outside its range, naming key, value and range."""
     if value is None:
         return
-    name, meta = public_name(field), field.metadata
+    meta = field.metadata
     fits = isinstance(value, int | float) if kind is float else isinstance(value, kind)
     fits = fits and (kind is not tuple or all(isinstance(text, str) for text in value))
     if not fits or (isinstance(value, bool) and kind is not bool):

@@ -11,7 +11,7 @@ from typing import IO, Literal
 from nearmt.contracts import Pair
 from nearmt.corpus import clean
 from nearmt.corpus.context import context_of
-from nearmt.corpus.encoding import Encoding, is_text
+from nearmt.corpus.encoding import Encoding
 from nearmt.corpus.output import text_to
 from nearmt.corpus.writers import WRITERS
 from nearmt.datastore import Datastore
@@ -19,6 +19,7 @@ from nearmt.datastore.disk.ids import with_ids
 from nearmt.errors import InputError
 from nearmt.serve.errors import NotFound
 from nearmt.serve.memories import Memories
+from nearmt.serve.texts import check_text
 from nearmt.serve.values import PairPage
 
 ExportFormat = Literal["tmx", "tsv", "jsonl", "po"]
@@ -82,7 +83,7 @@ def learn_and_tell(memories: Memories, name: str, pair: Pair) -> tuple[Pair, Pai
 
 def update(memories: Memories, name: str, identity: str, target: str) -> Pair:
     """Give a pair a new target."""
-    target = clean(_text(target, "target"))
+    target = clean(check_text(target, "target"))
     if not target:
         raise InputError("a pair needs a target that is not empty")
     model = memories.model(name)
@@ -121,7 +122,7 @@ def _chunks(file: IO[bytes]) -> Iterator[bytes]:
 
 def _stored(store: Datastore, name: str, identity: str) -> Pair:
     snapshot = store.snapshot()
-    number = snapshot.find(_text(identity, "id"))
+    number = snapshot.find(check_text(identity, "id"))
     if number is None:
         raise NotFound(f"memory '{name}' has no pair '{identity[:100]}'")
     return snapshot.pair(number)
@@ -129,19 +130,13 @@ def _stored(store: Datastore, name: str, identity: str) -> Pair:
 
 def _checked(pair: Pair) -> Pair:
     """A pair with clean texts; refuses what cannot be stored."""
-    source, target = clean(_text(pair.source, "source")), clean(_text(pair.target, "target"))
+    source, target = clean(check_text(pair.source, "source")), clean(check_text(pair.target, "target"))
     if not source or not target:
         raise InputError("a pair needs a source and a target that are not empty")
     if len(pair.id) > _LONGEST_ID or len(pair.metadata) > MOST_METADATA:
         raise InputError(f"an id has at most {_LONGEST_ID} characters, and a pair {MOST_METADATA} metadata")
-    metadata = {_text(key, "metadata"): _text(value, "metadata") for key, value in pair.metadata.items()}
-    return Pair(source, target, _text(pair.id, "id"), _text(pair.origin, "origin"), metadata)
-
-
-def _text(text: str, name: str) -> str:
-    if not is_text(text):
-        raise InputError(f"{name}: has half a character (a lone surrogate)")
-    return text
+    metadata = {check_text(key, "metadata"): check_text(value, "metadata") for key, value in pair.metadata.items()}
+    return Pair(source, target, check_text(pair.id, "id"), check_text(pair.origin, "origin"), metadata)
 
 
 def _learnt_id(pair: Pair) -> str:

@@ -43,7 +43,7 @@ def run(config: ServeConfig, signals: Sequence[int], announce: Callable[[str], N
     share()
     with ExitStack() as stack:
         if not config.read_only:
-            stack.enter_context(owned(config.state_folder))
+            stack.enter_context(_owned_folders(config))
         bound = stack.enter_context(_bound(config.host, config.port))
         if config.threads is not None:
             torch.set_num_threads(config.threads)
@@ -64,6 +64,15 @@ def run(config: ServeConfig, signals: Sequence[int], announce: Callable[[str], N
 
         Server(app, config, signals, started).run([bound])
         log("stop")
+
+
+@contextmanager
+def _owned_folders(config: ServeConfig) -> Iterator[None]:
+    """Own the memories, and the state where it is elsewhere: two servers may not share either."""
+    with owned(config.memories_folder, mode=0o777), ExitStack() as stack:
+        if config.state_folder.resolve() != config.memories_folder.resolve():
+            stack.enter_context(owned(config.state_folder))
+        yield
 
 
 class Server(uvicorn.Server):

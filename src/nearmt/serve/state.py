@@ -1,4 +1,4 @@
-"""The state folder of a server and its lock: one server at a time writes jobs, glossaries and memories."""
+"""Folders that one server at a time may change: the memories, and the state with jobs, keys and glossaries."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from pathlib import Path
 
 from nearmt.errors import ConfigError, writing
 
-LOCK = "server.lock"
+LOCK = ".server.lock"
 
 
 @contextmanager
-def owned(folder: Path) -> Iterator[None]:
-    """Own the state folder while the block runs; an error if another server does. The lock ends with its process."""
+def owned(folder: Path, mode: int = 0o700) -> Iterator[None]:
+    """Own a folder while the block runs; an error if another server does. The lock ends with its process.
+
+    `mode` is that of a folder that is made. Other programs, such as `nearmt add`, do not ask: each memory has a lock of
+    its own.
+    """
     with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.mkdir(parents=True, exist_ok=True, mode=mode)
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:

@@ -45,8 +45,16 @@ def check_texts(texts: Sequence[str], most_texts: int, most_characters: int) -> 
     if (characters := sum(map(len, texts))) > most_characters:
         raise InputError(f"{characters:,} characters: a request may have {most_characters:,}; send a document")
     for number, text in enumerate(texts, 1):
-        if not is_text(text):
-            raise InputError(f"text {number}: has half a character (a lone surrogate)")
+        check_text(text, f"text {number}")
+
+
+def check_text(text: str, name: str) -> str:
+    """The same text; what is in no text is refused."""
+    if not is_text(text):
+        raise InputError(f"{name}: has half a character (a lone surrogate)")
+    if "\0" in text:
+        raise InputError(f"{name}: has a NUL character")
+    return text
 
 
 def texts_as_parts(

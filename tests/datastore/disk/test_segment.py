@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +19,8 @@ from hypothesis import strategies as st
 from nearmt.contracts import Pair
 from nearmt.datastore.disk import Segment, SegmentWriter
 from nearmt.datastore.disk.ids import with_ids
-from nearmt.datastore.disk.segment import FILES, SOURCE, SOURCE_END
-from nearmt.errors import OutputError
+from nearmt.datastore.disk.segment import FILES, PAIRS, SOURCE, SOURCE_END
+from nearmt.errors import DatastoreError, OutputError
 
 COLUMNS = 3
 SETTINGS = {"fingerprint": "f", "reduction": "r"}
@@ -115,6 +116,47 @@ def test_any_text_comes_back(tmp_path: Path) -> None:
     assert list(segment.pairs()) == UNICODE
     assert segment.pair(2) == UNICODE[2]
     assert "größer".encode() in (tmp_path / "pairs.jsonl").read_bytes()
+
+
+#: Texts with what JSON escapes, and what could end a line or a string too early.
+HARD = ["", '"', "\\", '\\"', 'a", "target": "', "\n\t\x00", "\u2028\x85", "\U0001f600", "ü", '{"id": "', "\\\\n"]
+
+
+def written(folder: Path, pairs: list[Pair]) -> Segment:
+    """A segment of pairs without entries."""
+    writer, none = SegmentWriter(folder, {}), [[]] * len(pairs)
+    writer.append(pairs, [], none, none, 0)
+    return Segment(folder, writer.seal(), COLUMNS)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(HARD) | st.text(st.characters(codec="utf-8")), st.sampled_from(HARD)), min_size=1
+    )
+)
+def test_sources_are_those_of_the_pairs(texts: list[tuple[str, str]]) -> None:
+    pairs = [Pair(source, other, id=other + str(n), origin=other) for n, (source, other) in enumerate(texts)]
+    with tempfile.TemporaryDirectory() as name:
+        assert list(written(Path(name), pairs).sources()) == [pair.source for pair in pairs]
+
+
+def with_line(folder: Path, before: bytes, after: bytes) -> Segment:
+    """A segment of two pairs whose file was changed in place."""
+    segment, path = written(folder, [Pair("abcdef", "x", id="1"), Pair("cd", "y", id="2")]), folder / PAIRS
+    path.write_bytes(path.read_bytes().replace(before, after))
+    return Segment(folder, segment.record, COLUMNS)
+
+
+def test_sources_of_lines_that_others_wrote(tmp_path: Path) -> None:
+    segment = with_line(tmp_path, b'"id": "1", "source": "abcdef"', b'"source": "abcdef", "id": "1"')
+    assert list(segment.sources()) == ["abcdef", "cd"]
+
+
+@pytest.mark.parametrize("text", [b"ab\xff\xffef", b"\\bcde\\", b"\\xcdef", b"\\ud800"])
+def test_sources_that_are_no_text_are_damage(text: bytes, tmp_path: Path) -> None:
+    segment = with_line(tmp_path, b"abcdef", text)
+    with pytest.raises(DatastoreError, match="line 1 is no pair"):
+        list(segment.sources())
 
 
 def test_an_empty_segment(tmp_path: Path) -> None:

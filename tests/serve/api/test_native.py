@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from fastapi.testclient import TestClient
 
+from nearmt.corpus import unpacking
+from tests.corpus.test_xlsx import package
 from tests.serve.waiting import ended
 
 V1 = "/api/v1"
@@ -196,6 +200,10 @@ BAD: list[tuple[str, str, Any, int]] = [
     ("POST", "/translate", {"texts": ["a"], "settings": {"glossary": "/etc/passwd"}}, 400),
     ("POST", "/translate", {"texts": ["a"], "settings": {"preset": "paper"}}, 400),
     ("POST", "/translate", {"texts": ["<b>"], "format": "xml"}, 400),
+    ("POST", "/translate", {"texts": ["a\0b"]}, 400),
+    ("POST", "/translate", {"texts": ["\ud800"]}, 400),
+    ("POST", "/sentences", {"text": "a\0b"}, 400),
+    ("POST", "/memories/mine/pairs", {"pairs": [{"source": "a\0", "target": "a"}]}, 400),
     ("POST", "/translate", {"texts": ["a"], "glossary": "no"}, 404),
     ("POST", "/translate", {"texts": ["a"], "filter": "project=x"}, 400),
     ("POST", "/memories", {"name": "../other"}, 422),
@@ -236,6 +244,17 @@ def test_documents_that_cannot_be_read_are_refused(client: TestClient, name: str
     assert answer.status_code == 400
     assert told in answer.json()["detail"]
     assert "/tmp" not in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.xlsx"])
+def test_zip_bombs_are_refused(client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(unpacking, "FREE_BYTES", 1 << 20)
+    bomb = b" " * (4 << 20)
+    content = gzip.compress(bomb) if name.endswith(".gz") else package(tmp_path, "<row/>", sheet=bomb).read_bytes()
+    answer = client.post(f"{V1}/documents", files={"file": (name, content)})
+    assert answer.status_code == 400
+    assert "unpacks to more than 200 times its size" in answer.json()["detail"]
+    assert client.get(f"{V1}/jobs").json()["jobs"] == []
 
 
 @pytest.mark.parametrize("field", [{"memories": "{"}, {"memories": '{"a": 1}'}, {"settings": "[]"}, {"beams": "99"}])

@@ -64,6 +64,8 @@ ODD = st.one_of(
     st.lists(st.one_of(st.text(max_size=5), st.integers(), st.none()), max_size=3),
     st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=2),
 )
+#: Fields with texts of users.
+TEXTS = {"q", "text", "s"}
 SOME = settings(max_examples=20)
 
 
@@ -122,3 +124,12 @@ def test_bodies_that_are_no_parameters(client: TestClient, path: str, kind: str,
 def test_odd_names_of_memories(client: TestClient, name: str) -> None:
     body = {"q": "eins", "source": "de", "target": "en"}
     check(client.post("/translate", json=body, headers={"X-Nearmt-Memory": name}))
+
+
+@pytest.mark.parametrize("text", ["eins\0zwei", "eins\ud800zwei"])
+@pytest.mark.parametrize("path", ["/translate", "/suggest", "/deepl/v2/translate", "/apertium/translate"])
+def test_what_is_in_no_text_is_refused(client: TestClient, path: str, text: str) -> None:
+    given = {name: [text] if isinstance(value, list) else text for name, value in POSTS[path].items() if name in TEXTS}
+    raw = json.dumps(POSTS[path] | given).encode()
+    answer = client.post(path, content=raw, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400, answer.text

@@ -218,5 +218,9 @@ class FrozenLive:
     def pair(self, number: int) -> Pair:
         return self._pairs[number]
 
+    def sources(self) -> Iterator[str]:
+        """The sources of all pairs."""
+        return (pair.source for pair in self.pairs())
+
     def pairs(self) -> Iterator[Pair]:
         yield from self._pairs[: self.record.pairs]

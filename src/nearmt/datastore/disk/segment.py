@@ -19,6 +19,7 @@ keys: chunks need no table, no pointers and no padding.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -38,12 +39,16 @@ from nearmt.datastore.disk.array_checks import (
 )
 from nearmt.datastore.disk.ids import digest_of
 from nearmt.datastore.disk.manifest import SegmentRecord
-from nearmt.datastore.disk.pairs import pair_from_json
+from nearmt.datastore.disk.pairs import BLOCK, pair_from_json
 from nearmt.opening import opened
 
 KEY, TOKEN, END, PAIRS, PAIR_START = "key.f16", "token.i32", "end.i64", "pairs.jsonl", "pair_start.i64"
 SOURCE, SOURCE_END, ID, WORD = "source.i32", "source_end.i64", "id.u64", "word.u16"
 FILES = (KEY, TOKEN, END, PAIRS, PAIR_START, SOURCE, SOURCE_END, ID, WORD)
+
+#: A JSON string without its quotes, and the source in each line of `PAIRS`.
+_STRING = rb'[^"\\\n]*+(?:\\.[^"\\\n]*+)*+'
+_SOURCE = re.compile(rb'^\{"id": "' + _STRING + rb'", "source": "(' + _STRING + rb')", "target": "', re.MULTILINE)
 
 
 class Segment:
@@ -156,6 +161,15 @@ class Segment:
         starts = self.line_starts(first, last)
         return self._line_L[int(starts[0]) : int(starts[-1])]
 
+    def sources(self) -> Iterator[str]:
+        """The sources of all pairs, deleted ones included; faster than `pairs`."""
+        for first in range(0, self.record.pairs, BLOCK):
+            last = min(first + BLOCK, self.record.pairs)
+            found = _sources_of(self.lines(first, last).tobytes())
+            if len(found) != last - first:  # not as nearmt writes them, or damaged
+                found = [self.pair(number).source for number in range(first, last)]
+            yield from found
+
     def pairs(self) -> Iterator[Pair]:
         """All pairs, deleted ones included."""
         for number in range(self.record.pairs):
@@ -173,6 +187,23 @@ def _pair_of(line: bytes, path: Path, number: int) -> Pair:
         return pair_from_json(json.loads(line))
     except (ValueError, RecursionError) as error:
         raise damaged(path, f"line {number + 1} is no pair") from error
+
+
+def _sources_of(lines: bytes) -> list[str]:
+    """The source in each line that is as nearmt writes it; none if one of them is no text."""
+    try:
+        return [_text_of(string) for string in _SOURCE.findall(lines)]
+    except ValueError:
+        return []
+
+
+def _text_of(string: bytes) -> str:
+    """The text of a JSON string without its quotes."""
+    if b"\\" not in string:
+        return string.decode()
+    text: str = json.loads(b'"%b"' % string)
+    text.encode()  # must have no lone surrogates
+    return text
 
 
 def size_damage(folder: Path, record: SegmentRecord, columns: int) -> Iterator[Damage]:

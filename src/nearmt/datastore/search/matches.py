@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from functools import cached_property
@@ -18,6 +17,7 @@ from nearmt.errors import MissingPackageError
 
 #: The latest pairs with a source that are compared by their context.
 _CANDIDATES = 1000
+_64_BITS = (1 << 64) - 1
 
 
 class SegmentSources:
@@ -29,11 +29,11 @@ class SegmentSources:
     @cached_property
     def digests(self) -> DigestIndex:
         count = self.segment.record.pairs
-        return DigestIndex(np.fromiter((_digest(pair.source) for pair in self.segment.pairs()), np.uint64, count))
+        return DigestIndex(np.fromiter(map(_digest, self.segment.sources()), np.uint64, count))
 
     @cached_property
     def texts(self) -> list[str]:
-        return [pair.source for pair in self.segment.pairs()]
+        return list(self.segment.sources())
 
     def around(self, position: int) -> tuple[str, str]:
         """The cleaned sources of the pairs before and after one; empty where there is none."""
@@ -124,5 +124,5 @@ class SourceLookup:
 
 
 def _digest(source: str) -> int:
-    content = clean(source).encode(errors="surrogatepass")
-    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+    """A 64-bit hash of a cleaned source, valid in this process: what it finds is compared."""
+    return hash(clean(source)) & _64_BITS

@@ -16,10 +16,15 @@ def service_of(request: Request) -> Service:
     return service
 
 
+async def _service_of(request: Request) -> Service:
+    """Asynchronous, because FastAPI runs other functions in a thread."""
+    return service_of(request)
+
+
 async def principal_of(request: Request) -> Principal:
     """The principal of the key in `Authorization: Bearer KEY`."""
     return await admitted(request, bearer(request))
 
 
-TheService = Annotated[Service, Depends(service_of)]
+TheService = Annotated[Service, Depends(_service_of)]
 ThePrincipal = Annotated[Principal, Depends(principal_of)]

@@ -166,9 +166,10 @@ async def list_pairs(request: Request) -> list[str]:
 async def model_tags(request: Request) -> list[str]:
     given = parsed(PairParameters, await parameters(request))
     principal = await _principal(request, given)
+    service = service_of(request)
     return [
         info.name
-        for info in service_of(request).memory_infos(principal)
+        for info in await run(request, lambda: service.memory_infos(principal))
         if not info.problem
         and same_language(info.source_lang, given.srcLangCode)
         and same_language(info.target_lang, given.trgLangCode)
@@ -183,7 +184,7 @@ async def model_status(request: Request) -> str:
     if not is_supported(service.directions(), given.srcLangCode, given.trgLangCode):
         return f"No model available for {pair}."
     if given.modelTag:
-        service.memory_info(principal, given.modelTag)
+        await run(request, lambda: service.memory_info(principal, given.modelTag))
         return f"A model for {pair} with memory {given.modelTag} is available."
     return f"A model for {pair} is available."
 
