@@ -129,7 +129,8 @@ class FixedTerms:
 
     def _options(self, surface: str, entry: _Entry) -> tuple[str, ...]:
         if not entry.targets:
-            return ()
+            # An inflected name is written without the ending of the source language.
+            return () if surface == entry.source.text else (entry.source.text,)
         first = Phrase(entry.targets[0])
         # Further translations count if they are forms of the first.
         listed = tuple(target for target in entry.targets if first.pattern.fullmatch(target))
