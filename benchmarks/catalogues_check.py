@@ -18,7 +18,6 @@ import argparse
 import re
 import subprocess
 import tempfile
-import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -33,7 +32,6 @@ from tagged_xliff import SHAPES, check_xliff, write_xliff
 
 from nearmt.contracts import Pair
 from nearmt.corpus.accelerators import remove_accelerator
-from nearmt.corpus.marks import marked
 from nearmt.corpus.spans import find_spans
 from nearmt.datastore import Datastore
 from nearmt.datastore.disk.files import write_json
@@ -199,19 +197,6 @@ def memory_of(strings: Sequence[String], count: int, translator: Translator, fol
     return translator.with_datastore(Datastore.build(folder / "memory", pairs, translator.model))
 
 
-def cost(texts: Sequence[str], translator: Translator) -> dict[str, float]:
-    """CPU seconds of translating texts without spans, and of finding that they have none."""
-    start = time.process_time()
-    found = translator.translate(list(texts))
-    translating = time.process_time() - start
-    start = time.process_time()
-    for text in texts:
-        marked(text)
-    finding = time.process_time() - start
-    tokens = sum(each.tokens for each in found)
-    return {"texts": len(texts), "tokens": tokens, "translating": translating, "finding": finding}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("catalogues", type=Path, help="folder of german_catalogues.py")
@@ -244,15 +229,12 @@ def main() -> None:
             write_xliff(path, texts, version, given.tagged)
             fill_document(path, out, translator)
             cells += check_xliff(path, out, version, show=given.show)
-    spent = cost([string.source for string in others[:: max(1, len(others) // 500)]], translator)
     data = f"{len(due):,} strings of {len({string.package for string in due})} packages, XLIFF of {len(SHAPES)} shapes"
-    report = make_report(
-        "catalogues-check", config, data, cells, signature=translator.signature(), bleu=score, cost=spent
-    )
+    report = make_report("catalogues-check", config, data, cells, signature=translator.signature(), bleu=score)
     if given.out:
         write_json(given.out, report)
     print(markdown(report))
-    print(f"\nBLEU {score:.2f}; finding no spans takes {spent['finding'] / spent['translating']:.2%} of translating")
+    print(f"\nBLEU {score:.2f}")
 
 
 if __name__ == "__main__":

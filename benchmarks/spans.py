@@ -2,6 +2,7 @@
 
     python benchmarks/spans.py catalogues/ --source-lang de --target-lang en --out OUT/spans.json
     python benchmarks/spans.py catalogues/ --source-lang de --target-lang en --ways --limit 300 --out OUT/span-ways.json
+    python benchmarks/spans.py memory.tsv --source-lang de --target-lang en --cost --limit 320 --out OUT/span-cost.json
 
 Catalogues (PO, MO, XLIFF, or any other memory) give the units: distinct sources with spans and words. They are filled
 in as `nearmt translate` does, with the model alone or with a datastore. Sound units keep all spans, their tags nest if
@@ -10,6 +11,8 @@ the source's do, and directives without a name or a number keep their order, whi
 `--ways` replaces the spans of each source by codes before the model alone translates it, in several ways: how many
 codes come back exactly once, in how many units all of them, and BLEU against references with the same codes, which
 count as one word each, whatever they look like; `around` leaves them out. Codes that are words get blanks around them.
+
+`--cost` translates units without spans, in turns as usual and without looking for spans: the ratio of CPU seconds.
 """
 
 from __future__ import annotations
@@ -19,11 +22,14 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import median
+from time import process_time
 from typing import Any
 
 from nearmt.config.filling import FillConfig
 from nearmt.contracts import Pair
 from nearmt.corpus import Unit, read_pairs
+from nearmt.corpus.marks import MarkedText, Terms, marked
 from nearmt.corpus.spans import Span, SpanKind, find_spans
 from nearmt.datastore.disk.files import write_json
 from nearmt.documents import FilledUnit, Filler
@@ -57,11 +63,17 @@ WAYS: dict[str, Code] = {
 
 
 def units_of(given: argparse.Namespace) -> list[Pair]:
-    """The pairs whose source has spans and letters outside of them, each source once; with a limit, evenly spread."""
+    """The pairs whose source has spans and letters outside of them, each source once; with a limit, evenly spread.
+
+    With `--cost` those whose source has no spans.
+    """
     found: dict[str, Pair] = {}
     languages = {"source_lang": given.source_lang, "target_lang": given.target_lang}
     for pair in read_pairs(*given.files, **languages, strict=False):
-        if spans := find_spans(pair.source):
+        if given.cost:
+            if not marked(pair.source).spans:
+                found.setdefault(pair.source, pair)
+        elif spans := find_spans(pair.source):
             outside = "".join(text for text, span in pieces(pair.source, spans) if span is None)
             if any(character.isalpha() for character in outside):
                 found.setdefault(pair.source, pair)
@@ -205,6 +217,44 @@ def cell_of_way(way: str, translator: Translator, pairs: list[Pair]) -> dict[str
     return {"way": way, "spans": spans, "kept": kept, "units": len(pairs), "sound": whole, **scores}
 
 
+class WithoutMarks(Translator):
+    """Translates as if no text had spans."""
+
+    def _marked(self, unit: str, printf: bool | None, terms: Terms | None) -> MarkedText:
+        return MarkedText(unit)
+
+
+def measure_cost(model: TranslationModel, pairs: list[Pair], given: argparse.Namespace) -> dict[str, Any]:
+    """CPU seconds of translating units without spans as usual and without looking for spans, in turns."""
+    texts = [pair.source for pair in pairs]
+    usual = Translator(model, given.datastore, given.method)
+    seconds: dict[Translator, list[float]] = {usual: [], WithoutMarks(model, given.datastore, given.method): []}
+    outputs = []
+    for repeat in range(given.repeats + 1):
+        turn = list(seconds)[:: 1 if repeat % 2 else -1]
+        for translator in turn:
+            start = process_time()
+            outputs.append([found.text for found in translator.translate(texts)])
+            if repeat:  # the first round warms up
+                seconds[translator].append(process_time() - start)
+    with_marks, without = seconds.values()
+    ratios = [a / b for a, b in zip(with_marks, without, strict=True)]
+    start = process_time()
+    for text in texts:
+        marked(text)
+    finding = (process_time() - start) / median(with_marks)
+    cell = {
+        "units": len(texts),
+        "seconds": median(with_marks),
+        "without_marks": median(without),
+        "ratio": median(ratios),
+        "ratios": [round(ratio, 4) for ratio in sorted(ratios)],
+        "finding": finding,
+        "other_texts": sum(text != first for output in outputs for text, first in zip(output, outputs[0], strict=True)),
+    }
+    return {"signature": usual.signature(), "cells": [cell]}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path, help="catalogues or folders of them")
@@ -213,6 +263,8 @@ def main() -> None:
     parser.add_argument("--method", help="plain, knn or chunk (default: chunk with a datastore, else plain)")
     parser.add_argument("--datastore")
     parser.add_argument("--ways", action="store_true", help="compare ways of writing spans")
+    parser.add_argument("--cost", action="store_true", help="measure what looking for spans costs units without any")
+    parser.add_argument("--repeats", type=int, default=5, help="rounds of --cost after a first one that warms up")
     parser.add_argument("--limit", type=int, help="most units")
     parser.add_argument("--show", action="store_true", help="print units with warnings")
     parser.add_argument("--model", default=ModelConfig.model)
@@ -225,10 +277,13 @@ def main() -> None:
         translator = Translator(model, method="plain")
         more: dict[str, Any] = {"signature": translator.signature()}
         more["cells"] = [cell_of_way(way, translator, pairs) for way in WAYS]
+    elif given.cost:
+        more = measure_cost(model, pairs, given)
     else:
         more = measure_filling(model, pairs, given)
-    data = f"{len(pairs):,} units with spans"
-    report = make_report("span-ways" if given.ways else "spans", config, data, more.pop("cells"), **more)
+    data = f"{len(pairs):,} units {'without' if given.cost else 'with'} spans"
+    name = "span-ways" if given.ways else "span-cost" if given.cost else "spans"
+    report = make_report(name, config, data, more.pop("cells"), **more)
     if given.out:
         write_json(given.out, report)
     print(markdown(report))

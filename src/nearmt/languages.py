@@ -29,6 +29,17 @@ uz uzn_Latn Uzbek|vi vie_Latn Vietnamese|zh zho_Hans Chinese|zu zul_Latn Zulu
 _ROWS = [row.split() for row in re.split(r"[|\n]", _TABLE) if row.strip()]
 NLLB_CODE = {row[0]: row[1] for row in _ROWS}
 ENGLISH_NAME = {row[0]: row[2] for row in _ROWS}
+#: What some languages call themselves.
+_OWN_NAMES = (
+    "cs Čeština|da Dansk|de Deutsch|el Ελληνικά|es Español|fi Suomi|fr Français|hu Magyar|it Italiano|ja 日本語|"
+    "ko 한국어|nl Nederlands|no Norsk|pl Polski|pt Português|ro Română|ru Русский|sv Svenska|tr Türkçe|"
+    "uk Українська|zh 中文"
+)
+#: Codes by names in lower case: English ones, and languages' own.
+CODE_OF_NAME = {
+    **{name.lower(): code for code, name in ENGLISH_NAME.items()},
+    **{name.lower(): code for code, name in (row.split() for row in _OWN_NAMES.split("|"))},
+}
 _TWO_LETTERS = {code[:3]: short for short, code in NLLB_CODE.items()}
 
 

@@ -23,8 +23,10 @@ _BATCH = 32
 def marks_of(unit: MarkedText, text: str) -> Marks | None:
     """The marks that the translation of a part of a unit has to have; None if it has none."""
     numbers = frozenset(marks_in(text)) if unit.spans else frozenset()
+    if not numbers:
+        return None
     pairs = ((number, opener) for number, opener in enumerate(unit.opened_by, 1) if opener)
-    return Marks(numbers, tuple(pair for pair in pairs if numbers.issuperset(pair))) if numbers else None
+    return Marks(numbers, tuple(pair for pair in pairs if numbers.issuperset(pair)))
 
 
 def with_chosen_forms(model: TranslationModel, units: Sequence[MarkedText], texts: Sequence[str]) -> list[MarkedText]:

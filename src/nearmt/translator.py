@@ -57,9 +57,9 @@ class PartDecoder(Protocol):
         """Wait until nothing else is decoded by a request of its own: for what cannot share a batch."""
 
 
-_WITHOUT_MARKS = (
-    "the datastore was made before nearmt 0.6: it knows placeholders and tags as text, so it helps less in sentences "
-    "that have any; `nearmt reindex DIR --model MODEL` encodes it anew"
+_OTHER_MARKS = (
+    "the datastore was made by an older nearmt: it has placeholders and tags in another form, so it helps less in "
+    "sentences that have any; `nearmt reindex DIR --model MODEL` encodes it anew"
 )
 
 
@@ -95,7 +95,7 @@ class Translator:
             datastore.check_model(self.model)
             _learn_pending(datastore, self.model)
             if self.model.writes_marks and datastore.marks != MARKS:
-                warnings.warn(_WITHOUT_MARKS, NearmtWarning, stacklevel=2)
+                warnings.warn(_OTHER_MARKS, NearmtWarning, stacklevel=2)
         self.datastore = datastore
         if method is None:
             method = "plain" if datastore is None else "chunk"

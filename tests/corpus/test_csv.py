@@ -89,6 +89,7 @@ class TestColumns:
             (["de", "en"], 0, 1),
             (["key", "EN", "de-AT"], 2, 1),
             (["id", "German", "English (US)"], 1, 2),
+            (["id", "English", "Deutsch"], 2, 1),
             (["Text (de)", "Text [en-GB]"], 0, 1),
             (["Key", "Source", "Target"], 1, 2),
             (["source", "en"], 0, 1),

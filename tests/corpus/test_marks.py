@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearmt.corpus.marks import MarkedText, marked, marks_in
+from nearmt.corpus.marks import KNOWN_MARKS, MarkedText, marked, marked_as, marks_in
 
 PARTS = [
     *("%s", "%d", "{name}", "%(n)s", "<b>", "</b>", "<br/>", "[1]", "[", "]", "[OK]"),
@@ -18,8 +18,12 @@ PARTS = [
     ("text", "expected", "spans"),
     [
         ("Datei %s in {folder}", "Datei [1] in [2]", ("%s", "{folder}")),
-        ("Klicken Sie auf [OK]", "Klicken Sie auf [1]OK[2]", ("[", "]")),
+        ("Klicken Sie auf [OK]", "Klicken Sie auf [1] OK [2]", ("[", "]")),
         ("Siehe [12] und %s", "Siehe [1] und [2]", ("[12]", "%s")),
+        ("<b>Achtung</b>: {a}MB", "[1] Achtung [2]: [3] MB", ("<b>", "</b>", "{a}")),
+        ("Zeile<br>Neu%s", "Zeile [1] Neu [2]", ("<br>", "%s")),
+        ("<b>%s</b> „<i>zu</i>sammen“", "[1][2][3] „[4] zu[5]sammen“", ("<b>", "%s", "</b>", "<i>", "</i>")),
+        ("<a><i></i>Uhr</a>", "[1][2][3] Uhr [4]", ("<a>", "<i>", "</i>", "</a>")),
         ("ein \ue000 Tag", "ein [1] Tag", ("\ue000",)),
         ("Nichts zu schützen, 5 % sicher", "Nichts zu schützen, 5 % sicher", ()),
     ],
@@ -87,8 +91,16 @@ def test_spans_that_are_filled_in_by_order_keep_their_order() -> None:
     assert named.restored("[2] of [1]") == "%(b)s of %(a)s"
 
 
-def test_tags_are_paired() -> None:
+def test_tags_and_brackets_are_paired() -> None:
     assert marked("<b>a <i>b</i></b> <br/> </p>").opened_by == (0, 0, 2, 1, 0, 0)
+    assert marked("[a] ]").opened_by == (0, 1, 0)
+
+
+def test_older_stores_keep_their_marks() -> None:
+    text = "<b>Achtung</b>: %s"
+    assert marked_as(KNOWN_MARKS[0], text) == marked(text) and marked_as("", text).text == text
+    assert marked_as(KNOWN_MARKS[1], text).text == "[1]Achtung[2]: [3]"
+    assert marked_as(KNOWN_MARKS[1], text).target("<b>Note</b>: %s") == "[1]Note[2]: [3]"
 
 
 @pytest.mark.parametrize(
@@ -103,6 +115,12 @@ def test_tags_are_paired() -> None:
         ("Datei<b>en</b>", "File[1]s[2]", "File<b>s</b>"),
         ("„%s“ öffnen", 'Open "[1]"', 'Open "%s"'),
         ("%s", "[1]", "%s"),
+        ("am {a}, Ort{b}", "on [1] [2] town.", "on {a} {b} town."),
+        ("<b>%s</b>Datei", "[1] [2] [3] file", "<b>%s</b>file"),
+        ("%s%s, %d %s", "[1] [2] [3][4]", "%s%s %d %s"),
+        ("Zeile<br>Neu", "Line [1] New", "Line<br>New"),
+        ("Größe: %dMB", "Size: [1] MB", "Size: %dMB"),
+        ("Drücken Sie [OK]", "Press [1] OK [2]", "Press [OK]"),
     ],
 )
 def test_blanks_are_as_in_the_source(source: str, target: str, expected: str) -> None:

@@ -61,6 +61,11 @@ def test_a_term_is_written_in_the_form_of_the_glossary_or_of_the_memory() -> Non
     assert options(by_memory, "Ventil, Ventile, Ventilen") == [("valve", "valves"), ("valves",), ("valve",)]
 
 
+def test_an_inflected_name_is_written_as_in_the_glossary() -> None:
+    names = FixedTerms([Term("Blaue Wolke", "", TermStatus.KEEP)], "de")
+    assert options(names, "Die Blaue Wolke, in der Blauen Wolke, eine blaue Wolke") == [(), ("Blaue Wolke",)]
+
+
 def test_capitals_are_translated_as_capitals() -> None:
     terms = FixedTerms([Term("Druck", "pressure"), Term("ACK", "ack"), Term("Nora", "Nora", TermStatus.KEEP)], "de")
     assert options(terms, "DRUCK ACK Druck Nora") == [("PRESSURE",), ("ack",), ("pressure",), ()]

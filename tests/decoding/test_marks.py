@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,10 +14,17 @@ import pytest
 import torch
 
 from nearmt.config.beam import BeamConfig
+from nearmt.config.building import BuildConfig
 from nearmt.contracts import Pair
+from nearmt.corpus.marks import KNOWN_MARKS, MARKS
 from nearmt.corpus.spans import find_spans
 from nearmt.datastore import Datastore
+from nearmt.datastore.disk import Manifest
+from nearmt.datastore.edit.tokens import tokens_of
+from nearmt.datastore.upkeep.description import describe
+from nearmt.datastore.upkeep.reindex import rebuild
 from nearmt.decoding.marks import MarkRule
+from nearmt.errors import NearmtWarning
 from nearmt.models import TranslationModel
 from nearmt.models.marks import Marks, MarkTokens
 from nearmt.translator import Translator
@@ -105,6 +115,29 @@ def test_a_translation_that_is_cut_has_its_spans(embedded: TranslationModel, lim
     text = "Der Benutzer %(name)s hat die Datei <b>%(path)s</b> aus dem Ordner des Projekts entfernt."
     found = Translator(embedded, beam=BeamConfig(max_new_tokens=limit)).translate(text)
     assert found.truncated and spans_of(found.text) == spans_of(text)
+
+
+@pytest.mark.embedded
+def test_a_store_with_other_marks_is_stale_until_it_is_encoded_anew(
+    embedded: TranslationModel, memory: Datastore, tmp_path: Path
+) -> None:
+    folder, text = tmp_path / "store", "Klicken Sie auf [OK]."
+    pairs = [*memory.pairs(), Pair(text, "Press [OK].")]
+    Datastore.build(folder, pairs, embedded)
+    replace(Manifest.load(folder), marks=KNOWN_MARKS[1]).save(folder)
+    with pytest.warns(NearmtWarning, match="nearmt reindex DIR --model MODEL"):
+        Translator(embedded, str(folder))
+    assert "stale" in describe(folder, Manifest.load(folder))["marks"]
+    store = Datastore.open(folder)
+    before, new = len(store), Pair("Drücken Sie <b>Achtung</b>.", "Press <b>Achtung</b>.")
+    store.add([new], embedded)  # as the store has its other pairs: the two are not mixed
+    (_, old_target), (_, target) = (tokens_of(embedded.codec, new, marks) for marks in (KNOWN_MARKS[1], MARKS))
+    assert len(store) - before == len(old_target) != len(target)
+    rebuild(folder, embedded, BuildConfig())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Translator(embedded, str(folder))
+    assert describe(folder, Manifest.load(folder))["marks"] == MARKS
 
 
 @pytest.mark.embedded

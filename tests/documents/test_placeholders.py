@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearmt.corpus import Tag, TagKind, plain_text
-from nearmt.documents.placeholders import as_tags, as_text, lost, placeholders, without_placeholders
+from nearmt.documents.placeholders import as_tags, as_text, damage, lost, placeholders, without_placeholders
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,13 @@ def test_document_may_turn_printf_placeholders_on_or_off() -> None:
 
 def test_placeholders_are_removed() -> None:
     assert without_placeholders("%s: {name}").strip() == ":"
+
+
+def test_damage_counts_spans_and_pairs_without_their_text() -> None:
+    source = ("<a>%s</a> und <b>x</b> <i></i>",)
+    assert damage(source, ("<b>y</b> and <a>%s</a> <i></i>",)) == (0, 0)
+    assert damage(source, ("y and <b></b> %s <a></a> <i></i>",)) == (0, 2)
+    assert damage(source, ("<a></a> and <b>y</b>",)) == (3, 1)
 
 
 def test_lost_and_extra_placeholders_are_listed() -> None:

@@ -52,10 +52,12 @@ def test_only_marks_that_are_missing_may_be_written(
     assert {VOCABULARY[n] for n in forbidden} == banned
 
 
-def test_what_is_opened_last_is_closed_first() -> None:
-    marks = Marks(frozenset({1, 2, 3, 4, 5}), ((3, 2), (4, 1)))  # 3 closes 2, 4 closes 1
-    assert marks.allowed([]) == {1, 2, 5}
-    assert marks.allowed([1]) == {2, 4, 5}
+def test_pairs_are_within_those_that_have_them_in_the_source() -> None:
+    marks = Marks(frozenset(range(1, 8)), ((3, 2), (4, 1), (7, 6)))  # 3 closes 2, 4 closes 1, 7 closes 6
+    assert marks.allowed([]) == {1, 5, 6}
+    assert marks.allowed([1]) == {2, 5}
     assert marks.allowed([1, 2]) == {3, 5}
     assert marks.allowed([1, 2, 3]) == {4, 5}
-    assert marks.allowed([1, 2, 3, 4, 5]) == frozenset()
+    assert marks.allowed([6]) == {5, 7}
+    assert marks.allowed([6, 7, 1, 2, 3, 4]) == {5}
+    assert marks.allowed([1, 2, 3, 4, 5, 6, 7]) == frozenset()

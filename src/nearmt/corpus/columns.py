@@ -9,11 +9,10 @@ from pathlib import Path
 
 from nearmt.corpus.report import Request
 from nearmt.errors import InputError
-from nearmt.languages import ENGLISH_NAME, base_language, best_fit
+from nearmt.languages import CODE_OF_NAME, ENGLISH_NAME, base_language, best_fit
 
 _SOURCE_NAMES = frozenset({"source", "source text", "src"})
 _TARGET_NAMES = frozenset({"target", "target text", "tgt", "translation"})
-_CODES = {name.lower(): code for code, name in ENGLISH_NAME.items()}
 _CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_@][A-Za-z0-9]{2,8})*")
 # `German (de)`, `Text [de-AT]`
 _IN_BRACKETS = re.compile(r"(.*?)\s*[(\[]([^()\[\]]*)[)\]]")
@@ -97,8 +96,8 @@ def _codes(name: str) -> list[str]:
     """Return the language codes that a name stands for: its own, that of its beginning, or that in brackets."""
     brackets = _IN_BRACKETS.fullmatch(name)
     for text in (name, *(brackets.groups() if brackets else ())):
-        if text.lower() in _CODES:
-            return [_CODES[text.lower()]]
+        if text.lower() in CODE_OF_NAME:
+            return [CODE_OF_NAME[text.lower()]]
         if _CODE.fullmatch(text) and base_language(text) in ENGLISH_NAME:
             return [text]
     return []

@@ -2,7 +2,8 @@
 
 The spans of a source are written `[1]`, `[2]`, ... in their order, which models copy far more reliably than the spans
 themselves (docs/log.md). A target has the mark of the source's span wherever it has the same span. Brackets of the text
-itself are spans as well, so every bracket of a marked text belongs to a mark.
+itself are spans as well, so every bracket of a marked text belongs to a mark. Blanks separate
+marks from words that touch them, which would be other subwords without.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ from nearmt.corpus.articles import with_article
 from nearmt.corpus.spans import find_spans
 from nearmt.languages import base_language
 
-#: The name of this way of marking; a datastore keeps it.
-MARKS = "brackets-1"
+#: The name of this way of marking, which changes with the rules that find spans; a datastore keeps it.
+MARKS = "brackets-2"
+#: Marks without blanks.
+_OLD_MARKS = "brackets-1"
+#: What datastores may have; the empty one is no marks.
+KNOWN_MARKS = (MARKS, _OLD_MARKS, "")
 MARK = re.compile(r"\[(\d+)\]")
-_WITH_BLANKS = re.compile(r"( ?)\[(\d+)\]( ?)")
 # Characters for private use stand for inline tags of documents.
 _BRACKET = re.compile(r"\[\d+\]|[][\ue000-\uf8ff]")
 # Tags, also those with numbers of react-i18next, and the placeholders that Angular has for tags.
@@ -47,6 +51,8 @@ class MarkedText:
     #: What a translation may have in place of a mark, where that is not its span: the forms of a term's translation,
     #: of which the first is written.
     written: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    #: Of each mark the characters before and behind it, without the blanks that separate it from words.
+    beside: tuple[tuple[str, str], ...] = ()
 
     def target(self, text: str) -> str:
         """A translation of the text with the same marks, each at most once; other spans stay as they are."""
@@ -60,7 +66,30 @@ class MarkedText:
             if numbers := left[text[start:end]]:
                 parts += [text[offset:start], f"[{numbers.pop(0)}]"]
                 offset = end
-        return "".join([*parts, text[offset:]])
+        return self.separated("".join([*parts, text[offset:]]))
+
+    def separated(self, text: str) -> str:
+        """A marked text with blanks between words and the marks that touch them."""
+        if not self.beside:
+            return text
+
+        def separated(found: re.Match[str]) -> str:
+            before, after = self._touches(int(found[1]), *_around(found))
+            return f"{' ' * before}{found[0]}{' ' * after}"
+
+        return MARK.sub(separated, text)
+
+    def _touches(self, number: int, before: str, after: str) -> tuple[bool, bool]:
+        """Whether a mark touches a word before and behind it; tags within a word do not count."""
+        if (self._is_opener(number) or self._is_closer(number)) and before.isalnum() and after.isalnum():
+            return False, False
+        return before.isalnum(), after.isalnum()
+
+    def _is_opener(self, number: int) -> bool:
+        return number > 0 and number in self.opened_by
+
+    def _is_closer(self, number: int) -> bool:
+        return 0 < number <= len(self.opened_by) and self.opened_by[number - 1] > 0
 
     def restored(self, text: str, language: str = "") -> str:
         """A translation into a language with the spans in place of the marks."""
@@ -135,22 +164,47 @@ class MarkedText:
 
     def _spaced(self, text: str) -> str:
         """A marked translation with blanks around marks as in the source: none within a pair of tags that has none
-        there, and some between a mark and a word that it does not touch there."""
-        around = {int(found[1]): _around(found) for found in MARK.finditer(self.text)}
-        closers = {number for number, opener in enumerate(self.opened_by, 1) if opener}
+        there, none at a mark that touches a word there, and some between a mark and a word that it does not touch."""
+        found = list(MARK.finditer(text))
+        ends = [0, *(mark.end() for mark in found)]
+        starts = [*(mark.start() for mark in found), len(text)]
+        numbers = [None, *(int(mark[1]) for mark in found), None]
+        written = []
+        for start, end, before, after in zip(ends, starts, numbers, numbers[1:], strict=False):
+            between = text[start:end]
+            if before is not None and after is not None and not between.strip():
+                between = self._between(before, after, between)
+            else:
+                between = between if before is None else self._behind(before, between)
+                between = between if after is None else self._before(after, between)
+            written += [between, "" if after is None else f"[{after}]"]
+        return "".join(written)
 
-        def spaced(found: re.Match[str]) -> str:
-            number, (previous, following) = int(found[2]), _around(found)
-            before, after = around.get(number, ("", ""))
-            left = found[1] or " " * (previous.isalnum() and not before.isalnum())
-            right = found[3] or " " * (following.isalnum() and not after.isalnum())
-            if number in closers and before.strip():
-                left = ""
-            if number in self.opened_by and after.strip():
-                right = ""
-            return f"{left}[{number}]{right}"
+    def _beside(self, number: int) -> tuple[str, str]:
+        return self.beside[number - 1] if 0 < number <= len(self.beside) else ("", "")
 
-        return _WITH_BLANKS.sub(spaced, text)
+    def _behind(self, number: int, text: str) -> str:
+        """The text behind a mark."""
+        after = self._beside(number)[1]
+        if (self._is_opener(number) and after.strip()) or self._touches(number, *self._beside(number))[1]:
+            return text.removeprefix(" ")
+        return " " * (text[:1].isalnum() and not after.isalnum()) + text
+
+    def _before(self, number: int, text: str) -> str:
+        """The text before a mark."""
+        before = self._beside(number)[0]
+        if (self._is_closer(number) and before.strip()) or self._touches(number, *self._beside(number))[0]:
+            return text.removesuffix(" ")
+        return text + " " * (text[-1:].isalnum() and not before.isalnum())
+
+    def _between(self, number: int, following: int, blank: str) -> str:
+        """The blank between two marks, if any."""
+        after, before = self._beside(number)[1], self._beside(following)[0]
+        if after == "[" or before == "]":
+            return ""
+        if (self._is_opener(number) and after.strip()) or (self._is_closer(following) and before.strip()):
+            return ""
+        return blank or " " * (after == before == " ")
 
 
 class Terms(Protocol):
@@ -166,6 +220,21 @@ class Terms(Protocol):
 
 def marked(text: str, printf: bool | None = None, terms: Terms | None = None) -> MarkedText:
     """Put marks in place of the protected spans of a source (`find_spans`), and of terms outside of them."""
+    unit = _with_marks(text, printf, terms)
+    if not unit.spans:
+        return unit
+    unit = replace(unit, beside=tuple(map(_around, MARK.finditer(unit.text))))
+    return replace(unit, text=unit.separated(unit.text))
+
+
+def marked_as(marks: str, text: str) -> MarkedText:
+    """A source as a datastore with this way of marking (`KNOWN_MARKS`) has it."""
+    if marks == MARKS:
+        return marked(text)
+    return _with_marks(text) if marks else MarkedText(text)
+
+
+def _with_marks(text: str, printf: bool | None = None, terms: Terms | None = None) -> MarkedText:
     protected = list(_spans(text, printf))
     found: list[tuple[int, int, tuple[str, ...]]] = [(start, end, ()) for start, end in protected]
     for start, end, options in terms.find(text) if terms is not None else ():
@@ -218,7 +287,10 @@ def _opened_by(spans: Sequence[str]) -> Iterator[int]:
 
 
 def _tag(span: str) -> tuple[str, bool]:
-    """The name of a tag and whether it is an end tag; empty for other spans and for tags of empty elements."""
+    """The name of a tag and whether it is an end tag; empty for other spans and for tags of empty elements. Brackets
+    are tags as well."""
+    if span in ("[", "]"):
+        return "[", span == "]"
     if found := _ANGULAR.fullmatch(span):
         return found[2], found[1] == "CLOSE"
     found = _ELEMENT.fullmatch(span)

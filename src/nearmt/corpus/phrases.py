@@ -7,10 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TypeVar
 
 from nearmt.corpus.glossary import Term, TermStatus
 from nearmt.languages import base_language
 
+Found = TypeVar("Found")
 _WORD = re.compile(r"\w+")
 #: Longer words may be inflected: short endings, longer ones of the languages that are inflected most, and a vowel that
 #: the stem may lack.
@@ -120,16 +122,12 @@ class FixedTerms:
             for entry in self._by_key.get(key, ())
             for match in entry.source.pattern.finditer(text)
         ]
-        candidates.sort(key=lambda each: (-len(each[0][0]), each[0][0].casefold() != each[1].source.text.casefold()))
-        found: list[tuple[re.Match[str], _Entry]] = []
-        for match, entry in candidates:
-            if not any(match.start() < other.end() and other.start() < match.end() for other, _ in found):
-                found.append((match, entry))
-        return found
+        return without_overlaps(candidates, lambda entry: entry.source.text)
 
     def _options(self, surface: str, entry: _Entry) -> tuple[str, ...]:
         if not entry.targets:
-            return ()
+            # An inflected name is written without the ending of the source language.
+            return () if surface == entry.source.text else (entry.source.text,)
         first = Phrase(entry.targets[0])
         # Further translations count if they are forms of the first.
         listed = tuple(target for target in entry.targets if first.pattern.fullmatch(target))
@@ -146,6 +144,22 @@ class FixedTerms:
         for key in keys_in(text) if self._forbidden else ():
             found += [target for source, target in self._forbidden.get(key, ()) if source.pattern.search(text)]
         return _any_of(tuple(found)) if found else None
+
+
+def without_overlaps(
+    matches: Iterable[tuple[re.Match[str], Found]], text_of: Callable[[Found], str]
+) -> list[tuple[re.Match[str], Found]]:
+    """Of matches of terms that overlap the longest, and of these the term that stands there as it is listed."""
+
+    def rank(each: tuple[re.Match[str], Found]) -> tuple[int, bool]:
+        surface = each[0][0]
+        return -len(surface), surface.casefold() != text_of(each[1]).casefold()
+
+    kept: list[tuple[re.Match[str], Found]] = []
+    for match, term in sorted(matches, key=rank):
+        if not any(match.start() < other.end() and other.start() < match.end() for other, _ in kept):
+            kept.append((match, term))
+    return kept
 
 
 @lru_cache(maxsize=1024)

@@ -12,7 +12,7 @@ from nearmt.corpus.report import Report, Request
 from nearmt.corpus.stop_words import hits
 from nearmt.corpus.unpacking import inner_stem
 from nearmt.errors import InputError
-from nearmt.languages import ENGLISH_NAME, base_language, same_language
+from nearmt.languages import CODE_OF_NAME, ENGLISH_NAME, base_language, same_language
 
 #: How many messages tell the direction of a catalogue.
 SAMPLE = 500
@@ -21,7 +21,6 @@ _USUAL_SOURCE = "en"
 # Header fields with the language of the translations, and of the messages, in the order in which they are believed.
 _TARGET_FIELDS = ("language", "language-code", "x-language", "x-target-language", "x-poedit-language")
 _SOURCE_FIELDS = ("x-source-language", "x-poedit-sourcelanguage", "x-poedit-source-language")
-_CODES = {name.lower(): code for code, name in ENGLISH_NAME.items()}
 # `German <de@li.org>`, `German (https://example.org/teams/58664/de/)`
 _TEAM = re.compile(r"^([A-Z][a-z]+)\b|(?<=[/<])([a-z]{2,3}(?:[_@-][A-Za-z]+)?)(?=/?[)>]|@)")
 # Ends of names that may be codes: `app-pt-br` has two.
@@ -90,13 +89,13 @@ def stated_language(path: Path, header: Mapping[str, str], by_name: bool) -> str
     """The language of the translations that the header or the folder names, or the file's own name; else empty."""
     for field in _TARGET_FIELDS:
         if value := header.get(field, ""):
-            return _CODES.get(value.lower(), value)
+            return CODE_OF_NAME.get(value.lower(), value)
     folders = path.absolute().parts[:-1]
     if len(folders) > 1 and folders[-1] == "LC_MESSAGES":
         return folders[-2]
     names = _ENDS.findall(inner_stem(path)) + list(folders[-1:]) if by_name else []
     teams = _TEAM.findall(header.get("language-team", ""))
-    names += [_CODES.get(name.lower(), code) for name, code in teams]
+    names += [CODE_OF_NAME.get(name.lower(), code) for name, code in teams]
     return next((name for name in names if base_language(name) in ENGLISH_NAME), "")
 
 
@@ -129,7 +128,7 @@ def _stated(language: str, header: Mapping[str, str], request: Request) -> bool 
     if same_language(language, request.target_lang):
         return False
     source = next((header[field] for field in _SOURCE_FIELDS if header.get(field)), _USUAL_SOURCE)
-    return request.is_reversed(_CODES.get(source.lower(), source), language) or None
+    return request.is_reversed(CODE_OF_NAME.get(source.lower(), source), language) or None
 
 
 @dataclass(frozen=True)

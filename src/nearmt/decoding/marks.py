@@ -65,9 +65,10 @@ class MarkRule:
             # The sentence may not end yet: what it gives to the end goes to the marks that are missing.
             end_E = start + self._ends
             changes.banned.append(end_E)
-            changes.raised.append(start + openers)
-            changes.ends.append(np.broadcast_to(end_E, (len(openers), len(end_E))))
-            changes.part.append(np.full(len(openers), 1 / max(1, len(openers))))
+            if len(openers):
+                changes.raised.append(start + openers)
+                changes.ends.append(np.broadcast_to(end_E, (len(openers), len(end_E))))
+                changes.part.append(np.full(len(openers), 1 / len(openers)))
             if needed == room and len(openers):  # nothing else fits before the length limit
                 changes.closed.append(row)
                 changes.kept.append(start + openers)

@@ -19,7 +19,7 @@ from nearmt.documents.dropped import dropped_where_short
 from nearmt.documents.filled import FilledUnit, copied, length_findings, main_pairs
 from nearmt.documents.glossary import Conflict, Glossary, terms_of
 from nearmt.documents.messages import MessageUnit, fill_messages
-from nearmt.documents.placeholders import as_tags, as_text, lost
+from nearmt.documents.placeholders import as_tags, as_text, damage, lost
 from nearmt.documents.repair import Repairer
 from nearmt.documents.sentences import assembled, sentence_spans, stripped_span
 from nearmt.documents.single_tags import InlineTags, with_single_tags
@@ -185,19 +185,20 @@ class Filler:
         return replace(filled, filling=replace(filled.filling, findings=noted), findings=findings)
 
     def _translated(self, units: Sequence[Unit], progress: Progress | None = None) -> list[FilledUnit]:
-        """Translate units; if placeholders are lost, translate again with placeholders as tags.
+        """Translate units; if placeholders or the texts of tags are lost, translate again with placeholders as tags.
 
         Accelerator markers of user interfaces (`&Datei`) are taken out, and set on a letter of the translation.
         """
         whole, units = units, [without_accelerator(unit) if self._documents else unit for unit in units]
         results = self._segments([(unit.source, unit.printf) for unit in units], progress)
-        again = [n for n, unit in enumerate(units) if lost(unit.source, results[n].target, unit.printf)]
+        damages = [damage(unit.source, each.target, unit.printf) for unit, each in zip(units, results, strict=True)]
+        again = [n for n, found in enumerate(damages) if any(found)]
         tagged = [(as_tags(units[n].source, units[n].printf), units[n].printf) for n in again]
         protected = self._segments(tagged, aligned=True)
         put_back: set[int] = set()
         for number, result in zip(again, protected, strict=True):
             unit, target = units[number], as_text(result.target)
-            if not lost(unit.source, target, unit.printf):
+            if damage(unit.source, target, unit.printf) < damages[number]:
                 results[number] = replace(result, target=target)
                 put_back.add(number)
         if self._documents:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 
 from nearmt.corpus import Segment, Tag, TagKind, plain_text
+from nearmt.corpus.marks import MARK, marked
 from nearmt.corpus.spans import MARKED, Span, find_spans
 
 _ELEMENT = re.compile(r"<(/?)([A-Za-z][\w:.-]*)[^<>]*?(/?)>")
@@ -80,6 +81,25 @@ def lost(source: Segment, target: Segment, printf: bool | None = None) -> list[s
     excess = after - before
     new = _counted(translation, [span for span in found if span.kind in MARKED])
     return [*(before - after), *(f"+{extra}" for extra in excess if extra in before or extra in new)]
+
+
+def damage(source: Segment, target: Segment, printf: bool | None = None) -> tuple[int, int]:
+    """How many protected spans a target lacks or has in excess, and how many of its pairs of tags have lost their
+    text."""
+    pairs = _pairs_with_text(plain_text(source), printf) - _pairs_with_text(plain_text(target), printf)
+    return len(lost(source, target, printf)), pairs.total()
+
+
+def _pairs_with_text(text: str, printf: bool | None) -> Counter[str]:
+    """Count the start tags of pairs that have letters, digits or other spans in them."""
+    unit = marked(text, printf)
+    place = {int(mark[1]): mark.span() for mark in MARK.finditer(unit.text)}
+    pairs = ((opener, closer) for closer, opener in enumerate(unit.opened_by, 1) if opener)
+    return Counter(
+        unit.spans[opener - 1]
+        for opener, closer in pairs
+        if any(map(str.isalnum, unit.text[place[opener][1] : place[closer][0]]))
+    )
 
 
 def _counted(text: str, spans: list[Span]) -> Counter[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,17 +28,30 @@ class Marks:
     opened_by: tuple[tuple[int, int], ...] = ()
 
     def allowed(self, written: Sequence[int]) -> frozenset[int]:
-        """The marks that may come next. What is opened last is closed first."""
-        openers = dict(self.opened_by)
-        closers = {opener: closer for closer, opener in self.opened_by}
-        opened: list[int] = []
-        for number in written:
-            if number in closers:
-                opened.append(number)
-            elif number in openers and opened:
-                opened.pop()
+        """The marks that may come next. Pairs of tags are within those that have them in the source, and no others."""
+        openers, around = self._openers, self._around
         left = self.numbers.difference(written)
-        return frozenset(n for n in left if n not in openers or (opened and opened[-1] == openers[n]))
+        opened = frozenset(opener for closer, opener in self.opened_by if opener not in left and closer in left)
+        missing = frozenset[int]().union(*(around[number] for number in left if number in around))
+
+        def may_follow(number: int) -> bool:
+            if (opener := openers.get(number)) is None:
+                return around.get(number, opened) == opened
+            return opener in opened and opener not in missing and opener == max(opened)
+
+        return frozenset(filter(may_follow, left))
+
+    @cached_property
+    def _openers(self) -> dict[int, int]:
+        return dict(self.opened_by)
+
+    @cached_property
+    def _around(self) -> dict[int, frozenset[int]]:
+        """The opening marks of the pairs around each pair, by its own; numbers are in the order of the source."""
+        return {
+            opener: frozenset(other for end, other in self.opened_by if other < opener and closer < end)
+            for closer, opener in self.opened_by
+        }
 
     def room_for(self, written: Sequence[int]) -> int:
         """The most tokens that the marks which are missing can take."""

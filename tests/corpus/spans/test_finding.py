@@ -10,13 +10,15 @@ from nearmt.corpus.spans import Span, SpanKind, find_spans
 
 SPANS = {
     SpanKind.PRINTF: (
-        "%1$s %(name)s %(anzahl)03d %-5.2f %% %s %lld %*d %.*f %@ %1$@ %+d %[2]d %<name>d %<PRIu64> %1 %n %L1 %name%"
+        "%1$s %(name)s %(anzahl)03d %-5.2f %% %s %lld %*d %.*f %@ %1$@ %+d %[2]d %<name>d %<PRIu64> %1 %n %L1 %name% "
+        "%(a-b.c)s"
     ),
     SpanKind.BRACE: "{name} {0!r:>10} {} {0} {0:%Y-%m-%d} {x.y[0]} {0:{width}} {:>10} {$name} {user-name}",
     SpanKind.TEMPLATE: "{{name}} {{{raw}}} ${name} #{name} %{name} $t(key.other) [X12X]",
     SpanKind.VARIABLE: "@name @babel/core :name :NAME :Name :smile: $NAME $name $NAME$ __name__ __a.b_c__",
     SpanKind.URL: (
-        "https://a.org/b?c=d#e http://a.org/{id}/x www.example.org/x example.com/a mailto:a@b.de localhost:8000"
+        "https://a.org/b?c=d#e http://a.org/{id}/x www.example.org/x example.com/a https:// mailto:a@b.de "
+        "localhost:8000"
     ),
     SpanKind.EMAIL: "a.b+c@d-e.org",
     SpanKind.PATH: (
@@ -29,8 +31,12 @@ SPANS = {
     SpanKind.ENTITY: "&amp; &nbsp; &#160; &#xA0; &brandName;",
     SpanKind.CODE: "`ls` ``ls`` `--all`",
     SpanKind.HASH: "#fff #ff8800 0xFF a1b2c3d4e5 550e8400-e29b-41d4-a716-446655440000",
+    SpanKind.DATE_FORMAT: "HH:MM HH:MM[:ss[.uuuuuu]] YYYY-MM-DD dd.mm.yyyy [YYYY-MM-DD] YYYY-MM-DDTHH:MM",
 }
 WITH_BLANKS = {
+    "YYYY-MM-DD HH:MM[:ss[.uuuuuu]][TZ]": SpanKind.DATE_FORMAT,
+    "[DD] [HH:[MM:]]ss[.uuuuuu]": SpanKind.DATE_FORMAT,
+    '<a href="#tab" data-tab-trigger>': SpanKind.TAG,
     "{count, number}": SpanKind.BRACE,
     "{preis, number, ::currency/EUR}": SpanKind.BRACE,
     "{@link Foo}": SpanKind.BRACE,
@@ -56,7 +62,7 @@ am 12.03.2024 um 12:30 Uhr|01.02.24|um 12.30 Uhr|3:1|12/2020|[1] und [a]|[X] und
 eine {geschweifte klammer}|und { oder|{ und }|{Hinweis: bitte lesen}
 wenn a < b > c|3 < 4 > 2|<wenn x und y>|A & B|R&D|Müller & Söhne; GmbH
 f&uuml;r|`datei' und `ordner'|Benutzer:innen|$5|US$ 5|100 $|Datei (&D)|&Datei|_Datei|gut.Und|Bitte warten...|#1|§5
-*wichtig*|%(name) sagt|% (a) s|1. 2. 3.|Strg+C|E-Mail|TT.MM.JJJJ|z. B.|@ |:|¯_(ツ)_/¯
+*wichtig*|%(name) sagt|% (a) s|1. 2. 3.|Strg+C|E-Mail|TT.MM.JJJJ|STIMMEN|5 mm|1%die|z. B.|@ |:|¯_(ツ)_/¯
 Name: ____|__fett und__|snake__case__x
 """.replace("\n", "|")
     .strip("|")
@@ -103,6 +109,10 @@ def test_prose_has_no_spans(text: str) -> None:
         ("%(a)s%(b)s", ["%(a)s", "%(b)s"]),
         ("{a}{b} {{c}}", ["{a}", "{b}", "{{c}}"]),
         ("Nr. %d:%02d", ["%d", "%02d"]),
+        ("%.2fs, %dpx, %dMB", ["%.2f", "%d", "%d"]),
+        ("in __zeit__s.", ["__zeit__"]),
+        ("TT.MM.JJJJ HH:MM", ["HH:MM"]),
+        ("(HH:MM[:ss]), YYYY-MM-DD]", ["HH:MM[:ss]", "YYYY-MM-DD"]),
     ],
 )
 def test_neighbours_of_spans(text: str, expected: list[str]) -> None:

@@ -42,6 +42,14 @@ def test_right_terms(source: str, target: str) -> None:
     assert found(CHECK, source, target) == []
 
 
+def test_forms_that_are_listed_are_terms_of_their_own() -> None:
+    check = TermCheck([Term("Ventil", "valve"), Term("Ventile", "valves")], "de")
+    assert found(check, "Das Ventil klemmt.", "The valve is stuck.") == []
+    assert found(check, "Ventil und Ventile", "valve") == [
+        "warning: terms of the glossary are missing: Ventile → valves"
+    ]
+
+
 @pytest.mark.parametrize(
     ("source", "target", "expected"),
     [

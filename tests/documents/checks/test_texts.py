@@ -17,6 +17,7 @@ COPY = "check the pump before every start of the motor"
     ("check", "source", "target"),
     [
         ("placeholders", "Datei %s in {ordner}", "file %s in {ordner}"),
+        ("placeholders", "{g, select, m {Er} other {Sie}} {n}", "{g, select, m {He {n}} other {They {n}}}"),
         ("addresses", "siehe https://a.example/x.", "see https://a.example/x."),
         ("addresses", "an info@a.example, bitte", "to info@a.example please"),
         ("negation", "Die Pumpe läuft nicht.", "The pump is not running."),
@@ -52,6 +53,12 @@ def test_good_pairs(check: str, source: str, target: str) -> None:
     ("check", "source", "target", "expected"),
     [
         ("placeholders", "Datei %s fehlt", "file missing", "error: placeholders differ from the source: %s"),
+        (
+            "placeholders",
+            "{g, select, m {Er} other {Sie}} {n}",
+            "{g, select, m {He} other {They}}",
+            "error: placeholders differ from the source: {n}",
+        ),
         ("placeholders", "Datei fehlt", "file {x}", "error: placeholders differ from the source: +{x}"),
         ("addresses", "an a@b.example", "to us", "error: addresses of the source are missing: a@b.example"),
         ("addresses", "hier", "see www.b.example/y", "warning: addresses that the source lacks: www.b.example/y"),

@@ -169,6 +169,19 @@ def test_spans_are_counted_by_kind(
     assert ways["span itself"]["spans"] == ways["X1"]["spans"] == 3 and "BLEU around" in capsys.readouterr().out
 
 
+def test_the_cost_of_looking_for_spans_is_that_of_units_without_any(
+    monkeypatch: pytest.MonkeyPatch, tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    memory = tmp_path / "a.tsv"
+    memory.write_text("der motor %s\tthe engine %s\nder motor\tthe engine\ndie pumpe\tthe pump\n", encoding="utf-8")
+    out = tmp_path / "cost.json"
+    given = ("--source-lang", "de", "--target-lang", "en", "--model", tiny_folder, "--device", "cpu")
+    run(monkeypatch, "spans.py", memory, "--cost", "--repeats", 2, "--out", out, *given)
+    (cell,) = report_of(out)["cells"]
+    assert cell["units"] == 2 and cell["other_texts"] == 0 and len(cell["ratios"]) == 2
+    assert f"| {cell['ratio']:.4f} |" in capsys.readouterr().out
+
+
 def test_codes_that_are_words_have_blanks_around_them() -> None:
     spans = runpy.run_path(str(BENCHMARKS / "spans.py"))
     coded, ways, source = spans["coded"], spans["WAYS"], "<b>Wort</b>%d%s Tage"

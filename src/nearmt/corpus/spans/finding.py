@@ -14,7 +14,7 @@ from nearmt.corpus.spans.span import Rule, Span, SpanKind
 #: Of matches of equal length the first in this order counts.
 _RULES = (*MARKUP, *PLACEHOLDERS, *LITERALS)
 # Most texts have none of the characters that every span but a hash and a phrase has, but a full stop at the end.
-_ANY_SIGN = re.compile(r"[%{}$#<>@/\\`&*]|[.:]\w|\[X|[vV]ersion|[vV]\d|\d[a-fx]|[a-f]\d|__")
+_ANY_SIGN = re.compile(r"[%{}$#<>@/\\`&*]|[.:]\w|\[X|[vV]ersion|[vV]\d|\d[a-fx]|[a-f]\d|__|MM|HH|hh:|mm:|-mm")
 
 
 def find_spans(text: str, printf: bool | None = None, phrases: Sequence[str] = ()) -> list[Span]:

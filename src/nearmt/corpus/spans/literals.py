@@ -1,4 +1,4 @@
-"""Rules of texts that are no language: URLs, addresses, paths, versions, hashes."""
+"""Rules of texts that are no language: URLs, addresses, paths, versions, hashes, formats of dates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _without_punctuation(found: re.Match[str], marks: str = ".,;:!?'*_’") -> i
 
 URLS = rule(
     SpanKind.URL,
-    rf"(?<![\w/])(?:{_SCHEMES})://{_ADDRESS}+",
+    rf"(?<![\w/])(?:{_SCHEMES})://{_ADDRESS}*",  # also a scheme alone
     rf"(?<![\w/])(?:mailto:|urn:[a-z]|data:[a-z]+/){_ADDRESS}+",
     rf"(?<![\w/.@-])www\.{_LABEL}\.{_ADDRESS}+",
     # example.com, shop.example.com/path
@@ -101,4 +101,12 @@ HASHES = rule(
     r"(?<![\w.,-])(?=[0-9]{0,64}[a-f])(?=[a-f]{0,64}[0-9])[0-9a-f]{7,128}(?![\w-])",
 )
 
-LITERALS: tuple[Rule, ...] = (URLS, EMAILS, PATHS, VERSIONS, HASHES)
+_FIELD = "(?:YYYY|YY|yyyy|yy|MM|mm|DD|dd|HH|hh|SS|ss|uuuuuu|TZ)"
+# HH:MM[:ss[.uuuuuu]], YYYY-MM-DD
+DATE_FORMATS = rule(
+    SpanKind.DATE_FORMAT,
+    rf"(?<!\w)\[{{0,3}}{_FIELD}(?:(?:[\]\[:./-]{{1,4}} ?|[ T])\[{{0,2}}{_FIELD})++\]{{0,3}}(?!\w)",
+    end=partial(_without_punctuation, marks=""),
+)
+
+LITERALS: tuple[Rule, ...] = (URLS, EMAILS, PATHS, VERSIONS, HASHES, DATE_FORMATS)

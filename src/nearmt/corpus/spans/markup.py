@@ -9,7 +9,9 @@ from nearmt.corpus.spans.span import Rule, SpanKind, rule
 
 # A word behind the name is an attribute only if it has a value, or is one of HTML's that have none: `<wenn a und b>`
 # is prose. Templates stand between attributes, too.
-_BOOLEAN = "checked|controls|defer|disabled|download|hidden|multiple|novalidate|open|readonly|required|selected"
+_BOOLEAN = (
+    r"checked|controls|defer|disabled|download|hidden|multiple|novalidate|open|readonly|required|selected|data-[\w-]+"
+)
 _VALUE = r"""(?:"[^"]*+"|'[^']*+'|[^\s"'<>=`]++)"""
 _TEMPLATE = r"\{[{%][^<>{}]{0,200}[}%]\}|%\(\w+\)s|%s|\{\w*\}"
 _ATTRIBUTE = rf"\s++(?:[\w:@.*()\[\]#-]+\s*+=\s*+{_VALUE}|(?:{_BOOLEAN})\b|{_TEMPLATE})"

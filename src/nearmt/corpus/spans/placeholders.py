@@ -14,7 +14,7 @@ _PLAIN = rf"%[-+0#']*{_SIZE}{_CONVERSION}"
 # With a name or a number it is a directive, whatever is next to it.
 _NAMED = (
     rf"%{_SIZE}<PRI[a-zA-Z]+\d*>",  # gettext's %<PRIu64>
-    rf"%\(\w+\)[-+0#']*{_SIZE}{_CONVERSION}",  # %(name)s
+    rf"%\(\w[\w.-]{{0,80}}\)[-+0#']*{_SIZE}{_CONVERSION}",  # %(name)s
     rf"%\d+\$[-+0#']*{_SIZE}{_CONVERSION}",  # %1$s
     rf"%\[\d+\]{_CONVERSION}",  # Go's %[1]d
     rf"%<\w+>[-+0#]*{_SIZE}{_CONVERSION}",  # Ruby's %<name>d
@@ -34,6 +34,7 @@ LIKELY_PRINTF = rule(
     SpanKind.PRINTF,
     *_NAMED,
     rf"(?<!\d)(?:{_PLAIN}|%%)(?![A-Za-z])",
+    r"(?<!\d)(?<!\d\s)%\d?(?:\.\d)?[df](?=(?:[a-zA-Z]|[kKMG]i?B|px|pt|em|ms)(?!\w))",  # %.2fs, %dpx
     r"(?<![\w%])%L?(?:[1-9]|n)(?![\w$%]|[.,]\d)",  # Qt's %1 and %n
     r"(?<![\w%])%[A-Za-z_][\w.-]{1,60}%(?!\w)",  # %name% of Symfony and Windows
 )
@@ -67,7 +68,7 @@ VARIABLES = rule(
     # :count, :emoji:; not :D, :xD
     r"""(?:(?<=[\s("'„“»«>\[])|^):(?!x?[DPpOo]{1,3}\b)(?:[a-z_]\w+|[A-Z][A-Z_]{2,}\w*|[A-Z][a-z]\w+)(?::(?!\w))?""",
     # Node-RED's __count__, Python's __init__
-    r"(?<!\w)__[A-Za-z](?:[\w.]{0,60}?[^\W_])?__(?!\w)",
+    r"(?<!\w)__[A-Za-z](?:[\w.]{0,60}?[^\W_])?__(?!\w\w)",
     # $NAME, $name, Chrome's $NAME$; not $5
     r"(?<![\w$])\$[A-Za-z_]\w*(?:\$(?!\w))?",
 )

@@ -22,6 +22,7 @@ class SpanKind(Enum):
     ENTITY = "entity"
     CODE = "code"  # `in backticks`
     HASH = "hash"  # #ff8800, 0xff, hexadecimal digests, UUIDs
+    DATE_FORMAT = "date format"  # YYYY-MM-DD, HH:MM[:ss]
     PHRASE = "phrase"  # named by the user
 
 

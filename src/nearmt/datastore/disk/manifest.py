@@ -115,7 +115,7 @@ class Manifest:
     format: int = FORMAT
     #: Signature of the cleaning rules that were applied to the pairs; empty if unknown.
     cleaning: str = ""
-    #: How protected spans are marked in tokens (`corpus.marks`); empty before nearmt 0.6: not at all.
+    #: How protected spans are marked in tokens (`corpus.marks.KNOWN_MARKS`); empty: not at all.
     marks: str = ""
     #: The log of changes since; None before the first change.
     log: str | None = None

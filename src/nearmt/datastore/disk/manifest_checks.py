@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from nearmt.corpus.marks import MARKS
+from nearmt.corpus.marks import KNOWN_MARKS
 
 if TYPE_CHECKING:
     from nearmt.datastore.disk.file_checks import FileRecord
@@ -75,7 +75,7 @@ _MANIFEST: dict[str, Check] = {
     **dict.fromkeys(("reduction", "nearmt", "created", "cleaning"), _text),
     "log": _or_none(_text),
     "shard": _or_none(lambda value: isinstance(value, dict)),
-    "marks": lambda value: value in ("", MARKS),
+    "marks": lambda value: value in KNOWN_MARKS,
     "columns": _whole(1, _MOST_COLUMNS),
     "cache_columns": _whole(1, _MOST_COLUMNS),
 }

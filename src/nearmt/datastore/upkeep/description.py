@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nearmt.corpus.marks import MARKS
 from nearmt.datastore.disk import Manifest
 from nearmt.datastore.disk.content import Content
 from nearmt.datastore.disk.manifest import live_names
@@ -14,6 +15,11 @@ from nearmt.datastore.disk.replay import replayed
 
 #: Share of deleted entries from which compaction is advised.
 _DELETED_SHARE = 0.2
+
+
+def _marks(marks: str) -> str:
+    """How placeholders and tags are encoded, and what to do if that is not how translations have them."""
+    return marks if marks == MARKS else f"{marks or 'none'} (stale: `nearmt reindex DIR --model MODEL` encodes it anew)"
 
 
 def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
@@ -44,7 +50,7 @@ def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
         "index": ", ".join(segment.index.get("factory", "exact") for segment in manifest.segments) or "none",
         "recall": 1.0 if calibration.recall is None else round(calibration.recall, 4),
         "likely_weight": calibration.likely_weight,
-        "marks": manifest.marks or "none (made before nearmt 0.6; reindex --model encodes it anew)",
+        "marks": _marks(manifest.marks),
         "agreement": calibration.agreement,
         "agreeing_weight": calibration.agreeing_weight,
         "familiar": calibration.familiar,

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from nearmt.contracts import Pair
-from nearmt.corpus.marks import MARKS
+from nearmt.corpus.marks import KNOWN_MARKS
 from nearmt.datastore.disk.ids import digest_of
 from nearmt.datastore.disk.pairs import pair_from_json
 from nearmt.datastore.disk.segment import END, ID, PAIR_START, PAIRS, SOURCE, SOURCE_END, TOKEN
@@ -111,8 +111,8 @@ class _Evidence:
         if self._ids is not None and (number >= len(self._ids) or digest_of(pair.id) != int(self._ids[number])):
             return False
         tokens, source = _part(self._tokens, number), _part(self._sources, number)
-        # Pairs that are too long have no target tokens. Stores made before nearmt 0.6 have no marks.
-        expected = [tokens_of(self._codec, pair, marks) for marks in (MARKS, "")]
+        # Pairs that are too long have no target tokens. Older stores have other marks, or none.
+        expected = [tokens_of(self._codec, pair, marks) for marks in KNOWN_MARKS]
         return any((not source or source == one) and (not tokens or tokens == other) for one, other in expected)
 
 

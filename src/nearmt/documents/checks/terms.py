@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nearmt.corpus.glossary import Term, TermStatus
-from nearmt.corpus.phrases import Phrase, keys_in
+from nearmt.corpus.phrases import Phrase, keys_in, without_overlaps
 from nearmt.documents.checks.base import CheckedUnit, Finding, Severity, listed
 from nearmt.languages import base_language
 
@@ -70,12 +70,15 @@ class TermCheck:
             yield Finding(self.name, Severity.WARNING, "terms of the glossary are missing", listed(missing))
 
     def _in(self, text: str) -> list[_Concept]:
-        """The terms in a text, without those that are part of a longer one."""
-        candidates = [concept for key in keys_in(text) for concept in self._concepts.get(key, ())]
-        candidates.sort(key=lambda concept: -len(concept.source.text))
-        found = []
-        for concept in candidates:
-            if concept.source.pattern.search(text):
+        """The terms in a text, without those that are part of a longer one; as listed rather than inflected."""
+        candidates = [
+            (match, concept)
+            for key in keys_in(text)
+            for concept in self._concepts.get(key, ())
+            for match in concept.source.pattern.finditer(text)
+        ]
+        found: list[_Concept] = []
+        for _, concept in without_overlaps(candidates, lambda concept: concept.source.text):
+            if concept not in found:
                 found.append(concept)
-                text = concept.source.pattern.sub(" ", text)
         return found

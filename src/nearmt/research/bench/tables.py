@@ -235,6 +235,22 @@ def span_ways_rows(report: dict[str, Any]) -> list[list[str]]:
     return _without_empty(rows)
 
 
+def span_cost_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Return headings and what looking for spans costs units without any."""
+    rows = [
+        {
+            "units": f"{cell['units']:,}",
+            "CPU seconds": f"{cell['seconds']:.2f}",
+            "without looking for spans": f"{cell['without_marks']:.2f}",
+            "ratio": f"{cell['ratio']:.4f}",
+            "range": f"{min(cell['ratios']):.4f}-{max(cell['ratios']):.4f}",
+            "looking alone, percent": f"{100 * cell['finding']:.2f}",
+        }
+        for cell in report["cells"]
+    ]
+    return _without_empty(rows)
+
+
 def _kept(cell: dict[str, Any]) -> dict[str, str]:
     shown = {
         "spans": f"{cell['spans']:,}",
@@ -259,6 +275,7 @@ TABLES = {
     "spans": {"Protected spans in the translation": spans_rows},
     "catalogues-check": {"What other programs find in catalogues": catalogues_check_rows},
     "span-ways": {"Ways of writing protected spans for the model": span_ways_rows},
+    "span-cost": {"Units without protected spans": span_cost_rows},
     "same-answer": {"Texts (scores) that differ from those of batches of 8": same_answer_rows},
     "catalogues": {"Memories of short strings": catalogue_rows},
     "glossary": {"Terms": glossary_rows},
