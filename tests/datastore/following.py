@@ -348,9 +348,11 @@ def _run(
     try:
         while time.monotonic() < until:
             time.sleep(random.uniform(0.2, 2.5))
-            for number, child in children.items():
+            for number, child in list(children.items()):
                 ended, status = os.waitpid(child, os.WNOHANG)
-                assert not ended, (number, status, said(journals[number])[-1:])
+                if ended:
+                    del children[number]
+                assert not ended, (number, os.waitstatus_to_exitcode(status), said(journals[number])[-1:])
             number = random.choice([0, 0, *range(1, len(starts))])
             _kill(children.pop(number))
             proof.kills["writer" if number == 0 else "reader"] += 1
