@@ -322,9 +322,7 @@ def prove(
     return proof
 
 
-def _reader(
-    path: Path, place: Path | None, model: TranslationModel, patience: float
-) -> Callable[[Say, int], None]:
+def _reader(path: Path, place: Path | None, model: TranslationModel, patience: float) -> Callable[[Say, int], None]:
     def start(say: Say, seed: int) -> None:
         read(path if place is None else become_reader(path, place), model, seed, say, patience)
 

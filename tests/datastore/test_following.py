@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from nearmt.contracts import Pair
 from nearmt.datastore import Datastore
 from nearmt.datastore.disk import replay
+from nearmt.datastore.disk.log import Replay
 from nearmt.models import TranslationModel
 from tests.conftest import make_pairs
 from tests.datastore.following import prove
@@ -20,24 +20,20 @@ def test_a_change_is_not_seen_before_an_earlier_one(
     tiny: TranslationModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The blocks of the first change came after a reader had read the blocks, the second before it read the log."""
-    pairs = make_pairs(6)
-    store = Datastore.build(tmp_path / "store", pairs, tiny)
-    store.add(make_pairs(1, seed=1), tiny)
+    store = Datastore.build(tmp_path / "store", make_pairs(6), tiny)
     reader, read = Datastore.open(store.path), replay.read_named_log
+    store.add(make_pairs(1, seed=1), tiny)
 
-    def change_first(path: Path, start: int = 0) -> Any:
+    def change_first(path: Path, start: int = 0) -> Replay:
         monkeypatch.setattr(replay, "read_named_log", read)
         store.add([Pair("welle", "shaft", "new")], tiny)
         store.delete([next(store.pairs()).id])
         return read(path, start)
 
     monkeypatch.setattr(replay, "read_named_log", change_first)
-    assert not list(reader.pairs()) == list(store.pairs())
-    assert reader._store.content.encoded == 1
-    reader._store.follow()
-    reader._store.publish()
+    assert reader.refresh()
     assert list(reader.pairs()) == list(store.pairs())
-    assert [pair.id for pair in reader.pairs()][-1] == "new"
+    assert [pair.id for pair in reader.pairs()][-1] == "new" and not reader.refresh()
 
 
 def test_readers_follow_a_writer(tiny: TranslationModel, tmp_path: Path) -> None:
