@@ -8,6 +8,7 @@ import os
 import tempfile
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -240,3 +241,19 @@ def test_a_file_system_without_locks_is_named(
         store.add(PAIRS[:1], tiny)
     assert {**contents(store.path), ".lock": b""} == {**before, ".lock": b""}
     assert Datastore.open(store.path).snapshot().pair_count == len(PAIRS) + 1
+
+
+@pytest.mark.parametrize("options", ["rw,vers=3,nolock", "rw,vers=3,local_lock=all", "rw,vers=4.2,local_lock=none"])
+def test_locks_that_other_machines_do_not_see(
+    options: str, tiny: TranslationModel, store: Datastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = (store.path / FILE_NAME).stat().st_dev
+    mounted = f"36 35 {os.major(device)}:{os.minor(device)} / /data rw,noatime shared:1 - nfs server:/data {options}\n"
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"21 1 0:19 / /proc rw - proc proc rw\n{mounted}", encoding="utf-8")
+    monkeypatch.setattr("nearmt.datastore.disk.mounts._MOUNTS", mounts)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        store.add(PAIRS[:1], tiny)
+    told = [str(warning.message) for warning in caught if issubclass(warning.category, NearmtWarning)]
+    assert any("mounted without locks between machines" in line for line in told) == ("none" not in options)

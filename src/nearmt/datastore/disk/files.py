@@ -6,13 +6,15 @@ import fcntl
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
 from typing import IO, Any
 
-from nearmt.errors import DatastoreError, writing
+from nearmt.datastore.disk.mounts import has_local_locks
+from nearmt.errors import DatastoreError, NearmtWarning, writing
 from nearmt.opening import open_inside, opened
 
 LOCK = ".lock"
@@ -73,6 +75,9 @@ def _lock(handle: int, folder: Path) -> None:
             f"{folder}: its file system gives no locks ({error.strerror}), so nothing was changed; mount it with locks "
             "(NFS version 4, or version 3 with lockd), or change it on the machine that has the disk"
         ) from error
+    if has_local_locks(handle):
+        told = f"{folder}: is mounted without locks between machines (nolock or local_lock): let one machine change it"
+        warnings.warn(told, NearmtWarning, stacklevel=2)
 
 
 @contextmanager
