@@ -18,6 +18,7 @@ import shutil
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -37,6 +38,7 @@ from nearmt.research.bench.report import make_report
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "scale.md"
+BEGIN, END = "<!-- capacity -->", "<!-- end of capacity -->"
 SIZES = (10**7, 10**8, 10**9, 10**10)
 GPUS = (1, 8, 64)
 #: Assumed, since no results file has them; each with its source.
@@ -53,8 +55,6 @@ ASSUMED = {
 }
 #: Of a machine's memory, what an index may take.
 USABLE = 0.7
-#: Bytes that an index holds in memory for each entry: its code, one byte a column, and its number.
-NUMBER_BYTES = 8
 SEARCHES = 30
 
 
@@ -186,23 +186,168 @@ class Constants:
         return flops / (ASSUMED["core_gigaflops"][0] * 1e9) / 3600
 
 
+def replaced_by_results() -> dict[str, float]:
+    """Constants that results files have by now, in place of what is assumed."""
+    found: dict[str, float] = {}
+    if gpu := results("bench-building-gpu"):
+        found["gpu_tokens_per_second"] = max(cell["building"] for cell in gpu["cells"])
+    if (milvus := results("bench-milvus")) and "search_milliseconds" in milvus:
+        found["milvus_milliseconds"] = milvus["search_milliseconds"]
+    return found
+
+
 def constants(store: dict[str, Any]) -> Constants:
     speed = results("bench-speed")
     building = results("bench-building") or results("bench-building-4000-pairs")
     assert speed is not None and building is not None
     cell = next(c for c in speed["cells"] if c["system"] == "chunk" and c["precision"] == "int8")
-    gpu, milvus = results("bench-building-gpu"), results("bench-milvus")
+    others = {name: value for name, (value, _) in ASSUMED.items()} | replaced_by_results()
     return Constants(
         store,
-        max(c["building"] for c in gpu["cells"]) if gpu else ASSUMED["gpu_tokens_per_second"][0],
+        others["gpu_tokens_per_second"],
         max(c["building"] for c in building["cells"]),
         cell["tokens_per_second"] / (cell["tokens"] / speed["sentences"]),
         speed["datastore"]["entries"],
         cell["searches_per_sentence"],
-        milvus.get("search_milliseconds", ASSUMED["milvus_milliseconds"][0])
-        if milvus
-        else ASSUMED["milvus_milliseconds"][0],
+        others["milvus_milliseconds"],
     )
+
+
+# The tables.
+
+
+def duration(hours: float) -> str:
+    if hours < 1:
+        return f"{max(1, round(60 * hours))} min"
+    return f"{hours:.1f} h" if hours < 48 else f"{hours / 24:,.0f} d"
+
+
+def size(count: float) -> str:
+    for unit, value in (("TB", 1e12), ("GB", 1e9)):
+        if count >= value:
+            return f"{count / value:,.1f} {unit}"
+    return f"{count / 1e6:,.0f} MB"
+
+
+def power(entries: int) -> str:
+    return f"10{str(round(math.log10(entries))).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+
+
+def row_of(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def capacity_table(known: Constants) -> str:
+    """One column for each size."""
+    node = ASSUMED["node_gigabytes"][0] * 1e9 * USABLE
+    dollars = ASSUMED["gpu_dollars_an_hour"][0]
+
+    def build(entries: int, gpus: int) -> str:
+        return duration(entries / known.gpu_tokens / gpus / 3600)
+
+    rows: dict[str, list[str]] = {}
+    for entries in SIZES:
+        column = {
+            "build on " + ", ".join(map(str, GPUS)) + " GPUs": ", ".join(build(entries, gpus) for gpus in GPUS),
+            "its cost in dollars, any number of GPUs": f"{dollars * entries / known.gpu_tokens / 3600:,.2f}",
+            "build on two CPU cores": duration(entries / known.core_tokens / 3600),
+            "assigning keys to clusters, core hours": f"{known.assigning_core_hours(entries):,.1f}",
+            "disk": size(known.disk(entries)),
+            "of these, keys, which the page cache should hold": size(known.keys(entries)),
+            "memory of a translator, index in the process": size(known.anonymous(entries)),
+            "shards of the index, a node each": f"{math.ceil(known.anonymous(entries) / node):,}",
+            "sentences/s of a translator, index in the process": (
+                f"{known.sentences_with_local_index(entries):.1f}"
+                if known.anonymous(entries) <= node
+                else "does not fit"
+            ),
+            "sentences/s of a translator, index in Milvus": f"{known.sentences_with_milvus():.1f}",
+            "translators for 1,000 sentences/s, with Milvus": f"{math.ceil(1000 / known.sentences_with_milvus())}",
+            "breaks first": breaks_first(known, entries, node),
+        }
+        for name, cell in column.items():
+            rows.setdefault(name, []).append(cell)
+    head = [row_of(["entries", *map(power, SIZES)]), row_of(["---"] * (1 + len(SIZES)))]
+    return "\n".join([*head, *(row_of([name, *cells]) for name, cells in rows.items())])
+
+
+def breaks_first(known: Constants, entries: int, node: float) -> str:
+    """What becomes impossible or unreasonable first at a size, and why."""
+    if known.anonymous(entries) + known.keys(entries) <= node / 4:
+        return "nothing: keys and index fit into the memory of one machine several times"
+    if known.anonymous(entries) <= node:
+        return (
+            "page faults: keys and index together take most of a machine's memory; and every process that searches "
+            "has an index of its own"
+        )
+    if known.assigning_core_hours(entries) < 2000:
+        return "the index: no machine holds it. Milvus on several nodes; keys on a shared file system with NVMe"
+    return (
+        "making an index: assigning keys to clusters takes years of one core; then reading the corpus, which every "
+        "part reads as a whole. Divide it into memories by domain, and join those that a text needs"
+    )
+
+
+_CHECKED = {
+    "disk": ("MB", 1e6),
+    "memory": ("MB", 1e6),
+    "search of 40 queries": ("ms", 1),
+}
+
+
+def check_table(known: Constants, stores: Sequence[dict[str, Any]]) -> str:
+    """The prediction from the smallest store beside what larger ones have."""
+    lines = [row_of(["entries", "quantity", "predicted", "measured", "ratio"]), row_of(["---"] * 5)]
+    for store in stores:
+        entries = store["entries"]
+        values = {
+            "disk": (known.disk(entries), sum(store["bytes"].values())),
+            "memory": (known.anonymous(entries), store["anonymous_bytes"]),
+            "search of 40 queries": (known.search_milliseconds(entries), store["search_milliseconds"]),
+        }
+        for name, (predicted, measured) in values.items():
+            unit, divisor = _CHECKED[name]
+            shown = [f"{value / divisor:,.1f} {unit}" for value in (predicted, measured)]
+            lines.append(row_of([f"{entries:,}", name, *shown, f"{predicted / measured:.2f}"]))
+    return "\n".join(lines)
+
+
+def sources(known: Constants) -> str:
+    """Where each constant is from."""
+    store = known.store
+    measured = (
+        f"Measured: {sum(store['bytes'].values()) / store['entries']:.0f} bytes an entry on disk, "
+        f"{store['anonymous_bytes'] / store['entries']:.0f} in memory, {store['search_milliseconds']} ms for 40 "
+        f"queries on one core ({store['entries']:,} entries, `bench-capacity.json`); {known.core_tokens:,.0f} tokens/s "
+        f"building on two cores (`bench-building`); {known.sentences:.1f} sentences/s and "
+        f"{known.searches} searches a sentence on two cores (`bench-speed.json`, chunks, int8, "
+        f"Koran: {known.speed_entries:,} entries)."
+    )
+    used = {name: value for name, value in ASSUMED.items() if name not in replaced_by_results()}
+    listed = "; ".join(f"{name.replace('_', ' ')} {value:,g} ({source})" for name, (value, source) in used.items())
+    return f"{measured}\n\nAssumed: {listed}; {USABLE:.0%} of a machine's memory for an index."
+
+
+def tables() -> str:
+    report = results("bench-capacity")
+    assert report is not None, "no bench-capacity.json: run `python benchmarks/capacity.py measure`"
+    first, *others = report["cells"]
+    known = constants(first)
+    parts = [capacity_table(constants(report["cells"][-1])), sources(constants(report["cells"][-1]))]
+    checked = f"The same formulas, from a store of {first['entries']:,} entries only, beside larger ones:"
+    return "\n\n".join([*parts, checked, check_table(known, others)])
+
+
+def print_tables(arguments: argparse.Namespace) -> None:
+    text = tables()
+    if not arguments.write:
+        print(text)
+        return
+    before, begin, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise SystemExit(f"{PAGE}: has no {BEGIN} and {END}")
+    PAGE.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
 
 
 def main() -> None:
@@ -214,6 +359,9 @@ def main() -> None:
     measuring.add_argument("--folder", type=Path, help="folder for temporary stores: 1 KB an entry")
     measuring.add_argument("--out", type=Path, default=RESULTS / "bench-capacity.json")
     measuring.set_defaults(run=measure)
+    printing = commands.add_parser("table")
+    printing.add_argument("--write", action="store_true", help="write the tables into docs/scale.md")
+    printing.set_defaults(run=print_tables)
     arguments = parser.parse_args()
     arguments.run(arguments)
 
