@@ -114,14 +114,22 @@ class Translator:
     def _make_method(self) -> Method:
         """The method, with what was not asked for taken from the datastore."""
         method, settings = self._asked_for
-        self._calibration = None if self.datastore is None else self.datastore.snapshot().calibration
+        now = None if self.datastore is None else self.datastore.snapshot()
+        self._calibration, self._identity = (None, None) if now is None else (now.calibration, now.identity)
         made = make_method(method, self.datastore, settings) if isinstance(method, str) else method
         made.check_model(self.model)
         return made
 
     def _follow_datastore(self) -> None:
-        """A datastore that has grown may have been measured anew: what is derived from it follows."""
-        if self.datastore is not None and self.datastore.snapshot().calibration != self._calibration:
+        """Other processes may have added to the datastore, measured it anew, or built it again: follow them."""
+        if self.datastore is None:
+            return
+        self.datastore.refresh(wait=False)
+        now = self.datastore.snapshot()
+        if now.identity != self._identity:
+            self.datastore.check_model(self.model)
+            self._identity = now.identity
+        if now.calibration != self._calibration:
             self.method = self._make_method()
 
     def with_datastore(

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from nearmt.datastore import Datastore
+from nearmt.datastore import BuildConfig, Datastore
 from nearmt.models import TranslationModel
 from tests.conftest import make_pairs
 
 
 def edited_store(path: Path, tiny: TranslationModel) -> Path:
     """Two sealed segments, one of them with deleted pairs, a log of three calls, and a live segment."""
-    store = Datastore.build(path, make_pairs(20), tiny)
+    # Replaced files go at once: `test_retention.py` is about those that stay.
+    store = Datastore.build(path, make_pairs(20), tiny, BuildConfig(keep_replaced=0))
     store.delete([pair.id for pair in list(store.pairs())[:2]])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nearmt.datastore.edit.editor.LIVE_ENTRIES", 1)

@@ -81,8 +81,10 @@ def arrays(path: Path) -> dict[str, bytes]:
 
 
 def assert_no_strays(path: Path) -> None:
-    """A store contains only files that its manifest names, and its parent folder has no leftovers."""
+    """A store contains only files that its manifest names, or keeps for a while, and its parent folder has no
+    leftovers."""
     manifest = Manifest.load(path)
+    kept = manifest.replaced
     known = {FILE_NAME, manifest.reduction_name}
     if (path / LOCK).exists():  # empty, and there from the first change on
         assert (path / LOCK).stat().st_size == 0
@@ -90,9 +92,9 @@ def assert_no_strays(path: Path) -> None:
     known |= manifest.quantisers
     known |= {name for name in live_names(manifest.log) if (path / name).exists()}
     known |= {f"{record.name}/{name}" for record in manifest.segments for name in record.files}
-    assert set(contents(path)) == known
+    assert {name for name in contents(path) if not {name, name.partition("/")[0]} & kept.keys()} == known
     folders = {file.name for file in path.iterdir() if file.is_dir()}
-    assert folders == {record.name for record in manifest.segments}
+    assert folders - kept.keys() == {record.name for record in manifest.segments}
     siblings = {file.name for file in path.parent.iterdir() if file.name.startswith(path.name)}
     assert siblings == {path.name}
 

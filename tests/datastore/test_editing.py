@@ -321,7 +321,7 @@ def test_deleted_text_is_gone_from_disk_after_compaction(
     assert on_disk() == set(words)
     store.delete(["s1", "s2", "s3", PAIRS[3].id])
     assert store.pending == 0
-    store.compact()
+    store.compact(keep_replaced=0)
     assert on_disk() == set()
     assert list(store.pairs()) == [pair for pair in PAIRS[:14] if pair.id != PAIRS[3].id]
     assert_no_strays(store.path)
@@ -362,9 +362,9 @@ def test_the_next_translation_uses_a_pair(tiny: TranslationModel, store: Datasto
     assert new.target not in before
     store.add([new], tiny)
     assert says() == {new.target} and translators["knn"].signature() != signature
-    assert reading.translate(new.source).text != new.target
-    assert reader.refresh()
-    assert reading.translate(new.source).text == new.target
+    assert len(reader) < len(store)
+    assert reading.translate(new.source).text == new.target  # follows other processes by itself
+    assert len(reader) == len(store) and not reader.refresh()
     store.update("new", "open the cover", tiny)
     assert says() == {"open the cover"}
     store.delete(["new"])
@@ -421,7 +421,7 @@ def test_a_translation_that_runs_keeps_what_it_began_with(
 
 
 def test_a_reader_goes_on_when_its_files_are_gone(
-    tiny: TranslationModel, store: Datastore, tmp_path: Path, often: None
+    tiny: TranslationModel, store: Datastore, tmp_path: Path, often: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for start in range(12, 24, 2):
         store.add(PAIRS[start : start + 2], tiny)
@@ -430,9 +430,11 @@ def test_a_reader_goes_on_when_its_files_are_gone(
     shutil.copytree(store.path, copy)
     assert len(store.manifest.segments) > 1
     store.delete([pair.id for pair in PAIRS[:20]])
-    store.compact(tiny)
+    store.compact(tiny, keep_replaced=0)
     assert not {r.name for r in store.manifest.segments} & {r.name for r in reader.manifest.segments}
-    assert_same(reader, Datastore.open(copy), tiny)
+    with monkeypatch.context() as patch:
+        patch.setattr(reader, "refresh", lambda **_: False)
+        assert_same(reader, Datastore.open(copy), tiny)
     assert reader.snapshot().find(PAIRS[13].id) is not None
     assert reader.matches(PAIRS[0].source, 1)[0].similarity == 1.0
     assert reader.refresh() and list(reader.pairs()) == PAIRS[20:24]

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from nearmt.config.base import Config, option
 from nearmt.errors import ConfigError
 
+#: Seconds for which replaced files of a datastore stay, unless it says otherwise, and the most that it can say.
+KEPT_SECONDS, MOST_SECONDS = 3600, 315_360_000
+
 
 @dataclass(frozen=True)
 class BuildConfig(Config):
@@ -14,6 +17,9 @@ class BuildConfig(Config):
 
     index: str = option("auto", "exact, or a FAISS factory string such as IVF1024,SQ8 (default: by size)")
     fit_reduction: bool = option(False, "fit the PCA on these pairs even if the model comes with one")
+    keep_replaced: int = option(
+        KEPT_SECONDS, "seconds that files stay after they were replaced, for other machines", low=0, high=MOST_SECONDS
+    )
     reduction_of: str | None = option(None, "take the PCA of this datastore, to search both together")
 
     def __post_init__(self) -> None:

@@ -47,8 +47,11 @@ class LiveStore(Protocol):
         """Encode the pending pairs and return their number."""
 
     @abstractmethod
-    def refresh(self) -> bool:
-        """Load changes that other processes made; returns whether there were any."""
+    def refresh(self, *, wait: bool = True) -> bool:
+        """Load changes that other processes made; returns whether there were any.
+
+        Without `wait`, nothing is loaded while another thread changes the store.
+        """
 
 
 class StoreView(LiveStore):
@@ -76,8 +79,8 @@ class StoreView(LiveStore):
     def catch_up(self, model: TranslationModel, progress: Progress | None = None) -> int:
         return sum(store.catch_up(model, progress) for store in self._stores)
 
-    def refresh(self) -> bool:
-        changed = [store.refresh() for store in self._stores]
+    def refresh(self, *, wait: bool = True) -> bool:
+        changed = [store.refresh(wait=wait) for store in self._stores]
         return any(changed)
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:

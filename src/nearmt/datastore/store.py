@@ -114,6 +114,9 @@ class Datastore(LiveStore):
     # Reading
 
     def snapshot(self) -> Snapshot:
+        """The present content, as far as it was read: `refresh` reads on. A snapshot never changes. Its files stay for
+        `manifest.keep_replaced` seconds after another process replaced them, so ask for a new one from time to time."""
+        self._store.renew()
         return self._store.current
 
     def __len__(self) -> int:
@@ -165,12 +168,18 @@ class Datastore(LiveStore):
                 self._store.publish()
         return deleted
 
-    def compact(self, model: TranslationModel | None = None, index: str = "auto") -> None:
-        """Merge all segments into one without deleted pairs; with a model, calibrate the weight again."""
+    def compact(
+        self, model: TranslationModel | None = None, index: str = "auto", *, keep_replaced: int | None = None
+    ) -> None:
+        """Merge all segments into one without deleted pairs; with a model, calibrate the weight again.
+
+        `keep_replaced`: for how many seconds files that are replaced stay on disk, for readers on other machines, from
+        now on; 0 removes them at once.
+        """
         with self._editing(model) as editor:
             if model is not None:
                 editor.encode_pending(model)
-            editor.compact(index, model)
+            editor.compact(index, model, keep_replaced)
 
     @property
     def total_pairs(self) -> int:

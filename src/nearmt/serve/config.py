@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearmt.config.base import Config, option
+from nearmt.config.building import MOST_SECONDS
 from nearmt.config.model import DEFAULT_MODEL, PRECISIONS, ModelConfig
 
 
@@ -20,6 +21,9 @@ class ServeConfig(Config):
     default_memory: str | None = option(None, "memory of requests that name none, as long as there are no keys")
     state: str | None = option(None, "folder of keys, jobs and glossaries (default: .server in the memories folder)")
     memory_budget: int = option(4096, "MiB of memories that are kept open", low=1)
+    keep_replaced: int = option(
+        0, "seconds that new memories keep replaced files, for readers on other machines", low=0, high=MOST_SECONDS
+    )
     max_jobs: int = option(2, "background jobs that run at a time", low=1, high=64)
     max_texts: int = option(1000, "most texts of a request", low=1)
     max_characters: int = option(1_000_000, "most characters of a request", low=1)

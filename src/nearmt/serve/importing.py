@@ -186,7 +186,8 @@ def _built(store: Datastore, pairs: PairStream, model: TranslationModel, progres
 
     The same build goes on where an earlier one was interrupted.
     """
-    build(store.path, pairs, model, BuildConfig(), overwrite=True, progress=progress)
+    config = BuildConfig(keep_replaced=store.manifest.keep_replaced)
+    build(store.path, pairs, model, config, overwrite=True, progress=progress)
     store.refresh()
     return store.total_pairs
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nearmt.datastore import Datastore
+from nearmt.datastore import BuildConfig, Datastore
 from nearmt.datastore.disk import Manifest
 from nearmt.datastore.disk.files import LOCK
 from nearmt.datastore.disk.manifest import FILE_NAME
@@ -67,9 +67,19 @@ def is_name(name: str) -> bool:
 class Memories:
     """Datastores by name."""
 
-    def __init__(self, folder: Path, models: Models, budget: int = 1 << 32, *, read_only: bool = False) -> None:
-        """`budget`: bytes of memories that may be open; one that is in use stays open beyond it."""
+    def __init__(
+        self,
+        folder: Path,
+        models: Models,
+        budget: int = 1 << 32,
+        *,
+        read_only: bool = False,
+        keep_replaced: int = 0,
+    ) -> None:
+        """`budget`: bytes of memories that may be open; one that is in use stays open beyond it. `keep_replaced`: for how
+        many seconds new memories keep replaced files."""
         self.folder, self.budget, self.read_only = folder, budget, read_only
+        self._building = BuildConfig(keep_replaced=keep_replaced)
         #: Half of what the process may have is for connections and other files.
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self.handles = (1 << 20 if soft == resource.RLIM_INFINITY else soft) // 2
@@ -133,7 +143,7 @@ class Memories:
         if folder.exists() and (not folder.is_dir() or {inner.name for inner in folder.iterdir()} - {LOCK, BUILDING}):
             raise Conflict(f"memory '{name}' exists")
         with _explained(name, folder):
-            Datastore.build(folder, [], model)
+            Datastore.build(folder, [], model, self._building)
         return self.info(name)
 
     def delete(self, name: str) -> None:

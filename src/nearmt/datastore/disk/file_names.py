@@ -43,6 +43,17 @@ def check_names(log: str | None, reduction: str, quantisers: Iterable[str], segm
         _check(_SEGMENT_FILE, segment.named_files)
 
 
+def check_replaced(names: Iterable[str]) -> None:
+    """Refuse (ValueError) names of replaced files that nearmt does not use."""
+    for name in names:
+        folder, _, inner = name.rpartition("/")
+        if folder:
+            _check(_SEGMENT, [folder])
+            _check(_SEGMENT_FILE, [inner])
+        elif not is_ours(Path(inner)):
+            raise ValueError(f"{name!a} is no name of a datastore's file")
+
+
 def _check(kind: re.Pattern[str], names: Iterable[str]) -> None:
     for name in names:
         if not isinstance(name, str) or not kind.fullmatch(name):

@@ -6,13 +6,15 @@ import fcntl
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
 from typing import IO, Any
 
-from nearmt.errors import DatastoreError, writing
+from nearmt.datastore.disk.mounts import has_local_locks
+from nearmt.errors import DatastoreError, NearmtWarning, writing
 from nearmt.opening import open_inside, opened
 
 LOCK = ".lock"
@@ -63,6 +65,21 @@ class WriterLock:
             )
 
 
+def _lock(handle: int, folder: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise DatastoreError(f"{folder}: another process is writing to it; try again when it is done") from error
+    except OSError as error:  # ENOLCK, EOPNOTSUPP, ENOSYS, ...
+        raise DatastoreError(
+            f"{folder}: its file system gives no locks ({error.strerror}), so nothing was changed; mount it with locks "
+            "(NFS version 4, or version 3 with lockd), or change it on the machine that has the disk"
+        ) from error
+    if has_local_locks(handle):
+        told = f"{folder}: is mounted without locks between machines (nolock or local_lock): let one machine change it"
+        warnings.warn(told, NearmtWarning, stacklevel=2)
+
+
 @contextmanager
 def writer_lock(folder: Path) -> Iterator[WriterLock]:
     """Lock a store for writing (`flock`); an error if another process has locked it. The lock ends with its process."""
@@ -70,12 +87,7 @@ def writer_lock(folder: Path) -> Iterator[WriterLock]:
         with writing(folder):
             handle = open_inside(folder / LOCK, os.O_RDWR | os.O_CREAT)
         try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise DatastoreError(
-                    f"{folder}: another process is writing to it; try again when it is done"
-                ) from error
+            _lock(handle, folder)
             lock = WriterLock(folder, handle)
             # If not, the folder was replaced between opening the file and locking it: try again.
             if lock.is_current():
@@ -83,6 +95,31 @@ def writer_lock(folder: Path) -> Iterator[WriterLock]:
                 return
         finally:
             os.close(handle)
+
+
+Stamp = tuple[int, int, int]
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """What changes whenever a file is replaced or grows: its number, time and size; None if there is no such file.
+
+    The file is opened, because a network file system then asks its server: `stat` may be answered from a cache.
+    """
+    try:
+        handle = open_inside(path)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(handle)
+    finally:
+        os.close(handle)
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def size_of(path: Path) -> int:
+    """Size of a file, as a network file system's server has it; 0 if there is none."""
+    stamp = stamp_of(path)
+    return 0 if stamp is None else stamp[2]
 
 
 def json_text(value: Any) -> str:

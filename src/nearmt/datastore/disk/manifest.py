@@ -5,19 +5,20 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import shutil
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nearmt.config.building import KEPT_SECONDS
 from nearmt.datastore.disk.file_checks import FileRecord, checking, damage_of_named, damaged_file
-from nearmt.datastore.disk.file_names import check_names, is_ours
+from nearmt.datastore.disk.file_names import check_names, check_replaced, is_ours
 from nearmt.datastore.disk.files import json_text, sync, write_json
 from nearmt.datastore.disk.manifest_checks import check_manifest
 from nearmt.datastore.disk.migrations import FORMAT, migrated
 from nearmt.datastore.disk.recovery import recover
+from nearmt.datastore.disk.retention import mark, remove_unnamed, still_kept
 from nearmt.errors import DatastoreError, writing
 from nearmt.opening import BUILDING, opened
 
@@ -121,6 +122,10 @@ class Manifest:
     log: str | None = None
     #: Of a part of a corpus that is to be merged with the others (`edit.shards`), which part it is.
     shard: dict[str, Any] | None = None
+    #: Seconds for which replaced files stay, for readers on other machines.
+    keep_replaced: int = KEPT_SECONDS
+    #: Files, and folders of segments, that are replaced and not removed yet, and since when (Unix time).
+    replaced: dict[str, float] = field(default_factory=dict)
 
     @property
     def pairs(self) -> int:
@@ -163,44 +168,39 @@ class Manifest:
             files |= {f"{segment.name}/{name}": record for name, record in segment.files.items()}
         return files
 
-    def save(self, folder: Path) -> None:
-        """Replace the manifest atomically, after syncing the new files that it names.
+    @property
+    def names(self) -> set[str]:
+        """Everything in the folder that belongs to the content: files, and segments with their files."""
+        inner = {f"{segment.name}/{name}" for segment in self.segments for name in segment.files}
+        segments = {segment.name for segment in self.segments}
+        return {self.reduction_name, *self.quantisers, *live_names(self.log), *segments, *inner}
 
-        Files that only the old manifest named are removed afterwards.
+    def save(self, folder: Path) -> Manifest:
+        """Replace the manifest atomically, after syncing the new files that it names; returns it as it is on disk.
+
+        Files that only the old manifest named are kept for readers on other machines, and removed by a later change.
         """
+        before = _present(folder)
         with writing(folder / FILE_NAME):
-            self._sync_new_files(folder)
-        write_json(folder / FILE_NAME, sealed(dataclasses.asdict(self)))
+            self._sync_new_files(folder, {} if before is None else before.files())
+        replaced: dict[str, float] = {}
+        if before is not None:
+            replaced = still_kept(before.replaced, before.names, self.names, self.keep_replaced)
+        saved = dataclasses.replace(self, replaced=replaced)
+        write_json(folder / FILE_NAME, sealed(dataclasses.asdict(saved)))
         with writing(folder):
-            self._remove_strays(folder)
+            mark(folder, replaced)
+            remove_unnamed(folder, self.names, replaced)
+        return saved
 
-    def _sync_new_files(self, folder: Path) -> None:
+    def _sync_new_files(self, folder: Path, known: Mapping[str, FileRecord]) -> None:
         """Sync the files that the present manifest does not name: none may be named before it is on disk."""
-        try:
-            known = Manifest.load(folder).files()
-        except DatastoreError:
-            known = {}
         new = [name for name, record in self.files().items() if known.get(name) != record]
         for name in new:
             sync(folder / name)
         for inner in {(folder / name).parent for name in new}:
             sync(inner)
         sync(folder)
-
-    def _remove_strays(self, folder: Path) -> None:
-        """Remove files of nearmt that the manifest does not name; links are removed, never followed."""
-        named = {self.reduction_name, *self.quantisers, *live_names(self.log)}
-        known = {record.name: record.files for record in self.segments}
-        for path in filter(is_ours, folder.iterdir()):
-            if path.is_symlink() or not path.is_dir():
-                if path.name not in named:
-                    path.unlink()
-            elif path.name not in known:
-                shutil.rmtree(path)
-            else:
-                for file in path.iterdir():
-                    if file.name not in known[path.name]:
-                        file.unlink()
 
     @classmethod
     def load(cls, folder: Path) -> Manifest:
@@ -226,6 +226,7 @@ class Manifest:
             manifest = manifest_of(raw)
             check_manifest(manifest)
             check_names(manifest.log, manifest.reduction_name, manifest.quantisers, manifest.segments)
+            check_replaced(manifest.replaced)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DatastoreError(f"{path}: damaged ({type(error).__name__}: {error}); {REPAIR}") from error
         return manifest
@@ -251,6 +252,14 @@ class Manifest:
                 raise damaged_file(folder / name, reason)
         with checking({folder / name: record for name, record in files.items()}, thorough):
             yield
+
+
+def _present(folder: Path) -> Manifest | None:
+    """The manifest that a folder has now; None if there is none that can be read."""
+    try:
+        return Manifest.load(folder)
+    except DatastoreError:
+        return None
 
 
 def missing_manifest(folder: Path) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from nearmt.config.building import MOST_SECONDS
 from nearmt.corpus.marks import KNOWN_MARKS
 
 if TYPE_CHECKING:
@@ -69,12 +70,14 @@ def _or_none(right: Check) -> Check:
     return lambda value: value is None or right(value)
 
 
-_COUNT, _SHARE = _whole(0, _MOST), _real(0, 1)
+_COUNT, _SHARE, _TIME = _whole(0, _MOST), _real(0, 1), _real(0, _MOST)
 _MANIFEST: dict[str, Check] = {
     **dict.fromkeys(("model", "fingerprint", "source_lang", "target_lang", "key_layer", "precision"), _text),
     **dict.fromkeys(("reduction", "nearmt", "created", "cleaning"), _text),
     "log": _or_none(_text),
     "shard": _or_none(lambda value: isinstance(value, dict)),
+    "keep_replaced": _whole(0, MOST_SECONDS),
+    "replaced": lambda value: isinstance(value, dict) and all(map(_TIME, value.values())),
     "marks": lambda value: value in KNOWN_MARKS,
     "columns": _whole(1, _MOST_COLUMNS),
     "cache_columns": _whole(1, _MOST_COLUMNS),

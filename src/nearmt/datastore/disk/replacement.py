@@ -50,7 +50,7 @@ def publish(work: Path, folder: Path, manifest: Manifest, lock: WriterLock) -> M
                 (work / old).rename(folder / new)
         manifest = dataclasses.replace(manifest, segments=tuple(records), log=log)
         lock.check()
-    manifest.save(folder)
+    manifest = manifest.save(folder)
     with writing(folder):
         shutil.rmtree(work)
     return manifest

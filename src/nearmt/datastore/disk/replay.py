@@ -12,7 +12,8 @@ from typing import Generic
 
 from nearmt.contracts import Pair
 from nearmt.datastore.disk.content import Content, PlainPart, SomePart
-from nearmt.datastore.disk.live_segment import check_logged, read_blocks
+from nearmt.datastore.disk.files import size_of
+from nearmt.datastore.disk.live_segment import Block, check_logged, read_blocks
 from nearmt.datastore.disk.log import Operation, ids_of, read_named_log
 from nearmt.datastore.disk.manifest import Manifest, live_names
 from nearmt.datastore.disk.segment import Segment
@@ -47,16 +48,23 @@ class ReplayedStore(Generic[SomePart]):
         if self.log_path is None:
             return []
         # Blocks first: the log is read later, so it contains every pair that blocks were computed from.
-        blocks = read_blocks(self.live_path, self.manifest.columns, self.live_end)
+        blocks = self._blocks()
         replay = read_named_log(self.log_path, self.log_end)
         self.apply(replay.operations, replay.end)
         check_logged([block for block, _ in blocks], self.content.encoded, self.content.added, self.log_path)
+        if size_of(self.live_path) > (blocks[-1][1] if blocks else self.live_end):
+            # Blocks that came in between: without them a change would be seen before earlier ones.
+            blocks = self._blocks()
         for block, end in blocks:
             if not self.content.accepts(block):
                 break  # the rest is computed again
             self.content.append_block(block)
             self.live_end, self.live_pairs = end, self.content.encoded
         return replay.operations
+
+    def _blocks(self) -> list[tuple[Block, int]]:
+        """The blocks behind the last one that was read, each with its end."""
+        return read_blocks(self.live_path, self.manifest.columns, self.live_end)
 
     def apply(self, operations: Sequence[Operation], end: int) -> None:
         """Apply operations that end at byte `end` of the log."""

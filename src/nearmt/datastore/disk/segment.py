@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 
@@ -74,11 +75,26 @@ class Segment:
         #: None unless the segment is pruned.
         self.weight_N = _map(folder / record.pruned["file"], "<i4", (record.entries,)) if record.pruned else None
         #: Numbers of the pairs that were deleted after the segment was sealed.
-        self.deleted_X = np.zeros(0, dtype="<i8")
-        if record.deleted:
-            self.deleted_X = _map(folder / record.deleted["file"], "<i8", (record.deleted["pairs"],))
+        self.deleted_X = self._map_deleted()
         for damage in self.damage() if check else ():
             raise damaged(folder / damage.file, damage.reason)
+
+    def with_deleted(self, record: SegmentRecord) -> Segment:
+        """The same segment with other deleted pairs; nothing else is opened or checked again."""
+        if record == self.record:
+            return self
+        same = copy(self)
+        same.record = record
+        same.deleted_X = same._map_deleted()
+        for damage in same._deleted_damage():
+            raise damaged(self.folder / damage.file, damage.reason)
+        return same
+
+    def _map_deleted(self) -> np.ndarray:
+        deleted = self.record.deleted
+        if not deleted:
+            return np.zeros(0, dtype="<i8")
+        return _map(self.folder / deleted["file"], "<i8", (deleted["pairs"],))
 
     def _map_sources(self) -> tuple[np.ndarray, np.ndarray]:
         """Source tokens of all pairs and their ends; segments made before nearmt 0.3 have none."""
@@ -101,12 +117,16 @@ class Segment:
             yield Damage(SOURCE, "a token that no vocabulary has")
         if not are_ends(self.source_end_P, len(self.source_S)):
             yield Damage(SOURCE_END, "pairs whose sources do not follow one another")
-        if record.deleted and not is_ascending(self.deleted_X, 0, record.pairs - 1, strictly=True):
-            yield Damage(record.deleted["file"], "deleted pairs that do not exist")
+        yield from self._deleted_damage()
         if record.pruned and self.weight_N is not None:
             kept = int(np.count_nonzero(self.weight_N))
             if kept != record.kept or not is_within(self.weight_N, 0, 1 << 31):
                 yield Damage(record.pruned["file"], f"weights of {kept} instead of {record.kept} entries")
+
+    def _deleted_damage(self) -> Iterator[Damage]:
+        record = self.record
+        if record.deleted and not is_ascending(self.deleted_X, 0, record.pairs - 1, strictly=True):
+            yield Damage(record.deleted["file"], "deleted pairs that do not exist")
 
     def key_damage(self) -> Iterator[Damage]:
         """Damage of the keys, which take longer to check and are not used as offsets."""

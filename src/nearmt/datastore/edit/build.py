@@ -88,7 +88,7 @@ def build_locked(
     if not writer.pairs and not allow_empty:
         shutil.rmtree(work)
         return None
-    manifest = new_manifest(work, model, reduction, cleaning)
+    manifest = replace(new_manifest(work, model, reduction, cleaning), keep_replaced=config.keep_replaced)
     sealed = (writer.seal(),) if writer.pairs else ()
     if shard is None:
         records = index_segments(work, sealed, reduction.columns, config.index)

@@ -17,15 +17,16 @@ import numpy as np
 from nearmt.contracts import Pair
 from nearmt.datastore.disk import AnySegment, SegmentRecord, SegmentWriter
 from nearmt.datastore.disk.changes import ChangeWriter
-from nearmt.datastore.disk.files import WriterLock, writer_lock
+from nearmt.datastore.disk.file_names import next_number, segment_name
+from nearmt.datastore.disk.files import WriterLock, size_of, writer_lock
 from nearmt.datastore.disk.live_segment import Block, mark_of
 from nearmt.datastore.disk.log import begin_log
 from nearmt.datastore.disk.pairs import BLOCK
 from nearmt.datastore.disk.records import RecordWriter
 from nearmt.datastore.edit.calibrating import mean_recall
 from nearmt.datastore.edit.encode import encode_block
-from nearmt.datastore.edit.merging import copy_pairs, merge_count, next_segment_name, with_deleted
-from nearmt.datastore.edit.open_store import OpenStore, size_of
+from nearmt.datastore.edit.merging import copy_pairs, merge_count, with_deleted
+from nearmt.datastore.edit.open_store import OpenStore
 from nearmt.datastore.search.calibrate import measured
 from nearmt.datastore.search.indexing import index_segment, index_segments
 from nearmt.datastore.search.weights import with_weights_of
@@ -43,7 +44,7 @@ _GROWN = 2
 @contextmanager
 def editing(store: OpenStore) -> Iterator[Editor]:
     """Lock a store as its only writer, among threads and processes, and load the last writer's changes."""
-    with store.changing, writer_lock(store.path) as lock:
+    with store.changing, writer_lock(store.path) as lock, store.held():
         store.refresh()
         yield Editor(store, lock)
 
@@ -93,8 +94,8 @@ class Editor:
     def merge(self, first: int, factory: str) -> None:
         """Replace the segments from number `first` on, and the live one, by one segment of their visible pairs."""
         store = self._store
-        content, manifest = store.content, store.manifest
-        folder = store.path / next_segment_name(manifest.segments)
+        content = store.content
+        folder = store.path / segment_name(next_number(store.path, "segment"))
         with timed("store/seal"):
             writer = SegmentWriter(folder, {"merging": secrets.token_hex(8)})
             numbers = range(first, len(content.parts))
@@ -149,8 +150,15 @@ class Editor:
         dataclasses.replace(manifest, calibration=found).save(store.path)
         store.refresh()
 
-    def compact(self, factory: str = "auto", model: TranslationModel | None = None) -> None:
-        """Merge all segments into one without deleted pairs, and calibrate it like a new store."""
+    def compact(
+        self, factory: str = "auto", model: TranslationModel | None = None, keep_replaced: int | None = None
+    ) -> None:
+        """Merge all segments into one without deleted pairs, and calibrate it like a new store.
+
+        `keep_replaced`: for how many seconds replaced files stay from now on; None: as before.
+        """
+        if keep_replaced is not None:
+            self._store.manifest = dataclasses.replace(self._store.manifest, keep_replaced=keep_replaced)
         self.merge(0, factory)
         self._calibrate(model, always=True)
 

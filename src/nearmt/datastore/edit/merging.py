@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from nearmt.datastore.disk import AnySegment, FileRecord, SegmentRecord, SegmentWriter
-from nearmt.datastore.disk.file_names import segment_name
 from nearmt.datastore.disk.pairs import BLOCK
 from nearmt.errors import writing
 
@@ -69,7 +68,3 @@ def with_deleted(folder: Path, segment: AnySegment, deleted_X: np.ndarray) -> Se
         files={**files, name: FileRecord.of(path)},
         deleted={"file": name, "pairs": len(deleted_X), "entries": entries},
     )
-
-
-def next_segment_name(records: Sequence[SegmentRecord]) -> str:
-    return segment_name(1 + max((int(record.name.split("-")[1]) for record in records), default=0))

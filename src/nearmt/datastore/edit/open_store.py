@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 from nearmt.datastore.disk import Manifest, Segment, SegmentRecord
+from nearmt.datastore.disk.files import size_of, stamp_of
 from nearmt.datastore.disk.ids import content_id
 from nearmt.datastore.disk.log import Deleted, Operation
 from nearmt.datastore.disk.manifest import FILE_NAME
@@ -20,6 +24,8 @@ from nearmt.datastore.search.snapshot import Part, Snapshot
 from nearmt.errors import DatastoreError
 from nearmt.reduction import Reduction
 
+#: Share of the time for which replaced files stay after which an open store looks for a new manifest.
+_LOOK_AGAIN = 1 / 4
 #: Attempts to open a store whose manifest another process replaces meanwhile.
 _ATTEMPTS = 5
 
@@ -31,8 +37,14 @@ class OpenStore(ReplayedStore[Part]):
         self.path, self.nominate, self.device = path, nominate, device
         #: Held by the thread of this process that changes the store.
         self.changing = threading.RLock()
+        #: When to look at the disk again at the latest: replaced files, which snapshots read, are removed later.
+        self._renew_at = math.inf
+        #: Whether a thread of this process is the writer, so that no other process replaces files.
+        self._writing = False
         self._parts: dict[str, Part] = {}
+        looked = time.monotonic()
         self._load(verify)
+        self._look_again(looked)
 
     def _load(self, verify: bool | None = False) -> None:
         """Read the manifest and the files it names; segments that are open stay open.
@@ -40,7 +52,7 @@ class OpenStore(ReplayedStore[Part]):
         `verify`: whether to compare checksums; None: depending on the size of the store.
         """
         for left in reversed(range(_ATTEMPTS)):
-            stamp = _stamp(self.path / FILE_NAME)
+            stamp = stamp_of(self.path / FILE_NAME)
             manifest = Manifest.load(self.path)
             try:
                 with manifest.checking_files(self.path, thorough=verify):
@@ -54,15 +66,15 @@ class OpenStore(ReplayedStore[Part]):
                 self.publish()
                 return
             except (DatastoreError, OSError):
-                if not left or _stamp(self.path / FILE_NAME) == stamp:
+                if not left or stamp_of(self.path / FILE_NAME) == stamp:
                     raise
 
     def _part(self, record: SegmentRecord, manifest: Manifest) -> Part:
         known = self._parts.get(record.name)
-        segment = Segment(self.path / record.name, record, manifest.columns)
         if known is not None and _without_deleted(known.segment.record) == _without_deleted(record):
-            return known.with_segment(segment)
-        return Part(segment, self.device, self.nominate)
+            assert isinstance(known.segment, Segment)
+            return known.with_segment(known.segment.with_deleted(record))
+        return Part(Segment(self.path / record.name, record, manifest.columns), self.device, self.nominate)
 
     def refresh(self, *, wait: bool = True) -> bool:
         """Load changes that were made on disk since; returns whether there were any.
@@ -76,8 +88,37 @@ class OpenStore(ReplayedStore[Part]):
         finally:
             self.changing.release()
 
+    def renew(self) -> None:
+        """Follow the disk if that is due: one who keeps on reading would end with files that are removed."""
+        if self._writing or time.monotonic() < self._renew_at:
+            return
+        before = self.manifest.fingerprint
+        self.refresh(wait=False)
+        if self.manifest.fingerprint != before:
+            raise DatastoreError(f"{self.path}: was encoded again with another model meanwhile; open it again")
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No other process replaces files while the block runs."""
+        self._writing = True
+        try:
+            yield
+        finally:
+            self._writing = False
+
     def _refreshed(self) -> bool:
-        if _stamp(self.path / FILE_NAME) != self._manifest_stamp:
+        looked = time.monotonic()
+        changed = self._followed()
+        self._look_again(looked)
+        return changed
+
+    def _look_again(self, looked: float) -> None:
+        """Have `renew` look again some time after it looked last; where no replaced files stay, nobody else reads."""
+        seconds = self.manifest.keep_replaced
+        self._renew_at = looked + seconds * _LOOK_AGAIN if seconds else math.inf
+
+    def _followed(self) -> bool:
+        if stamp_of(self.path / FILE_NAME) != self._manifest_stamp:
             self._load()
             return True
         log_path = self.log_path
@@ -128,19 +169,6 @@ class OpenStore(ReplayedStore[Part]):
             return identity
         changes = f"{identity}|{self._history}|{self.content.encoded}"
         return hashlib.sha256(changes.encode()).hexdigest()[:12]
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """Changes whenever a file is replaced."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-def size_of(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else 0
 
 
 def _without_deleted(record: SegmentRecord) -> SegmentRecord:

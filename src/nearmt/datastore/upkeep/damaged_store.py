@@ -20,6 +20,7 @@ from nearmt.datastore.disk.log import Operation, salvage_log
 from nearmt.datastore.disk.manifest import FILE_NAME, manifest_of
 from nearmt.datastore.disk.manifest_checks import check_manifest
 from nearmt.datastore.disk.replay import remaining_pairs
+from nearmt.datastore.disk.retention import is_marked
 from nearmt.datastore.disk.segment import END, PAIRS, numbers
 from nearmt.datastore.upkeep.pair_salvage import Salvaged, parsed, salvage_pairs, without_flip
 from nearmt.datastore.upkeep.verify import SOUND, TORN
@@ -91,7 +92,7 @@ class DamagedStore:
     def _records(self) -> list[SegmentRecord]:
         """The segments that a damaged manifest names; all segment folders if one of them is missing."""
         claimed = {} if self.claimed is None else {record.name: record for record in self.claimed.segments}
-        folders = sorted(folder.name for folder in self.path.glob("segment-*") if folder.is_dir())
+        folders = sorted(path.name for path in self.path.glob("segment-*") if path.is_dir() and not is_marked(path))
         if claimed and claimed.keys() <= set(folders):
             return list(claimed.values())
         return [claimed.get(name) or SegmentRecord(name, -1, 0, 0, {}) for name in folders]
@@ -103,7 +104,8 @@ class DamagedStore:
         if PAIRS in sound:
             result = Salvaged([(number, pair) for number, pair in enumerate(parsed_lines(folder / PAIRS))])
         else:
-            count = record.pairs if record.pairs >= 0 else _rows(folder / END)
+            rows = _rows(folder / END)
+            count = record.pairs if record.pairs >= 0 else None if rows < 0 else rows
             result = salvage_pairs(folder, count, sound, self.model.codec)
         deleted = self._deleted(record, sound, len(result.pairs) + len(result.lost)) if result.numbered else set()
         lost = [name for number, name in result.lost if number not in deleted]
@@ -117,9 +119,9 @@ class DamagedStore:
         folder = self.path / record.name
         if record.deleted and record.deleted["file"] in sound:
             return set(numbers(folder / record.deleted["file"]).tolist())
-        files = list(folder.glob("deleted-*.i64")) if record.pairs < 0 else []
-        if len(files) == 1:
-            return self.still_deleted(files[0], self._recorded(files[0].name), None, pairs)
+        files = sorted(folder.glob("deleted-*.i64"), key=_rows) if record.pairs < 0 else []
+        if files:  # shorter ones were replaced
+            return self.still_deleted(files[-1], self._recorded(files[-1].name), None, pairs)
         if record.deleted:
             name = record.deleted["file"]
             return self.still_deleted(folder / name, record.files.get(name), record.deleted["pairs"], pairs)
@@ -208,6 +210,6 @@ def _is_sound(path: Path, record: FileRecord) -> bool:
     return damage_of(path, record) is None
 
 
-def _rows(path: Path) -> int | None:
-    """Number of 64-bit integers in a file."""
-    return path.stat().st_size // 8 if path.is_file() else None
+def _rows(path: Path) -> int:
+    """Number of 64-bit integers in a file; -1 if it does not exist."""
+    return path.stat().st_size // 8 if path.is_file() else -1

@@ -57,6 +57,8 @@ def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
         "search_scale": round(calibration.search_scale, 3),
         "cache_scale": round(calibration.cache_scale, 3),
         "megabytes": round(size_on_disk(folder, manifest) / 1e6, 1),
+        "kept_megabytes": round(kept_bytes(folder, manifest) / 1e6, 1),
+        "keep_replaced": manifest.keep_replaced,
         "log_bytes": sum(map(_bytes, _live_files(folder, manifest)[:1])),
         "cleaning": manifest.cleaning or "none known",
         "created": manifest.created,
@@ -106,6 +108,12 @@ def _live_files(folder: Path, manifest: Manifest) -> list[Path]:
 
 def _bytes(path: Path) -> int:
     return path.stat().st_size if path.is_file() else 0
+
+
+def kept_bytes(folder: Path, manifest: Manifest) -> int:
+    """Bytes of replaced files that stay for readers on other machines."""
+    kept = (folder / name for name in manifest.replaced)
+    return sum(sum(map(_bytes, path.iterdir())) if path.is_dir() else _bytes(path) for path in kept)
 
 
 def size_on_disk(folder: Path, manifest: Manifest) -> int:

@@ -78,8 +78,7 @@ def _replaced(lock: WriterLock, manifest: Manifest, reduction: Reduction, record
     """Calibrate the store with these segments and replace its manifest."""
     manifest = calibrated(lock.folder, manifest, reduction, records)
     lock.check()
-    manifest.save(lock.folder)
-    return manifest
+    return manifest.save(lock.folder)
 
 
 def _checked(path: Path) -> tuple[Manifest, Reduction]:

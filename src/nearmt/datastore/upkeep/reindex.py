@@ -36,8 +36,7 @@ def reindex(path: Path, factory: str = "auto") -> Manifest:
     with sealed_alone(path) as lock:
         manifest = _reindex(path, factory)
         lock.check()
-        manifest.save(path)
-    return manifest
+        return manifest.save(path)
 
 
 def rebuild(path: Path, model: TranslationModel, config: BuildConfig, progress: Progress | None = None) -> Manifest:
@@ -45,6 +44,7 @@ def rebuild(path: Path, model: TranslationModel, config: BuildConfig, progress: 
     Manifest.load(path)  # a folder that is not a datastore gets no lock file
     with writer_lock(path) as lock:
         manifest = Manifest.load(path)
+        config = replace(config, keep_replaced=manifest.keep_replaced)
         built = build_locked(lock, stored_pairs(path, manifest), model, config, manifest.cleaning, progress)
         assert built is not None
         return built

@@ -26,8 +26,9 @@ from nearmt.errors import DatastoreError
 from nearmt.opening import BUILDING, REPAIRING, exists_inside
 
 #: Verdicts: undamaged; damaged; a log with an incomplete last operation; computed again when it is needed; without a
-#: recorded checksum; not part of the store.
-SOUND, DAMAGED, TORN, RECOMPUTED, UNKNOWN, STRAY = "sound", "damaged", "torn", "recomputed", "unknown", "stray"
+#: recorded checksum; no longer part of the store; not part of the store.
+SOUND, DAMAGED, TORN, RECOMPUTED, UNKNOWN = "sound", "damaged", "torn", "recomputed", "unknown"
+REPLACED, STRAY = "replaced", "stray"
 #: Attempts to verify a store whose manifest another process replaces meanwhile.
 _ATTEMPTS = 5
 _UNFINISHED = {
@@ -91,7 +92,7 @@ def _verified(folder: Path) -> list[Finding]:
     found += [_sealed(name, damage_of_named(folder / name)) for name in sorted(manifest.quantisers)]
     found += _log_and_live(folder, manifest)
     known = {finding.file for finding in found} | {LOCK}
-    return found + [_stray(name) for name in _names(folder) if name not in known]
+    return found + [_unnamed(name, manifest) for name in _names(folder) if name not in known]
 
 
 def _sealed(name: str, reason: str | None) -> Finding:
@@ -167,7 +168,10 @@ def _names(folder: Path) -> list[str]:
     return sorted({name.parts[0] if name.parts[0] in _UNFINISHED else name.as_posix() for name in names})
 
 
-def _stray(name: str) -> Finding:
+def _unnamed(name: str, manifest: Manifest) -> Finding:
+    """The verdict on a file that is not part of the content."""
+    if {name, name.partition("/")[0]} & manifest.replaced.keys():
+        return Finding(name, REPLACED, "kept for readers on other machines, and removed by a later change")
     return Finding(name, STRAY, _UNFINISHED.get(name, "belongs to nothing"))
 
 
