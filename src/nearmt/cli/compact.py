@@ -21,7 +21,12 @@ from nearmt.models import ModelConfig
 
 @click.command(cls=ManualCommand)
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--index", "factory", default="auto", help="exact, or a FAISS factory string [default: by size]")
+@click.option(
+    "--index",
+    "factory",
+    default="auto",
+    help="exact, a FAISS factory string, or milvus://HOST:PORT[/DATABASE] [default: where it is, else by size]",
+)
 @click.option("--json", "as_json", is_flag=True, help="describe the result as JSON")
 @config_options(ModelConfig)
 def command(folder: Path, factory: str, as_json: bool, **options: Any) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nearmt.config.base import Config, option
 from nearmt.config.model import DEFAULT_MODEL, PRECISIONS, ModelConfig
+from nearmt.config.store import FALLBACKS, StoreConfig
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,10 @@ class ServeConfig(Config):
     default_memory: str | None = option(None, "memory of requests that name none, as long as there are no keys")
     state: str | None = option(None, "folder of keys, jobs and glossaries (default: .server in the memories folder)")
     memory_budget: int = option(4096, "MiB of memories that are kept open", low=1)
+    index_fallback: str = option(
+        "model", "if Milvus does not answer: model goes on without neighbours, none is an error", choices=FALLBACKS
+    )
+    index_timeout: float = option(2.0, "seconds in which Milvus has to answer a search", low=0.1)
     max_jobs: int = option(2, "background jobs that run at a time", low=1, high=64)
     max_texts: int = option(1000, "most texts of a request", low=1)
     max_characters: int = option(1_000_000, "most characters of a request", low=1)
@@ -49,6 +54,10 @@ class ServeConfig(Config):
     @property
     def state_folder(self) -> Path:
         return self.memories_folder / ".server" if self.state is None else Path(self.state)
+
+    @property
+    def store_config(self) -> StoreConfig:
+        return StoreConfig(index_fallback=self.index_fallback, index_timeout=self.index_timeout)
 
     def model_configs(self) -> list[ModelConfig]:
         return [ModelConfig(name, device=self.device, precision=self.precision) for name in self.model]

@@ -14,15 +14,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nearmt.config.store import StoreConfig
 from nearmt.datastore import Datastore
 from nearmt.datastore.disk import Manifest
 from nearmt.datastore.disk.files import LOCK
 from nearmt.datastore.disk.manifest import FILE_NAME
+from nearmt.datastore.search.remote import remote_use, store_device
 from nearmt.datastore.upkeep.description import size_on_disk
-from nearmt.errors import ConfigError, DatastoreError, writing
+from nearmt.errors import ConfigError, DatastoreError, IndexServerError, writing
 from nearmt.models import TranslationModel
 from nearmt.opening import BUILDING
-from nearmt.serve.errors import Conflict, Forbidden, NotFound
+from nearmt.serve.errors import Busy, Conflict, Forbidden, NotFound
 from nearmt.serve.memory_info import Infos
 from nearmt.serve.models import Models
 from nearmt.serve.turns import Turns
@@ -68,8 +70,17 @@ def is_name(name: str) -> bool:
 class Memories:
     """Datastores by name."""
 
-    def __init__(self, folder: Path, models: Models, budget: int = 1 << 32, *, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        models: Models,
+        budget: int = 1 << 32,
+        *,
+        read_only: bool = False,
+        searching: StoreConfig | None = None,
+    ) -> None:
         """`budget`: bytes of memories that may be open; one that is in use stays open beyond it."""
+        self._searching = searching or StoreConfig()
         self.folder, self.budget, self.read_only = folder, budget, read_only
         #: Half of what the process may have is for connections and other files.
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -199,7 +210,10 @@ class Memories:
                 memory.model = model
                 with _explained(memory.name, folder):
                     store = Datastore.open(
-                        folder, device=str(model.seq2seq.device), verify=False if memory.is_checked else None
+                        folder,
+                        device=store_device(folder, "auto", str(model.seq2seq.device)),
+                        verify=False if memory.is_checked else None,
+                        remote=remote_use(self._searching),
                     )
                     store.check_model(model)
                 _measure(memory, store)
@@ -249,6 +263,8 @@ def _explained(name: str, folder: Path) -> Iterator[None]:
     """Errors of a datastore name the memory, and not where it is."""
     try:
         yield
+    except IndexServerError as error:
+        raise Busy(f"memory '{name}': its index does not answer; try again later") from error
     except DatastoreError as error:
         raise Conflict(
             f"memory '{name}': {str(error).replace(f'{folder}: ', '').replace(str(folder), name)}"

@@ -50,7 +50,13 @@ class Service:
     def __init__(self, config: ServeConfig, models: Models) -> None:
         """Unfinished jobs go on, unless the server only reads."""
         self.config, self.models = config, models
-        self.memories = Memories(config.memories_folder, models, config.memory_budget << 20, read_only=config.read_only)
+        self.memories = Memories(
+            config.memories_folder,
+            models,
+            config.memory_budget << 20,
+            read_only=config.read_only,
+            searching=config.store_config,
+        )
         self.scheduler = Scheduler(device=next(iter(models)).seq2seq.device)
         self.translation = Translation(config, models, self.memories, self.scheduler)
         self.jobs = Jobs(config.state_folder / "jobs", config.max_jobs, read_only=config.read_only)
