@@ -44,7 +44,8 @@ STATE = "nearmt-server.json"
 _UNPACK = "import sys, milvus; milvus._initialize_data_files(sys.argv[1])"
 # The process becomes the server: its number is that of the server, and nothing is left beside it.
 _RUN = """
-import os, sys
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)  # ends with its keeper
 from milvus import MilvusServer
 data, unpacked, metrics, *ports = sys.argv[1:]
 config = MilvusServer().config
@@ -87,9 +88,10 @@ def _python() -> str:
 class MilvusServer:
     """A server in the background, with its data in a folder; it ends with its keeper."""
 
-    def __init__(self, data: Path, port: int = 0, delay: float = 0.0) -> None:
-        """Port 0 takes a free one. `delay`: seconds by which each direction of a connection is delayed."""
-        self.data, self.port, self.delay = data.absolute(), port or free_port(), delay
+    def __init__(self, data: Path, port: int = 0, delay: float = 0.0, *, stays: bool = False) -> None:
+        """Port 0 takes a free one. `delay`: seconds by which each direction of a connection is delayed. `stays`:
+        whether it outlives this process."""
+        self.data, self.port, self.delay, self._stays = data.absolute(), port or free_port(), delay, stays
         self._keeper: subprocess.Popen[str] | None = None
         self.pid = 0
         #: Whether nothing but 127.0.0.1:PORT can be reached.
@@ -105,7 +107,11 @@ class MilvusServer:
         command = [sys.executable, __file__, "keep", "--data", str(self.data), "--port", str(self.port)]
         with (self.data / "keeper.log").open("a", encoding="utf-8") as log:
             self._keeper = subprocess.Popen(
-                [*command, "--delay", str(self.delay)], stdout=log, stderr=log, text=True, start_new_session=True
+                [*command, "--delay", str(self.delay), *(["--stays"] if self._stays else [])],
+                stdout=log,
+                stderr=log,
+                text=True,
+                start_new_session=True,
             )
         deadline = time.monotonic() + STARTING
         while time.monotonic() < deadline and self._keeper.poll() is None:
@@ -189,7 +195,7 @@ class Keeper:
         self._metrics = 9091 if self._isolated else free_port()
         command = [_python(), "-c", _RUN, str(data), str(UNPACKED), str(self._metrics), *names]
         with (data / "server.log").open("a", encoding="utf-8") as log:
-            self._server = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=_end_with_parent)
+            self._server = subprocess.Popen(command, stdout=log, stderr=log)
 
     async def run(self) -> None:
         ended, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -274,10 +280,6 @@ def _leave_network() -> bool:
     return True
 
 
-def _end_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def _is_healthy(port: int) -> bool:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as answer:
@@ -292,17 +294,20 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of the server's data")
     parser.add_argument("--port", type=int, default=PORT, help=f"on 127.0.0.1 (default: {PORT})")
     parser.add_argument("--delay", type=float, default=0.0, help="seconds by which answers and requests are delayed")
+    parser.add_argument("--stays", action="store_true", help="outlive the process that started it")
     given = parser.parse_args()
     if given.action != "install" and given.data is None:
         parser.error(f"{given.action} needs --data DIR")
     if given.action == "keep":
+        if not given.stays:
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         asyncio.run(Keeper(given.data, given.port, given.delay).run())
     elif given.action == "stop":
         stop_keeper(read_state(given.data).get("keeper", 0))
     else:
         install()
     if given.action == "start":
-        server = MilvusServer(given.data, given.port, given.delay)
+        server = MilvusServer(given.data, given.port, given.delay, stays=True)
         server.start()
         print(f"milvus://{server.address}")
         if not server.is_isolated:

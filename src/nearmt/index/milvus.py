@@ -299,7 +299,7 @@ def nominate_rows(rows: Sequence[Rows], query_BD: Tensor, count: int) -> Tensor:
         short_B = ((found_BX >= 0).sum(dim=1) < count).numpy()
         if not short_B.any():
             break
-        more = min(_MOST, _MORE * found_BX.shape[1])
+        more = min(_MOST, sum(part.index.rows for part in rows), _MORE * found_BX.shape[1])
         found_BX = torch.nn.functional.pad(found_BX, (0, more - found_BX.shape[1]), value=-1)
         found_BX[torch.from_numpy(short_B)] = _search(rows, query[short_B], more)
     missing = max(0, count - found_BX.shape[1])
