@@ -13,7 +13,7 @@ from pathlib import Path
 from nearmt.config.store import StoreConfig
 from nearmt.datastore.disk import AnySegment, Manifest, Segment, SegmentRecord
 from nearmt.errors import ConfigError, IndexServerError
-from nearmt.index.milvus import MilvusIndex, RemoteUse, open_collection
+from nearmt.index.milvus import Collection, MilvusIndex, RemoteUse, open_collection
 from nearmt.index.vector_server import Address
 from nearmt.opening import BUILDING, REPAIRING
 
@@ -70,7 +70,9 @@ def remote_problems(folder: Path, manifest: Manifest) -> list[tuple[str, str]]:
         index = open_remote(Segment(folder / record.name, record, manifest.columns), RemoteUse())
         try:
             index.check_allowed()
-            index.collection.wait_for({index.part: index.rows}, RemoteUse().timeout)
+            # Not the one that searches use: it knows what it has counted.
+            counting = Collection(index.collection.address, index.collection.name, index.collection.use)
+            counting.wait_for({index.part: index.rows})
         except (IndexServerError, ConfigError) as error:
             found.append((record.name, str(error)))
     return found
