@@ -25,10 +25,9 @@ from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.datastore.editing_helpers import BEAM, KNN, TEXTS, assert_same, built_alike, named, translations
 from tests.datastore.helpers import assert_no_strays, contents, some_queries
-from tests.index.toy_milvus import Rows, ToyMilvus
+from tests.index.toy_milvus import ADDRESS, Rows, ToyMilvus
 
 PAIRS = named(make_pairs(40, seed=71))
-ADDRESS = "milvus://toy"
 OPTIONAL = RemoteUse(1.0, optional=True)
 
 
@@ -36,17 +35,6 @@ OPTIONAL = RemoteUse(1.0, optional=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every pair is encoded by itself: the same pair has the same keys to the last bit."""
     monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], forced_tokens=1))
-
-
-@pytest.fixture
-def toy(monkeypatch: pytest.MonkeyPatch) -> ToyMilvus:
-    toy = ToyMilvus()
-    for module in ("nearmt.index.milvus", "nearmt.datastore.search.index_store"):
-        monkeypatch.setattr(f"{module}.connect", lambda address: toy)
-    monkeypatch.setattr("nearmt.index.milvus._POLL", 0.001)
-    monkeypatch.setattr("nearmt.index.milvus._PAUSE", 0.0)
-    monkeypatch.setattr("nearmt.index.milvus._OPENED", {})
-    return toy
 
 
 @pytest.fixture

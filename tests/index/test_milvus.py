@@ -23,14 +23,6 @@ from tools.milvus_server import free_port
 TOY = Address.parse("milvus://toy")
 
 
-@pytest.fixture
-def toy(monkeypatch: pytest.MonkeyPatch) -> ToyMilvus:
-    toy = ToyMilvus()
-    monkeypatch.setattr("nearmt.index.milvus.connect", lambda address: toy)
-    monkeypatch.setattr("nearmt.index.milvus._POLL", 0.001)
-    return toy
-
-
 def made_collection(toy: ToyMilvus, timeout: float = 1.0, *, optional: bool = False) -> Collection:
     collection = Collection(TOY, "keys", RemoteUse(timeout, optional))
     collection.prepare(COLUMNS)

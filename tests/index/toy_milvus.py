@@ -11,6 +11,8 @@ import numpy as np
 from nearmt.errors import IndexServerError
 from nearmt.index.vector_server import Address, Progress
 
+ADDRESS = "milvus://toy"
+
 
 @dataclass
 class Rows:
