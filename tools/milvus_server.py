@@ -3,6 +3,7 @@
     python tools/milvus_server.py install               # into .services/milvus, an environment of its own
     python tools/milvus_server.py start --data DIR      # returns when it is healthy, and prints its address
     python tools/milvus_server.py stop --data DIR
+    python tools/milvus_server.py delay --port PORT --target PORT --delay SECONDS    # a slow network
 
 Most ports of Milvus listen on all interfaces, without a password. So a keeper process runs it in a network namespace
 of its own, where nothing can reach it, and passes on connections to 127.0.0.1:PORT. Where no namespace can be made
@@ -201,7 +202,7 @@ class Keeper:
         ended, loop = asyncio.Event(), asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, ended.set)
-        async with await asyncio.start_server(self._pass_on, sock=self._listening):
+        async with await relay(self._listening, self._target, self._delay):
             self._tell(False)
             watching = asyncio.create_task(self._watch(ended))
             await ended.wait()
@@ -233,16 +234,25 @@ class Keeper:
             self._server.kill()
             self._server.wait()
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carry a connection to the server; it is closed where the server cannot be reached."""
+
+async def relay(listening: socket.socket, target: int, delay: float) -> asyncio.Server:
+    """Pass on connections to a port of 127.0.0.1; they are closed where it cannot be reached."""
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._target)
+            there, back = await asyncio.open_connection("127.0.0.1", target)
         except OSError:
             writer.close()
             return
-        await asyncio.gather(
-            carry(reader, server_writer, self._delay), carry(server_reader, writer, self._delay), return_exceptions=True
-        )
+        await asyncio.gather(carry(reader, back, delay), carry(there, writer, delay), return_exceptions=True)
+
+    return await asyncio.start_server(pass_on, sock=listening)
+
+
+async def delay_forever(port: int, target: int, delay: float) -> None:
+    """Pass on connections until the process ends."""
+    async with await relay(socket.create_server(("127.0.0.1", port)), target, delay) as server:
+        await server.serve_forever()
 
 
 async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay: float) -> None:
@@ -290,12 +300,16 @@ def _is_healthy(port: int) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("install", "start", "stop", "keep"))
+    parser.add_argument("action", choices=("install", "start", "stop", "keep", "delay"))
     parser.add_argument("--data", type=Path, help="folder of the server's data")
     parser.add_argument("--port", type=int, default=PORT, help=f"on 127.0.0.1 (default: {PORT})")
     parser.add_argument("--delay", type=float, default=0.0, help="seconds by which answers and requests are delayed")
+    parser.add_argument("--target", type=int, default=PORT, help="with delay: the port that is slow behind --port")
     parser.add_argument("--stays", action="store_true", help="outlive the process that started it")
     given = parser.parse_args()
+    if given.action == "delay":
+        asyncio.run(delay_forever(given.port, given.target, given.delay))
+        return
     if given.action != "install" and given.data is None:
         parser.error(f"{given.action} needs --data DIR")
     if given.action == "keep":

@@ -29,8 +29,10 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PLOTS = ROOT / "docs" / "plots"
 #: Whether a page shows the short form: BLEU only.
+#: Whether a page shows the short form: BLEU only.
 PAGES = {ROOT / "README.md": True} | {
-    ROOT / "docs" / f"{name}.md": False for name in ("experiments", "speed", "concepts", "faithfulness", "documents")
+    ROOT / "docs" / f"{name}.md": False
+    for name in ("experiments", "speed", "concepts", "faithfulness", "documents", "scale")
 }
 _MARKED = re.compile(
     r"(<!-- results(?: ([a-z-]+)(?: ([\w-]+))?)?: begin -->\n).*?(<!-- results(?: [\w -]+)?: end -->)", re.DOTALL
