@@ -83,9 +83,10 @@ $(VENV)/.installed-dev: pyproject.toml $(KERNELS) | $(BIN)/pip
 	$(BIN)/pip install --quiet "$(TORCH)" --editable ".[dev]"
 	touch $(VENV)/.installed $(VENV)/.installed-serve $@
 
-$(VENV)/.installed-services: pyproject.toml tools/service_clients.py $(KERNELS) | $(BIN)/pip
-	$(BIN)/pip install --quiet "$(TORCH)" --editable ".[dev,bench,browser,ray]"
+$(VENV)/.installed-services: pyproject.toml tools/service_clients.py tools/milvus_server.py $(KERNELS) | $(BIN)/pip
+	$(BIN)/pip install --quiet "$(TORCH)" --editable ".[dev,bench,browser,ray,milvus]"
 	$(BIN)/python tools/service_clients.py
+	$(BIN)/python tools/milvus_server.py install
 	touch $(VENV)/.installed $(VENV)/.installed-serve $(VENV)/.installed-dev $@
 
 clean:

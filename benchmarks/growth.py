@@ -100,7 +100,9 @@ def neighbour_spread(store: Datastore) -> np.ndarray:
     return (difference_XD.square().mean(dim=0) / 2).sqrt().numpy()
 
 
-def make_store(path: Path, source: Source, entries: int, model: TranslationModel, spread_D: np.ndarray) -> Datastore:
+def make_store(
+    path: Path, source: Source, entries: int, model: TranslationModel, spread_D: np.ndarray, index: str = "auto"
+) -> Datastore:
     """Make a store of about `entries` entries, from whole pairs."""
     Datastore.build(path, [], model, BuildConfig(reduction_of=str(source.path)))
     manifest = Manifest.load(path)
@@ -112,7 +114,7 @@ def make_store(path: Path, source: Source, entries: int, model: TranslationModel
         for first in range(0, last, _BLOCK):
             source.write(writer, first, min(first + _BLOCK, last), copy, spread_D)
         copy += 1
-    records: list[SegmentRecord] = index_segments(path, [writer.seal()], manifest.columns)
+    records: list[SegmentRecord] = index_segments(path, [writer.seal()], manifest.columns, index)
     # The real store's calibration: the same weights and temperature at all sizes.
     calibration = dataclasses.replace(source.manifest.calibration, entries=writer.entries)
     dataclasses.replace(manifest, segments=tuple(records), calibration=calibration).save(path)

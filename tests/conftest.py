@@ -19,6 +19,7 @@ from nearmt.datastore.search import similar
 from nearmt.engines.cpu import kernels
 from nearmt.engines.reference import integer
 from nearmt.models import ModelConfig, TranslationModel, load_model
+from tests.index.toy_milvus import ToyMilvus
 from tests.tiny import WORDS, tiny_marian_folder
 
 # How long an example takes depends on what else the machine does, and says nothing about the code.
@@ -121,3 +122,15 @@ def tiny_store(tiny: TranslationModel, tiny_pairs: list[Pair], tmp_path_factory:
 def embedded() -> TranslationModel:
     """The embedded model, fp32 on the CPU: for tests marked `embedded`."""
     return load_model(ModelConfig(device="cpu", precision="fp32"))
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> ToyMilvus:
+    """What stands for all Milvus servers."""
+    toy = ToyMilvus()
+    for module in ("nearmt.index.milvus", "nearmt.datastore.search.index_store"):
+        monkeypatch.setattr(f"{module}.connect", lambda address: toy)
+    monkeypatch.setattr("nearmt.index.milvus._POLL", 0.001)
+    monkeypatch.setattr("nearmt.index.milvus._PAUSE", 0.0)
+    monkeypatch.setattr("nearmt.index.milvus._OPENED", {})
+    return toy

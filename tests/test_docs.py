@@ -247,7 +247,7 @@ def memory(one_model: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.embedded
-@pytest.mark.usefixtures("one_model")
+@pytest.mark.usefixtures("one_model", "toy")
 @pytest.mark.parametrize("page", HAND_WRITTEN, ids=name_of)
 def test_page_runs(page: Path, sample_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """From top to bottom, starting with the samples only."""
@@ -281,6 +281,7 @@ def _check(page: Page, line: str) -> None:
 
 
 @pytest.mark.embedded
+@pytest.mark.usefixtures("toy")
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=name_of)
 def test_examples_of_a_command_run(page: Path, sample_folder: Path, memory: Path) -> None:
     """Each example runs alone, with the datastore present unless the example builds it."""

@@ -31,7 +31,7 @@ PLOTS = ROOT / "docs" / "plots"
 #: Whether a page shows the short form: BLEU only.
 PAGES = {ROOT / "README.md": True} | {
     ROOT / "docs" / f"{name}.md": False
-    for name in ("experiments", "speed", "concepts", "faithfulness", "documents", "server/operating")
+    for name in ("experiments", "speed", "concepts", "faithfulness", "documents", "scale", "server/operating")
 }
 _MARKED = re.compile(
     r"(<!-- results(?: ([a-z-]+)(?: ([\w-]+))?)?: begin -->\n).*?(<!-- results(?: [\w -]+)?: end -->)", re.DOTALL

@@ -57,6 +57,8 @@ class Neighbours:
 
     entry_BK: Tensor
     distance_BK: Tensor
+    #: The index could not be asked, so there are none.
+    missed: bool = False
 
 
 @dataclass(frozen=True)
@@ -169,6 +171,8 @@ class Translation:
     tokens: int = 0
     #: Steps at which the datastore was searched.
     searches: int = 0
+    #: Those of them that brought nothing, because the server of the index did not answer.
+    missed: int = 0
     #: Decoding steps until the beam was done: somewhat more than tokens.
     steps: int = 0
     #: The length bound was reached before the end of the sentence.

@@ -6,7 +6,9 @@ NearmtError                 exit code 1
 ├── OutputError             a path that cannot be written, a full disk
 ├── ModelError              a model that cannot be loaded or does not know a language
 ├── DatastoreError          a datastore that is missing, unfinished or of another model
-│   └── DamagedError        acknowledged changes cannot be read any more
+│   ├── DamagedError        acknowledged changes cannot be read any more
+│   └── IndexServerError    the server of an index does not answer, or has lost it
+├── MissedError             exit code 3: all is translated, some of it without neighbours of the memory
 └── MissingPackageError     an optional package that the request needs
 
 Each has a message of one line: what is wrong, where, and what to do. The command line prints only that line; a
@@ -53,6 +55,21 @@ class DatastoreError(NearmtError):
 
 class DamagedError(DatastoreError):
     """Acknowledged changes of a datastore cannot be read any more."""
+
+
+class IndexServerError(DatastoreError):
+    """The server that keeps an index does not answer, or has lost it. The datastore itself is whole."""
+
+    def __init__(self, message: str, *, lost: bool = False, loading: bool = False) -> None:
+        """`lost`: the index is not there, and waiting does not help; `loading`: it will be there soon."""
+        super().__init__(message)
+        self.lost, self.loading = lost, loading
+
+
+class MissedError(NearmtError):
+    """The output is complete, but the server of an index did not answer some of the searches for it."""
+
+    exit_code = 3
 
 
 class MissingPackageError(NearmtError):

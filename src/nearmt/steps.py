@@ -66,6 +66,10 @@ class MethodState(Protocol):
         """How often the store was searched for each sentence."""
 
     @property
+    def missed(self) -> Sequence[int]:
+        """How many of these searches brought nothing, because a server did not answer."""
+
+    @property
     def evidence(self) -> list[Evidence] | None:
         """The evidence of every step, if the request asked for a trace."""
 

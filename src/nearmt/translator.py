@@ -225,6 +225,9 @@ class Translator:
         for position, source in enumerate(sources):
             parts[source.unit].append(done[position])
         whole = [joined(unit, found) for unit, found in zip(units, parts, strict=True)]
+        if self._decoder is None and (missed := sum(translation.missed > 0 for translation in whole)):
+            told = f"{missed:,} units lack neighbours of the memory: the server of its index did not answer"
+            warnings.warn(told, NearmtWarning, stacklevel=2)
         marked_units = with_chosen_forms(self.model, marked_units, [translation.text for translation in whole])
         language = self.model.language_pair[1]
         return [restored(translation, unit, language) for translation, unit in zip(whole, marked_units, strict=True)]
@@ -305,6 +308,7 @@ class Translator:
             score=hypothesis.score,
             tokens=len(hypothesis.tokens),
             searches=hypothesis.searches,
+            missed=hypothesis.missed,
             steps=hypothesis.steps,
             truncated=hypothesis.truncated,
             provenance=provenance,
@@ -336,6 +340,7 @@ def joined(source: str, parts: Sequence[Translation]) -> Translation:
         score=sum(part.score for part in parts) / len(parts),
         tokens=sum(part.tokens for part in parts),
         searches=sum(part.searches for part in parts),
+        missed=sum(part.missed for part in parts),
         steps=sum(part.steps for part in parts),
         truncated=any(part.truncated for part in parts),
         source_parts=sum(part.source_parts for part in parts),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,11 @@ from nearmt.engines.reference.entries import EntryTable
 from nearmt.errors import ConfigError, DatastoreError, MissingPackageError
 from nearmt.index import ExactIndex, SubsetIndex
 from nearmt.index.faiss import SMALL, FaissIndex, _inner, default_factory
+from nearmt.index.milvus import MilvusIndex
+from nearmt.index.vector_server import Address
+from tests.index.toy_milvus import ToyMilvus
 from tests.kernels import needs_kernels
+from tests.milvus import address_of, filled, real_server
 
 COLUMNS = 16
 ENTRIES = 640
@@ -53,6 +58,32 @@ def shuffled_subset(key_ND: np.ndarray) -> Index:
     return SubsetIndex(exact_index(torch.from_numpy(key_ND)[kept_N]), kept_N)
 
 
+def in_toy_milvus(settings: str) -> Callable[[np.ndarray], Index]:
+    """Milvus by numpy; rows of another memory are beside these."""
+
+    def build(key_ND: np.ndarray) -> Index:
+        with pytest.MonkeyPatch.context() as patch:
+            toy = ToyMilvus()
+            patch.setattr("nearmt.index.milvus.connect", lambda address: toy)
+            index = filled(Address.parse(f"milvus://toy{settings}"), key_ND)
+            index.collection.insert(2, index.part + 1, key_ND[::-1])
+            return index
+
+    return build
+
+
+def in_real_milvus(settings: str) -> Callable[[np.ndarray], Index]:
+    known: dict[bytes, Index] = {}  # making a collection takes seconds
+
+    def build(key_ND: np.ndarray) -> Index:
+        content = key_ND.tobytes()
+        if content not in known:
+            known[content] = filled(Address.parse(address_of(real_server(), settings)), key_ND)
+        return known[content]
+
+    return build
+
+
 EXACT: dict[str, Callable[[np.ndarray], Index]] = {
     "exact": ExactIndex,
     "torch": lambda key_ND: exact_index(torch.from_numpy(key_ND)),
@@ -62,14 +93,28 @@ EXACT: dict[str, Callable[[np.ndarray], Index]] = {
 # np: without the polysemous training of FAISS, which takes 20 s and serves no search of ours.
 WHOLE = "IVF16,SQ8_direct_signed"
 APPROXIMATE = {name: faiss_at_full_effort(name) for name in ("IVF16,SQ8", WHOLE, "IVF16,PQ8np", "HNSW32")}
+APPROXIMATE |= {"toy Milvus": in_toy_milvus(""), "toy Milvus, rounded": in_toy_milvus("?type=IVF_SQ8")}
+#: In a real server, which takes seconds and other programs.
+SERVED = {"Milvus HNSW": in_real_milvus(""), "Milvus IVF_SQ8": in_real_milvus("?type=IVF_SQ8&nlist=16")}
 #: Recall@8 of the nominees, with all lists probed or the largest candidate list.
 RECALL = {"IVF16,SQ8": 0.995, WHOLE: 0.995, "IVF16,PQ8np": 0.98, "HNSW32": 0.98}
-ALL = {**EXACT, **APPROXIMATE}
+RECALL |= {"toy Milvus": 0.999, "toy Milvus, rounded": 0.999, "Milvus HNSW": 0.98, "Milvus IVF_SQ8": 0.98}
+ALL = {**EXACT, **APPROXIMATE, **SERVED}
 
-every_index = pytest.mark.parametrize("build", ALL.values(), ids=ALL.keys())
+
+def marked(names: Iterable[str]) -> list[Any]:
+    """The names of indexes as parameters: those in a real server are tests of services."""
+    return [pytest.param(name, marks=pytest.mark.services if name in SERVED else ()) for name in names]
+
+
+every_name = pytest.mark.parametrize("name", marked(ALL))
+every_index = pytest.mark.parametrize(
+    "build", [pytest.param(ALL[found.values[0]], marks=found.marks) for found in marked(ALL)], ids=ALL.keys()
+)
 every_exact = pytest.mark.parametrize("build", EXACT.values(), ids=EXACT.keys())
 #: Members that need no training, and so can hold a single entry.
-untrained = pytest.mark.parametrize("build", [*EXACT.values(), APPROXIMATE["HNSW32"]], ids=[*EXACT, "HNSW32"])
+UNTRAINED = [*EXACT, "HNSW32", "toy Milvus", "toy Milvus, rounded"]
+untrained = pytest.mark.parametrize("build", [ALL[name] for name in UNTRAINED], ids=UNTRAINED)
 
 
 def made_keys(count: int = ENTRIES, seed: int = 0) -> np.ndarray:
@@ -129,12 +174,12 @@ def test_exact_members_search_across_blocks(
     assert as_sets(index.nominate(query, 8, mask)) == as_sets(brute_force(query, key, 8, mask.numpy()))
 
 
-@pytest.mark.parametrize("name", APPROXIMATE)
+@pytest.mark.parametrize("name", marked([*APPROXIMATE, *SERVED]))
 @pytest.mark.parametrize("share", [None, 0.5])
 def test_approximate_members_have_recall(name: str, share: float | None) -> None:
     key, query = made_keys(), made_queries(100)
     mask = None if share is None else some_mask(share)
-    found = APPROXIMATE[name](key).nominate(query, 8, mask)
+    found = ALL[name](key).nominate(query, 8, mask)
     expected = brute_force(query, key, 8, None if mask is None else mask.numpy())
     hits = sum(len(near & got) for near, got in zip(as_sets(expected), as_sets(found), strict=True))
     assert hits / expected.size >= RECALL[name]
@@ -320,7 +365,7 @@ def squared_distances(query_BD: Tensor, key_ND: np.ndarray, entry_BK: Tensor) ->
     return np.asarray((difference**2).sum(axis=-1))
 
 
-@pytest.mark.parametrize("name", ALL)
+@every_name
 @pytest.mark.parametrize("segments", [1, 3])
 def test_search_returns_k_live_entries_with_stored_distances(name: str, segments: int, tmp_path: Path) -> None:
     searcher, key = made_searcher(name, segments, tmp_path)
@@ -343,14 +388,14 @@ def test_search_returns_k_live_entries_with_stored_distances(name: str, segments
             assert hits / expected.size >= RECALL[name]
 
 
-@pytest.mark.parametrize("name", ALL)
+@every_name
 @pytest.mark.parametrize("segments", [1, 3])
 @pytest.mark.parametrize("places", [[5], [0, 900, 1599], list(range(600, 607)), list(range(0, 1600, 150))])
 def test_search_finds_every_one_of_a_handful(name: str, segments: int, places: list[int], tmp_path: Path) -> None:
     """Few allowed entries, far from the query, at the lowest effort: they are returned all the same."""
     searcher, key = made_searcher(name, segments, tmp_path)
     for index in searcher.indexes:
-        if isinstance(index, FaissIndex) and index.efforts:
+        if isinstance(index, FaissIndex | MilvusIndex) and index.efforts:
             index.effort = 1
     mask = torch.zeros(len(key), dtype=torch.bool)
     mask[places] = True

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from nearmt.cli.console import counted, progress_bar
+from nearmt.cli.console import Teller, counted, progress_bar
 from nearmt.cli.given import pick
 from nearmt.cli.reading import check_not_empty, read_ahead
 from nearmt.config.building import BuildConfig
@@ -68,7 +68,14 @@ class WholeRun:
     def build(self, out: Path, model: TranslationModel, config: BuildConfig, overwrite: bool) -> Manifest:
         with progress_bar("pairs", self._total) as progress:
             return build(
-                out, self._pairs, model, config, overwrite=overwrite, cleaning=self._cleaning, progress=progress
+                out,
+                self._pairs,
+                model,
+                config,
+                overwrite=overwrite,
+                cleaning=self._cleaning,
+                progress=progress,
+                tell=Teller(),
             )
 
 

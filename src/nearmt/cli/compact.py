@@ -22,7 +22,12 @@ from nearmt.models import ModelConfig
 
 @click.command(cls=ManualCommand)
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--index", "factory", default="auto", help="exact, or a FAISS factory string [default: by size]")
+@click.option(
+    "--index",
+    "factory",
+    default="auto",
+    help="exact, a FAISS factory string, or milvus://HOST:PORT[/DATABASE] [default: where it is, else by size]",
+)
 @click.option(
     "--keep-replaced",
     type=click.IntRange(0, MOST_SECONDS),

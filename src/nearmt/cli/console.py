@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -86,6 +87,18 @@ def waiting(label: str) -> Iterator[None]:
 
     with SafeConsole(stderr=True).status(Text(neutral(label))):
         yield
+
+
+class Teller:
+    """Prints what a command waits for elsewhere, every few seconds."""
+
+    def __init__(self, seconds: float = 10.0) -> None:
+        self._seconds, self._next = seconds, 0.0
+
+    def __call__(self, message: str) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + self._seconds
+            warn(message)
 
 
 def shows_bars() -> bool:

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 from nearmt.cli.changing import finishing
 from nearmt.cli.checking import check_document, check_output, check_terminal
 from nearmt.cli.console import explain_run, open_output, progress_bar, shows_bars, warn
-from nearmt.cli.document_writer import DocumentWriter
+from nearmt.cli.document_writer import DocumentWriter, check_missed
 from nearmt.cli.given import Given, pick
 from nearmt.cli.resuming import FinishedWork, digest_of
 from nearmt.cli.setup import Loader, make_plan
@@ -152,6 +152,7 @@ def translate_file(file: Path, output: Path | None, options: RunOptions, given: 
         progress = UnitProgress(_count(job, translator.model.language_pair) if shows_bars() else 0)
         document, report = run_document(job, translator, writer, progress)
         writer.summarise(report, document.paragraphs)
+    check_missed(writer.missed)
 
 
 def run_document(

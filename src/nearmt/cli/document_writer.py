@@ -17,6 +17,8 @@ from nearmt.corpus.encoding import Encoding
 from nearmt.corpus.output import text_to
 from nearmt.documents import FilledUnit, FillSummary
 from nearmt.documents.checks import Severity
+from nearmt.documents.filled import MISSED
+from nearmt.errors import MissedError
 
 _NOTES_SHOWN = 10
 #: Counts of units by origin, with the words for them, in the order of a summary.
@@ -69,6 +71,11 @@ class DocumentWriter:
         """Units by origin."""
         return self._summary.counts
 
+    @property
+    def missed(self) -> int:
+        """Units that lack neighbours, because the server of an index did not answer."""
+        return self._summary.findings.counts[MISSED.check, MISSED.severity]
+
     def notes(self) -> list[str]:
         """What a reviewer should look at: one line for each kind of finding."""
         return self._summary.findings.notes()
@@ -85,6 +92,14 @@ class DocumentWriter:
             warn(f"checks: {findings.counted()}")
         if document:
             warn(told_counts(self.counts) or "no units")
+
+
+def check_missed(units: int) -> None:
+    """An error where units lack neighbours: everything is written, and the exit code says so."""
+    if units:
+        raise MissedError(
+            f"{units:,} units are translated without neighbours of the memory: the server of its index did not answer"
+        )
 
 
 def tell(notes: list[str]) -> None:

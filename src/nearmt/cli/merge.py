@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from nearmt.cli.checking import check_folder
-from nearmt.cli.console import echo, waiting
+from nearmt.cli.console import Teller, echo, waiting
 from nearmt.cli.given import given_settings, pick
 from nearmt.cli.info import print_info
 from nearmt.cli.manual import ManualCommand
@@ -17,6 +17,7 @@ from nearmt.cli.options import config_options
 from nearmt.cli.setup import model_of
 from nearmt.datastore.edit.build import check_free
 from nearmt.datastore.edit.merge_shards import merge_shards, ordered_parts
+from nearmt.datastore.search.index_store import Indexing
 from nearmt.datastore.upkeep.description import describe
 from nearmt.models import ModelConfig, load_model, resolve_device
 
@@ -27,7 +28,9 @@ _PATH = click.Path(path_type=Path)
 @click.argument("shards", nargs=-1, required=True, type=_PATH)
 @click.option("--out", required=True, type=_PATH, help="folder of the new datastore")
 @click.option("--overwrite", is_flag=True, help="replace a datastore that is already there")
-@click.option("--index", default="auto", help="exact, or a FAISS factory string [default: by size]")
+@click.option(
+    "--index", default="auto", help="exact, a FAISS factory string, or milvus://HOST:PORT[/DATABASE] [default: by size]"
+)
 @click.option("--json", "as_json", is_flag=True, help="describe the result as JSON")
 @config_options(ModelConfig)
 def command(shards: tuple[Path, ...], out: Path, overwrite: bool, index: str, as_json: bool, **options: Any) -> None:
@@ -52,7 +55,7 @@ def command(shards: tuple[Path, ...], out: Path, overwrite: bool, index: str, as
     with waiting("loading the model"):
         model = load_model(config)
     with waiting("merging"):
-        found = merge_shards(out, shards, model, index, overwrite=overwrite)
+        found = merge_shards(out, shards, model, Indexing(index, tell=Teller()), overwrite=overwrite)
     if as_json:
         echo(json.dumps(describe(out, found)))
     else:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from nearmt.cli.console import progress_bar, waiting
+from nearmt.cli.console import Teller, progress_bar, waiting
 from nearmt.cli.given import given_settings, pick
 from nearmt.cli.info import print_info
 from nearmt.cli.manual import ManualCommand
@@ -15,32 +15,47 @@ from nearmt.cli.options import config_options
 from nearmt.cli.setup import model_of
 from nearmt.datastore import BuildConfig, rebuild, reindex
 from nearmt.datastore.disk import Manifest
+from nearmt.datastore.edit.build import indexing_of
 from nearmt.models import ModelConfig, load_model
 from nearmt.models.directions import known_direction
 
 
 @click.command(cls=ManualCommand)
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--index", "factory", default="auto", help="exact, or a FAISS factory string [default: by size]")
+@click.option(
+    "--index",
+    default="auto",
+    help="exact, a FAISS factory string, or milvus://HOST:PORT[/DATABASE] [default: where it is, else by size]",
+)
+@click.option(
+    "--index-patience",
+    type=click.FloatRange(min=0.1),
+    default=BuildConfig().index_patience,
+    show_default=True,
+    help="seconds without progress after which Milvus is given up",
+)
 @config_options(ModelConfig)
-def command(folder: Path, factory: str, **options: Any) -> None:
+def command(folder: Path, index: str, index_patience: float, **options: Any) -> None:
     """Give a datastore a new index, or another model.
 
     For a store that was built without FAISS, or for another balance of speed and RAM. Keys that were too few
-    for a reduction when the store was built are reduced now.
+    for a reduction when the store was built are reduced now. An index in Milvus is written again there, from the
+    files of the store.
 
     With --model (or another option of the model) all pairs are encoded again with that model, and the old store
     stays in place until the new one is complete.
 
     \b
     nearmt reindex memory --index IVF1024,SQ8
+    nearmt reindex memory --index milvus://127.0.0.1:19530
     nearmt reindex memory --model Helsinki-NLP/opus-mt-de-en
     """
     manifest = Manifest.load(folder)
     settings = given_settings(options)
+    build_config = BuildConfig(index=index, index_patience=index_patience)
     if not settings:
         with waiting("indexing"):
-            found = reindex(folder, factory)
+            found = reindex(folder, indexing_of(build_config, Teller()))
         print_info(folder, found)
         return
     # Without the key layer of the store: the pairs are encoded again.
@@ -51,5 +66,5 @@ def command(folder: Path, factory: str, **options: Any) -> None:
     with waiting("loading the model"):
         model = load_model(config)
     with progress_bar("pairs", manifest.pairs) as progress:
-        found = rebuild(folder, model, BuildConfig(index=factory), progress)
+        found = rebuild(folder, model, build_config, progress, Teller())
     print_info(folder, found)

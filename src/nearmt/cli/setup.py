@@ -14,6 +14,7 @@ from nearmt.datastore import Datastore, FilteredStore, JoinedStore, LiveStore, S
 from nearmt.datastore.disk import Manifest
 from nearmt.datastore.filters import Filter
 from nearmt.datastore.joined import check_alike
+from nearmt.datastore.search.remote import remote_use, store_device
 from nearmt.decoding import BeamConfig
 from nearmt.errors import ConfigError, DatastoreError, InputError
 from nearmt.methods import METHOD_CONFIGS, PRESETS
@@ -43,7 +44,7 @@ class Loader:
 
     def __init__(self) -> None:
         self._models: dict[ModelConfig, TranslationModel] = {}
-        self._datastores: dict[tuple[str, ...], Datastore] = {}
+        self._datastores: dict[tuple[str, StoreConfig, str], Datastore] = {}
 
     def translator(self, plan: Plan) -> Translator:
         # A damaged store is found before the model is loaded, which takes longer.
@@ -56,16 +57,18 @@ class Loader:
 
     def _memory(self, plan: Plan, model_device: str) -> LiveStore:
         """The datastore, or several joined, with the filters applied."""
-        device = plan.store.store_device or model_device
-        stores = [(self._datastore(folder, plan.store.nominate, device), weight) for folder, weight in plan.datastores]
+        stores = [(self._datastore(folder, plan.store, model_device), weight) for folder, weight in plan.datastores]
         memory: LiveStore = stores[0][0] if len(stores) == 1 else JoinedStore(stores)
         return FilteredStore(memory, plan.filters) if plan.filters else memory
 
-    def _datastore(self, *key: str) -> Datastore:
+    def _datastore(self, folder: str, config: StoreConfig, model_device: str) -> Datastore:
+        key = folder, config, model_device
         if key not in self._datastores:
+            device = config.store_device or store_device(Path(folder), config.nominate, model_device)
             with waiting("opening the datastore"):
-                folder, nominate, device = key
-                self._datastores[key] = Datastore.open(folder, nominate=nominate, device=device)
+                self._datastores[key] = Datastore.open(
+                    folder, nominate=config.nominate, device=device, remote=remote_use(config)
+                )
         return self._datastores[key]
 
 

@@ -14,7 +14,10 @@ from nearmt.cli.tree_run import translate_tree
 from nearmt.corpus import DOCUMENTS, LabelsConfig, LimitsConfig
 from nearmt.documents import FillConfig
 
-_SHOWN = ("datastore", "filter", "method", "preset", "batch-size", "beams", "matches", *MODEL_SETTINGS)
+_SHOWN = (
+    *("datastore", "filter", "method", "preset", "batch-size", "beams", "matches", "index-fallback"),
+    *MODEL_SETTINGS,
+)
 
 
 @click.command(cls=ManualCommand)

@@ -13,7 +13,7 @@ from nearmt.cli.changing import finishing
 from nearmt.cli.checking import check_output_folder
 from nearmt.cli.console import complain, explain_run, progress_bar, warn
 from nearmt.cli.document_run import WITHOUT_NOTES, Job, RunOptions, RunSettings, UnitProgress, kept, run_document
-from nearmt.cli.document_writer import DocumentWriter
+from nearmt.cli.document_writer import DocumentWriter, check_missed
 from nearmt.cli.given import Given
 from nearmt.cli.resuming import FinishedFile, FinishedFiles, FinishedWork, digest_of
 from nearmt.cli.setup import Loader, make_plan
@@ -83,6 +83,7 @@ class _TreeRun:
         self._settings = settings
         self._summary = TreeSummary(output)
         self._work: FinishedWork | None = None  # of the present file
+        self._missed = 0
 
     def __enter__(self) -> Self:
         return self
@@ -148,6 +149,7 @@ class _TreeRun:
         if failed:
             resumed = "; the same command with --resume leaves out the others" if len(self._record) else ""
             raise InputError(f"{failed:,} of {self._summary.named:,} files could not be translated{resumed}")
+        check_missed(self._missed)
 
     def _translate(self, known: _Known, translator: Translator, progress: UnitProgress) -> None:
         file, target = known.file, self._output / known.file.name
@@ -183,6 +185,7 @@ class _TreeRun:
         job = Job(path, known.format_name, target, self._work, self._settings, *flags)
         _, report = run_document(job, translator, writer, progress)
         explain_run(f"{path}: written to {target}")
+        self._missed += writer.missed
         notes = [*report.notes, *report.problems, *(f"{path}, {note}" for note in writer.notes())]
         return FinishedFile(digest, known.format_name, writer.counts, notes)
 

@@ -14,8 +14,8 @@ from nearmt.cli.console import echo, progress_bar, waiting
 from nearmt.cli.given import given_settings, pick
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options
-from nearmt.datastore.upkeep.verify import Finding, verify
-from nearmt.errors import ConfigError, DatastoreError
+from nearmt.datastore.upkeep.verify import LOST, Finding, verify
+from nearmt.errors import ConfigError, DatastoreError, IndexServerError
 from nearmt.models import ModelConfig, TranslationModel
 
 
@@ -28,7 +28,7 @@ def command(folder: Path, repairs: bool, as_json: bool, **options: Any) -> None:
     """Check a datastore for damage, and repair it.
 
     Reads all files and compares their checksums: every altered byte is found. Needs no model. The exit code is 1 if
-    something is damaged.
+    something is damaged, or if an index in Milvus lacks keys or cannot be asked (`nearmt reindex` writes it again).
 
     With --repair, damaged files are computed again from the pairs, with the model where that is needed; damaged
     pairs are left out and named. The result replaces the store, and the damaged one is kept as DIR.damaged.
@@ -55,6 +55,8 @@ def command(folder: Path, repairs: bool, as_json: bool, **options: Any) -> None:
     if damaged and not repairs:
         names = ", ".join(finding.file for finding in damaged[:3]) + (" and more" if len(damaged) > 3 else "")
         raise DatastoreError(f"{folder}: damaged: {names}; `nearmt verify {folder} --repair` rebuilds it")
+    if lost := [finding for finding in found if finding.verdict == LOST]:
+        raise IndexServerError(f"{folder}: its files are sound, its index on a server is not: {lost[0].detail}")
 
 
 def _repaired(folder: Path, found: Sequence[Finding], settings: Mapping[str, Any], as_json: bool) -> dict[str, Any]:

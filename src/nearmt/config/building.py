@@ -15,7 +15,10 @@ KEPT_SECONDS, MOST_SECONDS = 3600, 315_360_000
 class BuildConfig(Config):
     """How a datastore is built."""
 
-    index: str = option("auto", "exact, or a FAISS factory string such as IVF1024,SQ8 (default: by size)")
+    index: str = option(
+        "auto", "exact, a FAISS factory string such as IVF1024,SQ8, or milvus://HOST:PORT[/DATABASE] (default: by size)"
+    )
+    index_patience: float = option(600.0, "seconds without progress after which Milvus is given up", low=0.1)
     fit_reduction: bool = option(False, "fit the PCA on these pairs even if the model comes with one")
     keep_replaced: int = option(
         KEPT_SECONDS, "seconds that files stay after they were replaced, for other machines", low=0, high=MOST_SECONDS

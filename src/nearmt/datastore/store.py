@@ -21,6 +21,7 @@ from nearmt.datastore.live_store import LiveStore
 from nearmt.datastore.search.checks import check_bounds
 from nearmt.datastore.search.snapshot import Snapshot
 from nearmt.errors import DatastoreError, warn_renamed
+from nearmt.index.milvus import RemoteUse
 from nearmt.models import TranslationModel
 from nearmt.timing import timed
 
@@ -43,18 +44,20 @@ class Datastore(LiveStore):
         device: str = "cpu",
         verify: bool | None = None,
         search: str | None = None,
+        remote: RemoteUse | None = None,
     ) -> Self:
         """Open a finished datastore.
 
         `nominate`: what proposes the candidates of a search, like the setting of this name; `search` is its old name.
         `verify`: whether to compare checksums of all files; by default if the store has at most 1 GiB.
+        `remote`: how the server of an index is used, if it has one.
         """
         if search is not None:
             warn_renamed("Datastore.open(search=...)", "nominate")
             nominate = search
         StoreConfig(nominate=nominate)
         with timed("store/open"):
-            return cls(OpenStore(Path(path), nominate, torch.device(device), verify))
+            return cls(OpenStore(Path(path), nominate, torch.device(device), verify, remote))
 
     @classmethod
     def build(

@@ -56,7 +56,8 @@ def beam_search(
         batch = RunningBatch(model, state, feed, slots, scoring, marks, trace, forbidden)
         while batch.step():
             pass
-    return [replace(beam.best, searches=state.searches[number]) for number, beam in enumerate(beams)], state
+    counts = zip(beams, state.searches, state.missed, strict=True)
+    return [replace(beam.best, searches=searches, missed=missed) for beam, searches, missed in counts], state
 
 
 class _Sentences:

@@ -34,6 +34,7 @@ class Hypothesis:
     trace: tuple[StepTrace, ...] = ()
     steps: int = 0  # of its sentence until the beam was done, which may be after this hypothesis had ended
     searches: int = 0  # of the datastore, by its sentence
+    missed: int = 0  # those of them that a server did not answer
     others: tuple[Hypothesis, ...] = ()  # of the best: what else ended, best first
     log_probs: tuple[float, ...] = ()  # of the tokens, as the beam counted them
 

@@ -13,6 +13,7 @@ from nearmt.documents.placeholders import without_placeholders
 
 #: Maximum number of pairs named as the origin of a translation.
 _PAIRS_NAMED = 3
+MISSED = Finding("index", Severity.WARNING, "the index did not answer: translated without neighbours of the memory")
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,11 @@ def main_pairs(translation: Translation) -> tuple[str, ...]:
         for witness in token.witnesses:
             shares[witness.pair_id] += witness.share  # type: ignore[assignment]  # a Counter adds up floats too
     return tuple(pair_id for pair_id, _ in shares.most_common(_PAIRS_NAMED))
+
+
+def search_findings(parts: Sequence[Translation]) -> tuple[Finding, ...]:
+    """A finding about translations that lack neighbours, because the server of an index did not answer."""
+    return (MISSED,) if any(part.missed for part in parts) else ()
 
 
 def length_findings(parts: Sequence[Translation], positions: int) -> tuple[Finding, ...]:

@@ -16,7 +16,7 @@ from nearmt.documents.checks import TEXT_CHECKS, CheckedUnit, Finding, Severity,
 from nearmt.documents.checks.terms import TermCheck
 from nearmt.documents.confidence import doubts
 from nearmt.documents.dropped import dropped_where_short
-from nearmt.documents.filled import FilledUnit, copied, length_findings, main_pairs
+from nearmt.documents.filled import FilledUnit, copied, length_findings, main_pairs, search_findings
 from nearmt.documents.glossary import Conflict, Glossary, terms_of
 from nearmt.documents.messages import MessageUnit, fill_messages
 from nearmt.documents.placeholders import as_tags, as_text, damage, lost
@@ -250,7 +250,7 @@ class Filler:
             wholes.append(whole)
             span_pairs.append(list(zip(cuts, target_spans, strict=True)))
             translations.append(each.explained(joined(text, parts)))
-            findings.append(length_findings(parts, self.translator.model.seq2seq.positions))
+            findings.append(length_findings(parts, self.translator.model.seq2seq.positions) + search_findings(parts))
         tagged = self._tagged(segments, wholes, span_pairs)
         targets = [each.restored(target) for each, target in zip(inline, tagged, strict=True)]
         return [_Result(*result) for result in zip(targets, translations, findings, strict=True)]

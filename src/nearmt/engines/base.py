@@ -114,6 +114,8 @@ class Retrieved:
     asked_B: Tensor  # Origin of each row's neighbours, if it has any
     entry_BK: Tensor
     distance_BK: Tensor
+    #: The index could not be asked: rows that search have no neighbours.
+    missed: bool = False
 
     @classmethod
     def nothing(cls, rows: int, k: int, device: torch.device) -> Retrieved:
@@ -129,17 +131,17 @@ class Retrieved:
         """Neighbours of one origin for all rows, padded to k."""
         asked_B = torch.full((len(found.entry_BK),), int(origin), device=found.entry_BK.device)
         found = padded(found, k)
-        return cls(asked_B, found.entry_BK, found.distance_BK)
+        return cls(asked_B, found.entry_BK, found.distance_BK, found.missed)
 
     def first(self, rows: int) -> Retrieved:
         """A view of the first rows."""
-        return Retrieved(self.asked_B[:rows], self.entry_BK[:rows], self.distance_BK[:rows])
+        return Retrieved(self.asked_B[:rows], self.entry_BK[:rows], self.distance_BK[:rows], self.missed)
 
     def to(self, device: torch.device) -> Retrieved:
         """The same on another device."""
         if self.entry_BK.device == device:
             return self
-        return Retrieved(self.asked_B.to(device), self.entry_BK.to(device), self.distance_BK.to(device))
+        return Retrieved(self.asked_B.to(device), self.entry_BK.to(device), self.distance_BK.to(device), self.missed)
 
     @property
     def origin_B(self) -> Tensor:
@@ -148,6 +150,7 @@ class Retrieved:
 
     def put(self, row_R: Tensor | slice, origin: Origin, found: Neighbours) -> None:
         """Set the neighbours of some rows."""
+        self.missed |= found.missed
         found = padded(found, self.entry_BK.shape[1])
         entry_RK, distance_RK = found.entry_BK, found.distance_BK
         if isinstance(row_R, slice):
@@ -164,7 +167,7 @@ def padded(found: Neighbours, k: int) -> Neighbours:
     if not missing:
         return found
     return Neighbours(
-        pad(found.entry_BK, (0, missing), value=-1), pad(found.distance_BK, (0, missing), value=torch.inf)
+        pad(found.entry_BK, (0, missing), value=-1), pad(found.distance_BK, (0, missing), value=torch.inf), found.missed
     )
 
 

@@ -13,20 +13,20 @@ class SubsetIndex:
 
     def __init__(self, inner: Index, kept_M: Tensor) -> None:
         """`inner` holds the entries `kept_M`, in this order."""
-        self.inner, self._kept_M = inner, kept_M
+        self.inner, self.kept_M = inner, kept_M
         #: The lists and keys of the inner index have other numbers.
         self.complete, self.lists, self.scan = inner.complete, None, None
 
     def nominate(self, query_BD: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
-        if not len(self._kept_M):
+        if not len(self.kept_M):
             return torch.full((len(query_BD), count), -1, device=query_BD.device)
         return self.outside(self.inner.nominate(query_BD, count, self.inside(allowed_N)))
 
     def inside(self, allowed_N: Tensor | None) -> Tensor | None:
         """The mask as the inner index has to see it."""
-        return None if allowed_N is None else allowed_N[self._kept_M.to(allowed_N.device)]
+        return None if allowed_N is None else allowed_N[self.kept_M.to(allowed_N.device)]
 
     def outside(self, inner_BX: Tensor) -> Tensor:
         """Entries of the inner index under the numbers of all."""
-        kept_M = self._kept_M.to(inner_BX.device)
+        kept_M = self.kept_M.to(inner_BX.device)
         return torch.where(inner_BX >= 0, kept_M[inner_BX.clamp(min=0)], -1)

@@ -16,6 +16,7 @@ from nearmt.engines.base import Index, KeyScan, RowSearch
 from nearmt.engines.cpu.lists import InvertedLists
 from nearmt.engines.reference.exact_index import nominate_by_scans
 from nearmt.index.faiss import as_queries
+from nearmt.index.milvus import MilvusIndex, Rows, nominate_rows
 from nearmt.index.shared import Assignment, Quantiser, SharedIndex
 from nearmt.index.subset import SubsetIndex
 
@@ -25,19 +26,23 @@ def nominate_together(
 ) -> Tensor:
     """Candidates of indexes that stand one behind the other, under one numbering, [B, at least count].
 
-    Index i holds the entries from `offsets[i]` up to `offsets[i + 1]`. Those that share a quantiser, and those that
-    compare with every key, nominate together what one index of all their entries would.
+    Index i holds the entries from `offsets[i]` up to `offsets[i + 1]`. Those that share a quantiser, those that are in
+    one collection of a server, and those that compare with every key, nominate together what one index of all their
+    entries would.
     """
     candidates: list[Tensor] = []
+    remote: dict[int, list[Rows]] = {}
     groups: dict[int, list[_Part]] = {}
     scans: list[tuple[KeyScan, int, Tensor | None]] = []
     for index, (start, end) in zip(indexes, pairwise(offsets), strict=True):
         if start == end:
             continue
         part = _Part(index, start, None if allowed_N is None else allowed_N[start:end])
-        shared = shared_index(index)
+        shared, rows = shared_index(index), part.rows()
         if shared is not None:
             groups.setdefault(id(shared.quantiser), []).append(part)
+        elif rows is not None:
+            remote.setdefault(id(rows.index.collection), []).append(rows)
         elif index.scan is not None:
             scans.append((index.scan, start, part.allowed_X))
         else:
@@ -45,6 +50,7 @@ def nominate_together(
     if scans:
         candidates.append(nominate_by_scans(scans, query_BD, count))
     candidates += [_nominate_group(parts, query_BD, count) for parts in groups.values()]
+    candidates += [nominate_rows(rows, query_BD, count) for rows in remote.values()]
     if not candidates:
         return torch.full((len(query_BD), count), -1, device=query_BD.device)
     return candidates[0] if len(candidates) == 1 else torch.cat(candidates, dim=1)
@@ -54,6 +60,12 @@ def shared_index(index: Index) -> SharedIndex | None:
     """The index in shared cells, if it is one, behind the numbers of a subset or not."""
     inner = index.inner if isinstance(index, SubsetIndex) else index
     return inner if isinstance(inner, SharedIndex) else None
+
+
+def remote_index(index: Index) -> MilvusIndex | None:
+    """The index on a server, if it is one, behind the numbers of a subset or not."""
+    inner = index.inner if isinstance(index, SubsetIndex) else index
+    return inner if isinstance(inner, MilvusIndex) else None
 
 
 @dataclass(frozen=True)
@@ -107,6 +119,12 @@ class _Part:
 
     def renumber(self, local_BX: Tensor) -> Tensor:
         return torch.where(local_BX >= 0, local_BX + self.start, -1) if self.start else local_BX
+
+    def rows(self) -> Rows | None:
+        """The rows on a server, if the index is there."""
+        found = remote_index(self.index)
+        kept_M = self.index.kept_M if isinstance(self.index, SubsetIndex) else None
+        return None if found is None else Rows(found, self.start, self.allowed_X, kept_M)
 
     def nominate_in(self, shared: SharedIndex, assigned: Assignment, wanted: int) -> tuple[Tensor, Tensor]:
         if not isinstance(self.index, SubsetIndex):

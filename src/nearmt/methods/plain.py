@@ -25,6 +25,10 @@ class PlainState:
     def searches(self) -> Sequence[int]:
         return [0] * len(self._lengths)
 
+    @property
+    def missed(self) -> Sequence[int]:
+        return [0] * len(self._lengths)
+
     def begin(self, sentences: Sequence[int]) -> list[float]:
         return [math.inf] * len(sentences)
 

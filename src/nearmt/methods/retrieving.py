@@ -50,6 +50,10 @@ class RetrievingState:
     def searches(self) -> Sequence[int]:
         return self._retriever.searches
 
+    @property
+    def missed(self) -> Sequence[int]:
+        return self._retriever.missed
+
     def begin(self, sentences: Sequence[int]) -> list[float]:
         seeds, guard = self._method.seeds, self._method.guard
         agreement = self._method.agreement is not None and bool(self._request.words)

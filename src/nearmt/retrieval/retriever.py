@@ -19,6 +19,8 @@ class Retriever(Protocol):
 
     #: How often the store was searched for each sentence.
     searches: list[int]
+    #: How often that brought nothing, because the server of its index did not answer.
+    missed: list[int]
 
     def begin(self, sentences: Sequence[int], entry_SX: Tensor) -> None:
         """Sentences begin; `entry_SX` are the entries of pairs with similar sources (-1: none)."""
@@ -59,6 +61,7 @@ class ScheduledRetriever:
         self._due: list[dict[int, int]] = []
         self._cache = store.new_cache(plan.cache, device)
         self.searches: list[int] = []
+        self.missed: list[int] = []
         self._follow()
 
     def _follow(self) -> None:
@@ -66,6 +69,7 @@ class ScheduledRetriever:
         for length in self._lengths[len(self._due) :]:
             self._due.append(search_steps(self._schedule, length, self._max_steps))
             self.searches.append(0)
+            self.missed.append(0)
 
     def begin(self, sentences: Sequence[int], entry_SX: Tensor) -> None:
         if entry_SX.shape[1]:
@@ -78,7 +82,11 @@ class ScheduledRetriever:
         due = [slot for slot, (time, sentence) in now if time in self._due[sentence]]
         for slot in due:
             self.searches[sentences[slot]] += 1
-        return self._cache.step(query_BD, sentences, due, self._rows)
+        found = self._cache.step(query_BD, sentences, due, self._rows)
+        if found.missed:
+            for slot in due:
+                self.missed[sentences[slot]] += 1
+        return found
 
     def reorder(self, row_B: Tensor) -> None:
         self._cache.reorder(row_B)

@@ -70,10 +70,19 @@ class SharedMethods:
     def searches(self) -> Sequence[int]:
         raise NotImplementedError("ask `searches_of`, before a sentence is released")
 
+    @property
+    def missed(self) -> Sequence[int]:
+        raise NotImplementedError("ask `missed_of`, before a sentence is released")
+
     def searches_of(self, sentence: int) -> int:
         """How often the store was searched for a sentence that was not released yet."""
         group, number = self._members[sentence]
         return group.state.searches[number]
+
+    def missed_of(self, sentence: int) -> int:
+        """How many of these searches brought nothing, because a server did not answer."""
+        group, number = self._members[sentence]
+        return group.state.missed[number]
 
     def join(self, sentence: int, task: Task) -> None:
         """A sentence that begins next. It sees its store as it is now."""

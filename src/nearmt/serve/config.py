@@ -8,6 +8,7 @@ from pathlib import Path
 from nearmt.config.base import Config, option
 from nearmt.config.building import MOST_SECONDS
 from nearmt.config.model import DEFAULT_MODEL, PRECISIONS, ModelConfig
+from nearmt.config.store import FALLBACKS, StoreConfig
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,10 @@ class ServeConfig(Config):
     keep_replaced: int = option(
         0, "seconds that new memories keep replaced files, for readers on other machines", low=0, high=MOST_SECONDS
     )
+    index_fallback: str = option(
+        "model", "if Milvus does not answer: model goes on without neighbours, none is an error", choices=FALLBACKS
+    )
+    index_timeout: float = option(2.0, "seconds in which Milvus has to answer a search", low=0.1)
     max_jobs: int = option(2, "background jobs that run at a time", low=1, high=64)
     max_texts: int = option(1000, "most texts of a request", low=1)
     max_characters: int = option(1_000_000, "most characters of a request", low=1)
@@ -53,6 +58,10 @@ class ServeConfig(Config):
     @property
     def state_folder(self) -> Path:
         return self.memories_folder / ".server" if self.state is None else Path(self.state)
+
+    @property
+    def store_config(self) -> StoreConfig:
+        return StoreConfig(index_fallback=self.index_fallback, index_timeout=self.index_timeout)
 
     def model_configs(self) -> list[ModelConfig]:
         return [ModelConfig(name, device=self.device, precision=self.precision) for name in self.model]

@@ -30,6 +30,7 @@ class Counts:
                 self._counts["texts"] += 1
                 self._counts[found.origin] += 1
                 self._counts["searches"] += found.searches
+                self._counts["missed"] += found.missed
                 self._counts["steps"] += found.steps
 
     def statistics(self, scheduler: Scheduler) -> Statistics:
@@ -40,6 +41,7 @@ class Counts:
             texts=counts["texts"],
             by_origin={name: counts[name] for name in ("machine", "memory", "repaired", "copied")},
             searches=counts["searches"],
+            missed=counts["missed"],
             steps=counts["steps"],
             queued=scheduler.queued,
             running=scheduler.running,

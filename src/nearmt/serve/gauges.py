@@ -36,6 +36,7 @@ def readings(service: Service, workers: Workers) -> list[Reading]:
         Reading("memories_open_bytes", "Size of those.", lambda: {"": sum(memories.open_bytes.values())}),
         Reading("texts", "Translated texts.", lambda: now().by_origin, "origin", counts=True),
         Reading("searches", "Searches in memories.", lambda: {"": now().searches}, counts=True),
+        Reading("searches_missed", "Searches that no index answered.", lambda: {"": now().missed}, counts=True),
         Reading("steps", "Decoding steps.", lambda: {"": now().steps}, counts=True),
         Reading("timer_seconds", "Seconds of running batches.", lambda: now().timers, "timer", counts=True),
     ]

@@ -13,15 +13,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nearmt.config.store import StoreConfig
 from nearmt.datastore import BuildConfig, Datastore
 from nearmt.datastore.disk import Manifest
 from nearmt.datastore.disk.files import LOCK
 from nearmt.datastore.disk.manifest import FILE_NAME
+from nearmt.datastore.search.remote import remote_use, store_device
 from nearmt.datastore.upkeep.description import size_on_disk
-from nearmt.errors import ConfigError, DatastoreError, writing
+from nearmt.errors import ConfigError, DatastoreError, IndexServerError, writing
 from nearmt.models import TranslationModel
 from nearmt.opening import BUILDING
-from nearmt.serve.errors import Conflict, Forbidden, NotFound
+from nearmt.serve.errors import Busy, Conflict, Forbidden, NotFound
 from nearmt.serve.memory_info import Infos
 from nearmt.serve.models import Models
 from nearmt.serve.turns import Turns
@@ -75,9 +77,11 @@ class Memories:
         *,
         read_only: bool = False,
         keep_replaced: int = 0,
+        searching: StoreConfig | None = None,
     ) -> None:
-        """`budget`: bytes of memories that may be open; one that is in use stays open beyond it. `keep_replaced`: for how
-        many seconds new memories keep replaced files."""
+        """`budget`: bytes of memories that may be open; one that is in use stays open beyond it. `keep_replaced`: seconds
+        that new memories keep replaced files."""
+        self._searching = searching or StoreConfig()
         self.folder, self.budget, self.read_only = folder, budget, read_only
         self._building = BuildConfig(keep_replaced=keep_replaced)
         #: Half of what the process may have is for connections and other files.
@@ -208,7 +212,10 @@ class Memories:
                 memory.model = model
                 with _explained(memory.name, folder):
                     store = Datastore.open(
-                        folder, device=str(model.seq2seq.device), verify=False if memory.is_checked else None
+                        folder,
+                        device=store_device(folder, "auto", str(model.seq2seq.device)),
+                        verify=False if memory.is_checked else None,
+                        remote=remote_use(self._searching),
                     )
                     store.check_model(model)
                 _measure(memory, store)
@@ -256,6 +263,8 @@ def _explained(name: str, folder: Path) -> Iterator[None]:
     """Errors of a datastore name the memory, and not where it is."""
     try:
         yield
+    except IndexServerError as error:
+        raise Busy(f"memory '{name}': its index does not answer; try again later") from error
     except DatastoreError as error:
         raise Conflict(
             f"memory '{name}': {str(error).replace(f'{folder}: ', '').replace(str(folder), name)}"

@@ -56,6 +56,7 @@ class Service:
             config.memory_budget << 20,
             read_only=config.read_only,
             keep_replaced=config.keep_replaced,
+            searching=config.store_config,
         )
         self.scheduler = Scheduler(device=next(iter(models)).seq2seq.device)
         self.translation = Translation(config, models, self.memories, self.scheduler)

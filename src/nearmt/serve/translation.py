@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from nearmt.corpus import Unit
 from nearmt.datastore import Snapshot
 from nearmt.documents import FillConfig, FilledUnit, Filler
-from nearmt.errors import ConfigError, DatastoreError
+from nearmt.errors import ConfigError, DatastoreError, IndexServerError
 from nearmt.languages import same_language
 from nearmt.models import TranslationModel
 from nearmt.scheduler import Scheduler, Ticket
 from nearmt.serve.config import ServeConfig
 from nearmt.serve.counting import Counts, Span, timing
-from nearmt.serve.errors import Conflict, NotFound
+from nearmt.serve.errors import Busy, Conflict, NotFound
 from nearmt.serve.explaining import words_of
 from nearmt.serve.keys import Principal
 from nearmt.serve.matching import PairFinder, matches_of
@@ -187,6 +187,7 @@ def _translated(
         origin=next(name for origin, name in _ORIGINS.items() if origin in origins),
         truncated=any(translation.truncated for translation in found),
         searches=sum(translation.searches for translation in found),
+        missed=sum(translation.missed for translation in found),
         steps=sum(translation.steps for translation in found),
         warnings=tuple(dict.fromkeys(warning for unit in filled for warning in unit.warnings)),
         alternatives=found[0].alternatives if len(found) == 1 and _is_plain(filled[0]) else (),
@@ -210,5 +211,7 @@ def _explained() -> Iterator[None]:
     """A memory that turns out to be damaged."""
     try:
         yield
+    except IndexServerError as error:
+        raise Busy("the index of the memory does not answer; try again later") from error
     except DatastoreError as error:
         raise Conflict(f"the memory cannot be used: {' '.join(str(error).split())}") from error

@@ -131,6 +131,8 @@ class Translated:
     origin: TextOrigin = "machine"
     truncated: bool = False
     searches: int = 0
+    #: Searches that the server of an index did not answer: neighbours are missing.
+    missed: int = 0
     steps: int = 0
     warnings: tuple[str, ...] = ()
     alternatives: tuple[str, ...] = ()
@@ -236,6 +238,7 @@ class Statistics:
     by_origin: Mapping[str, int]
     #: Of texts that the model translated.
     searches: int
+    missed: int
     steps: int
     #: Sentences that wait, that are decoded now, and that can be decoded at a time.
     queued: int

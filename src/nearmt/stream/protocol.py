@@ -90,6 +90,7 @@ def _translate(session: Session, request: Fields) -> Fields:
         "score": found.score,
         "tokens": found.tokens,
         "searches": found.searches,
+        **({"missed": found.missed} if found.missed else {}),
         "truncated": found.truncated,
         "source_parts": found.source_parts,
         "pieces": found.source_parts,  # the old name

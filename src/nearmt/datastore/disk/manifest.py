@@ -73,7 +73,7 @@ class SegmentRecord:
     #: Pairs that exceed the model's positions: stored as text, without entries.
     too_long: int
     files: dict[str, FileRecord]
-    #: Its index (`kind` exact, or faiss with a description), and how it was pruned (`pruned`), if it was.
+    #: Its index (`kind` exact, or faiss or milvus with a description), and how it was pruned (`pruned`), if it was.
     index: dict[str, Any] = field(default_factory=lambda: {"kind": "exact"})
     #: Deleted pairs: the file of their numbers, their count and that of their entries; None if there are none.
     deleted: dict[str, Any] | None = None

@@ -6,6 +6,7 @@ them when they are opened (`array_checks`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,11 @@ _MOST_EFFORT = 1 << 20
 _MOST_SHARDS = 1 << 20
 #: Bounds of distances and scales: their squares must fit single precision.
 _LEAST, _LARGEST = 1e-18, 1e18
-_KINDS = ("exact", "faiss")
+_KINDS = ("exact", "faiss", "milvus")
+#: The address of a server without a login, and the name of a collection there.
+_ADDRESS, _COLLECTION = re.compile(r"milvus://[^\s@]{1,400}"), re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+#: Numbers of memories, and of segments among all of a collection.
+_MOST_MEMORIES, _MOST_PARTS = 1 << 56, (1 << 31) - 1
 
 Check = Callable[[Any], bool]
 
@@ -104,6 +109,13 @@ _INDEX: dict[str, Check] = {
     "pruned": lambda value: isinstance(value, dict),
 }
 
+_REMOTE: dict[str, Check] = {
+    "factory": lambda value: isinstance(value, str) and _ADDRESS.fullmatch(value) is not None,
+    "collection": lambda value: isinstance(value, str) and _COLLECTION.fullmatch(value) is not None,
+    "memory": _whole(0, _MOST_MEMORIES),
+    "part": _whole(1, _MOST_PARTS),
+}
+
 
 def _check_file(file: FileRecord) -> None:
     _check(vars(file), {"bytes": _COUNT, "sha256": _text})
@@ -134,6 +146,9 @@ def _check_segment(segment: SegmentRecord) -> None:
         _check(pruned, {"file": known, "kept": entries})
     if index["kind"] == "faiss":
         _check(index, {**{name: _INDEX[name] for name in ("factory", "effort", "recall")}, "file": known})
+        _check({"kept": segment.kept}, {"kept": _whole(1, segment.entries)})
+    if index["kind"] == "milvus":
+        _check(index, {**{name: _INDEX[name] for name in ("effort", "recall")}, **_REMOTE})
         _check({"kept": segment.kept}, {"kept": _whole(1, segment.entries)})
     if "quantiser" in index:
         _check(index["quantiser"], {"file": _text, "entries": _COUNT})

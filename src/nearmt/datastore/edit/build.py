@@ -8,7 +8,7 @@ block when the same build is started again.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ from nearmt.datastore.edit.encode import EncodedPair, encode_blocks
 from nearmt.datastore.edit.reductions import reduction_for
 from nearmt.datastore.edit.tokens import marks_of
 from nearmt.datastore.search.calibrate import expected
-from nearmt.datastore.search.indexing import check_factory, index_segments
+from nearmt.datastore.search.index_store import Indexing, check_index, index_store, release_rows
 from nearmt.errors import DatastoreError, OutputError, writing
 from nearmt.models import TranslationModel
 from nearmt.models.naming import recorded_name
@@ -49,17 +49,18 @@ def build(
     allow_empty: bool = False,
     cleaning: str | None = None,
     progress: Progress | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Manifest:
-    """Build the datastore `path` and return its manifest."""
+    """Build the datastore `path` and return its manifest; `tell` is told what is waited for at the end."""
     check_free(path, overwrite)
-    check_factory(config.index, model.seq2seq.hidden_size)
+    check_index(indexing_of(config), model.seq2seq.hidden_size)
     # A `PairStream` knows its cleaning rules; other pairs are taken as they are.
     if cleaning is None:
         cleaning = str(getattr(pairs, "signature", ""))
     make_folder(path)
     with writer_lock(path) as lock:
         check_free(path, overwrite)  # another build may have finished in between
-        manifest = build_locked(lock, pairs, model, config, cleaning, progress, allow_empty)
+        manifest = build_locked(lock, pairs, model, config, cleaning, progress, allow_empty, tell=tell)
         if manifest is None:
             remove_unused(path)
             raise DatastoreError("the corpus has no pairs: nothing to build from")
@@ -75,6 +76,7 @@ def build_locked(
     progress: Progress | None = None,
     allow_empty: bool = True,
     shard: dict[str, Any] | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Manifest | None:
     """Build a store from pairs and make it the content of the locked folder; None if there are no pairs.
 
@@ -91,11 +93,24 @@ def build_locked(
     manifest = replace(new_manifest(work, model, reduction, cleaning), keep_replaced=config.keep_replaced)
     sealed = (writer.seal(),) if writer.pairs else ()
     if shard is None:
-        records = index_segments(work, sealed, reduction.columns, config.index)
+        records = index_store(work, manifest, sealed, indexing_of(config, tell))
         manifest = calibrated(work, manifest, reduction, records, model)
     else:
         manifest = replace(manifest, segments=sealed, shard=shard)
-    return publish(work, lock.folder, manifest, lock)
+    return replace_content(work, lock, manifest)
+
+
+def indexing_of(config: BuildConfig, tell: Callable[[str], None] | None = None) -> Indexing:
+    """The index that is asked for."""
+    return Indexing(config.index, config.index_patience, tell or (lambda _: None))
+
+
+def replace_content(work: Path, lock: WriterLock, manifest: Manifest) -> Manifest:
+    """Make what is in `work` the content of a locked folder; what the old content had on a server is removed there."""
+    before = Manifest.load(lock.folder).segments if (lock.folder / FILE_NAME).is_file() else ()
+    published = publish(work, lock.folder, manifest, lock)
+    release_rows(lock.folder, before, published.segments)
+    return published
 
 
 def write_pairs(

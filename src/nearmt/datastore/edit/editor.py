@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -28,9 +29,10 @@ from nearmt.datastore.edit.encode import encode_block
 from nearmt.datastore.edit.merging import copy_pairs, merge_count, with_deleted
 from nearmt.datastore.edit.open_store import OpenStore
 from nearmt.datastore.search.calibrate import measured
-from nearmt.datastore.search.indexing import index_segment, index_segments
+from nearmt.datastore.search.index_store import Indexing, index_new, index_store, release_rows
+from nearmt.datastore.search.remote import is_remote
 from nearmt.datastore.search.weights import with_weights_of
-from nearmt.errors import OutputError
+from nearmt.errors import IndexServerError, NearmtWarning, OutputError
 from nearmt.models import TranslationModel
 from nearmt.opening import opened
 from nearmt.timing import timed
@@ -89,10 +91,13 @@ class Editor:
             if part.segment.record.pruned:
                 break  # pruned segments are not merged
             sizes.insert(0, part.segment.record.entries)
-        self.merge(len(content.parts) + 1 - merge_count(sizes), "auto")
+        self.merge(len(content.parts) + 1 - merge_count(sizes), "auto", waits=False)
 
-    def merge(self, first: int, factory: str) -> None:
-        """Replace the segments from number `first` on, and the live one, by one segment of their visible pairs."""
+    def merge(self, first: int, factory: str, *, waits: bool = True) -> None:
+        """Replace the segments from number `first` on, and the live one, by one segment of their visible pairs.
+
+        `waits`: until the server of an index has indexed them; else they are searched, and indexed there later.
+        """
         store = self._store
         content = store.content
         folder = store.path / segment_name(next_number(store.path, "segment"))
@@ -105,17 +110,18 @@ class Editor:
                 copy_pairs(writer, segment, wanted_P)
             kept = [self._with_deleted(number) for number in range(first)]
             new = with_weights_of(store.path, writer.seal(), merged)
-            records = self._indexed(kept, new, factory) if new.pairs else kept
+            records = self._indexed(kept, new, factory, waits) if new.pairs else kept
         self._replace_manifest(records)
 
-    def _indexed(self, kept: list[SegmentRecord], new: SegmentRecord, factory: str) -> list[SegmentRecord]:
-        """Index the new segment with the quantiser of the store; without one, index all segments."""
-        store = self._store
-        path, columns, before = store.path, store.manifest.columns, store.manifest.segments
-        has_index = any(record.index["kind"] == "faiss" for record in before)
-        if not kept or not (has_index or factory != "auto"):
-            return index_segments(path, [*kept, new], columns, factory)
-        return [*kept, index_segment(path, new, columns, factory, existing=before)]
+    def _indexed(self, kept: list[SegmentRecord], new: SegmentRecord, factory: str, waits: bool) -> list[SegmentRecord]:
+        """Index the new segment as the others are; where they have no index, index all segments."""
+        path, manifest, indexing = self._store.path, self._store.manifest, Indexing(factory)
+        before = manifest.segments
+        has_index = any(record.index["kind"] != "exact" for record in before)
+        alone = not kept and (waits or not any(map(is_remote, before)))
+        if alone or not (has_index or factory != "auto"):
+            return index_store(path, manifest, [*kept, new], indexing)
+        return [*kept, index_new(path, manifest, new, indexing)]
 
     def _with_deleted(self, number: int) -> SegmentRecord:
         """The record of a sealed segment with its present deletions."""
@@ -131,10 +137,12 @@ class Editor:
         store = self._store
         log = begin_log(store.path, store.content.pending())
         calibration = dataclasses.replace(store.manifest.calibration, recall=mean_recall(records))
+        before = store.manifest.segments
         manifest = dataclasses.replace(store.manifest, segments=tuple(records), log=log, calibration=calibration)
         self.lock.check()
         manifest.save(store.path)
         store.refresh()
+        release_rows(store.path, before, records)
 
     def _calibrate(self, model: TranslationModel | None, always: bool = False) -> None:
         """Calibrate the store again, if it has grown enough since the last time or `always`."""
@@ -143,9 +151,13 @@ class Editor:
         findable = snapshot.findable()
         if not always and findable < _GROWN * max(1, manifest.calibration.entries):
             return
-        with timed("store/calibrate"):
-            recall = None if mean_recall(manifest.segments) is None else round(snapshot.recall(), 4)
-            found = measured(snapshot, manifest.calibration, manifest.cache_columns, recall, model)
+        try:
+            with timed("store/calibrate"):
+                recall = None if mean_recall(manifest.segments) is None else round(snapshot.recall(), 4)
+                found = measured(snapshot, manifest.calibration, manifest.cache_columns, recall, model)
+        except IndexServerError as error:  # what was added is there; the next change tries again
+            warnings.warn(f"{store.path}: was not calibrated: {error}", NearmtWarning, stacklevel=2)
+            return
         self.lock.check()
         dataclasses.replace(manifest, calibration=found).save(store.path)
         store.refresh()

@@ -17,11 +17,12 @@ from nearmt.datastore.disk import Manifest, SegmentRecord
 from nearmt.datastore.disk.copying import link
 from nearmt.datastore.disk.file_names import segment_name
 from nearmt.datastore.disk.files import writer_lock
-from nearmt.datastore.disk.replacement import make_folder, publish
-from nearmt.datastore.edit.build import check_free, now
+from nearmt.datastore.disk.replacement import make_folder
+from nearmt.datastore.edit.build import check_free, now, replace_content
 from nearmt.datastore.edit.calibrating import calibrated
 from nearmt.datastore.edit.shards import shard_of
-from nearmt.datastore.search.indexing import check_factory, chosen_factory, index_segments, without_index
+from nearmt.datastore.search.index_store import Indexing, check_index, index_store
+from nearmt.datastore.search.indexing import chosen_factory, without_index
 from nearmt.errors import ConfigError, DatastoreError, writing
 from nearmt.models import TranslationModel
 from nearmt.opening import BUILDING
@@ -41,23 +42,29 @@ _COMMON = {
 
 
 def merge_shards(
-    path: Path, shards: Sequence[Path], model: TranslationModel, index: str = "auto", *, overwrite: bool = False
+    path: Path,
+    shards: Sequence[Path],
+    model: TranslationModel,
+    indexing: Indexing | str = "auto",
+    *,
+    overwrite: bool = False,
 ) -> Manifest:
     """Join all parts of a corpus, given in any order, to the datastore `path`. The parts stay as they are."""
     check_free(path, overwrite)
+    indexing = Indexing(indexing) if isinstance(indexing, str) else indexing
     parts = ordered_parts(shards)
     first = parts[0][1]
-    check_factory(index, first.columns)
+    check_index(indexing, first.columns)
     make_folder(path)
     with writer_lock(path) as lock:
         check_free(path, overwrite)
         work = path / BUILDING
         manifest = _linked(work, parts)
         # The index is that of the whole, however small some of the parts are.
-        factory = chosen_factory(index, manifest.kept)
-        records = index_segments(work, manifest.segments, manifest.columns, factory)
+        indexing = dataclasses.replace(indexing, factory=chosen_factory(indexing.factory, manifest.kept))
+        records = index_store(work, manifest, manifest.segments, indexing)
         reduction = Reduction.load(work / manifest.reduction_name, manifest.columns)
-        return publish(work, path, calibrated(work, manifest, reduction, records, model), lock)
+        return replace_content(work, lock, calibrated(work, manifest, reduction, records, model))
 
 
 def ordered_parts(shards: Sequence[Path]) -> list[tuple[Path, Manifest]]:

@@ -22,6 +22,7 @@ from nearmt.datastore.disk.replay import ReplayedStore
 from nearmt.datastore.search.checks import check_keys
 from nearmt.datastore.search.snapshot import Part, Snapshot
 from nearmt.errors import DatastoreError
+from nearmt.index.milvus import RemoteUse
 from nearmt.reduction import Reduction
 
 #: Share of the time for which replaced files stay after which an open store looks for a new manifest.
@@ -33,8 +34,15 @@ _ATTEMPTS = 5
 class OpenStore(ReplayedStore[Part]):
     """Segments, reduction and log of a store. Only `current` is handed out, and a snapshot never changes."""
 
-    def __init__(self, path: Path, nominate: str, device: torch.device, verify: bool | None = None) -> None:
-        self.path, self.nominate, self.device = path, nominate, device
+    def __init__(
+        self,
+        path: Path,
+        nominate: str,
+        device: torch.device,
+        verify: bool | None = None,
+        remote: RemoteUse | None = None,
+    ) -> None:
+        self.path, self.nominate, self.device, self.remote = path, nominate, device, remote
         #: Held by the thread of this process that changes the store.
         self.changing = threading.RLock()
         #: When to look at the disk again at the latest: replaced files, which snapshots read, are removed later.
@@ -74,7 +82,7 @@ class OpenStore(ReplayedStore[Part]):
         if known is not None and _without_deleted(known.segment.record) == _without_deleted(record):
             assert isinstance(known.segment, Segment)
             return known.with_segment(known.segment.with_deleted(record))
-        return Part(Segment(self.path / record.name, record, manifest.columns), self.device, self.nominate)
+        return Part(Segment(self.path / record.name, record, manifest.columns), self.device, self.nominate, self.remote)
 
     def refresh(self, *, wait: bool = True) -> bool:
         """Load changes that were made on disk since; returns whether there were any.

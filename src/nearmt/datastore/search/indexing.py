@@ -7,7 +7,7 @@ its content and described in each of their records.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -22,6 +22,7 @@ from nearmt.datastore.disk import AnySegment, FileRecord, Segment, SegmentRecord
 from nearmt.datastore.disk.files import sync
 from nearmt.datastore.search.entries import open_entries
 from nearmt.datastore.search.recall import tune_clusters, tune_recall
+from nearmt.datastore.search.remote import open_remote
 from nearmt.datastore.search.searcher import Searcher
 from nearmt.engines.base import Index
 from nearmt.engines.choose import exact_index, memory_index
@@ -29,6 +30,7 @@ from nearmt.engines.devices import device_of
 from nearmt.errors import MissingPackageError, writing
 from nearmt.index import ExactIndex, Quantiser, SharedIndex, SubsetIndex
 from nearmt.index.faiss import FaissIndex, default_factory, import_faiss, make_index, training_size
+from nearmt.index.milvus import RemoteUse
 from nearmt.index.shared import has_clusters
 
 #: With fewer entries, a segment next to indexed ones is searched exactly.
@@ -62,7 +64,7 @@ def index_segments(
     for segment in segments:
         if segment.record.kept and segment.record.name not in flat:
             built[segment.record.name] = quantiser.index(segment.searched_key_MD)
-    recall = _tune(segments, built)
+    recall = tuned(segments, built)
     return [
         _indexed(segment, built[segment.record.name], recall, {"quantiser": shared})
         if segment.record.name in built
@@ -92,7 +94,7 @@ def index_segment(
     if wanted == "exact" or not record.kept:
         return without_index(record)
     index = FaissIndex.build(segment.searched_key_MD, wanted)
-    return _indexed(segment, index, _tune([segment], {record.name: index}))
+    return _indexed(segment, index, tuned([segment], {record.name: index}))
 
 
 def trained_entries(records: Iterable[SegmentRecord]) -> int | None:
@@ -125,7 +127,7 @@ def _sample(keys: Sequence[np.ndarray], size: int) -> np.ndarray:
     return np.concatenate([key_ND[-start % stride :: stride] for key_ND, start in zip(keys, starts, strict=False)])
 
 
-def _tune(segments: Sequence[Segment], built: dict[str, Any]) -> float:
+def tuned(segments: Sequence[Segment], built: Mapping[str, Any]) -> float:
     """Give the indexes their effort and return the recall of searching all segments with them."""
     entries = open_entries(segments, torch.device("cpu"))
     indexes: list[Index] = [
@@ -142,7 +144,7 @@ def _of_kept(segment: Segment, index: Index) -> Index:
 
 def without_index(record: SegmentRecord) -> SegmentRecord:
     """The record of a segment that is searched exactly."""
-    return replace(record, files=_without_index(record), index={"kind": "exact", **_pruning(record)})
+    return replace(record, files=_without_index(record), index={"kind": "exact", **pruning(record)})
 
 
 def _indexed(segment: Segment, index: FaissIndex, recall: float, more: dict[str, Any] | None = None) -> SegmentRecord:
@@ -155,14 +157,15 @@ def _indexed(segment: Segment, index: FaissIndex, recall: float, more: dict[str,
         sync(path)
     description = {**index.describe(), "recall": round(recall, 4), "file": name, **(more or {})}
     files = {**_without_index(segment.record), name: FileRecord.of(path)}
-    return replace(segment.record, files=files, index={**description, **_pruning(segment.record)})
+    return replace(segment.record, files=files, index={**description, **pruning(segment.record)})
 
 
 def _without_index(record: SegmentRecord) -> dict[str, FileRecord]:
     return {name: file for name, file in record.files.items() if not name.startswith("index")}
 
 
-def _pruning(record: SegmentRecord) -> dict[str, Any]:
+def pruning(record: SegmentRecord) -> dict[str, Any]:
+    """What the description of an index says of pruning."""
     return {"pruned": record.pruned} if record.pruned else {}
 
 
@@ -187,20 +190,25 @@ def _open_quantiser(folder: Path, description: dict[str, Any], columns: int) -> 
     return found
 
 
-def open_index(segment: AnySegment, key_ND: Tensor, nominate: str) -> Index:
+def open_index(segment: AnySegment, key_ND: Tensor, nominate: str, remote: RemoteUse | None = None) -> Index:
     """The index that searches a segment.
 
-    `auto`: on a GPU torch, in clusters where there are many entries; else FAISS where there is an index, else torch.
+    `auto`: on a GPU torch, in clusters where there are many entries; else the index that it has, in files or on a
+    server, else torch.
     """
-    kept_M = segment.kept_M
+    kept_M, remote = segment.kept_M, remote or RemoteUse()
     if kept_M is None:
-        return _open_index(segment, key_ND, nominate)
+        return _open_index(segment, key_ND, nominate, remote)
     kept = torch.from_numpy(kept_M).to(key_ND.device)
-    return SubsetIndex(_open_index(segment, key_ND, nominate, kept), kept)
+    return SubsetIndex(_open_index(segment, key_ND, nominate, remote, kept), kept)
 
 
-def _open_index(segment: AnySegment, key_ND: Tensor, nominate: str, kept_M: Tensor | None = None) -> Index:
+def _open_index(
+    segment: AnySegment, key_ND: Tensor, nominate: str, remote: RemoteUse, kept_M: Tensor | None = None
+) -> Index:
     """An index of all entries, or of the kept ones under numbers of their own; it copies keys only if it has to."""
+    if nominate == "auto" and device_of(key_ND.device).index_files and segment.record.index["kind"] == "milvus":
+        return open_remote(segment, remote)
     has_index = segment.record.index["kind"] == "faiss"
     if nominate == "exact":
         return ExactIndex(segment.searched_key_MD)

@@ -14,7 +14,8 @@ from nearmt.engines.base import Index, RowSearch
 from nearmt.engines.choose import exact_index
 from nearmt.engines.cuda.graphs import current
 from nearmt.engines.reference.entries import EntryTable
-from nearmt.index import JoinedIndexes, SubsetIndex, nominate_together
+from nearmt.errors import IndexServerError
+from nearmt.index import JoinedIndexes, SubsetIndex, nominate_together, remote_index
 from nearmt.timing import timed
 
 #: Where few entries are hidden, this many times k are searched for, and the hidden ones are dropped.
@@ -33,18 +34,27 @@ class Searcher:
     columns: int
 
     def search(self, query_BD: Tensor, k: int, allowed_N: Tensor | None = None) -> Neighbours:
-        """Exactly k entries that are allowed and not pruned, fewer only where fewer exist (-1 and inf fill up)."""
+        """Exactly k entries that are allowed and not pruned, fewer only where fewer exist (-1 and inf fill up).
+
+        None, and marked as missed, where the server of an index does not answer and need not.
+        """
+        try:
+            return self._search(query_BD, k, allowed_N)
+        except IndexServerError:
+            if not self._is_optional:
+                raise
+            return _no_neighbours(query_BD, k, missed=True)
+
+    def _search(self, query_BD: Tensor, k: int, allowed_N: Tensor | None) -> Neighbours:
         with timed("index/search"), current(query_BD.device):
             in_one = self._by_kernel(query_BD, k) if allowed_N is None else None
             if in_one is not None and _is_full(in_one):
                 return in_one
-            rows, device = len(query_BD), query_BD.device
-            allowed_N = None if allowed_N is None else allowed_N.to(device)
+            allowed_N = None if allowed_N is None else allowed_N.to(query_BD.device)
             live_N = self.live(allowed_N)
             live = self.entries.kept if allowed_N is None or live_N is None else _count(live_N)
-            if not live or not rows:
-                none_BK = torch.full((rows, k), -1, device=device)
-                return Neighbours(none_BK, torch.full_like(none_BK, torch.inf, dtype=torch.float32))
+            if not live or not len(query_BD):
+                return _no_neighbours(query_BD, k)
             # What the first way does not find, the next one does.
             first, *others = self._ways(k, allowed_N, live_N, live)
             found = in_one or first(query_BD)
@@ -62,6 +72,17 @@ class Searcher:
     def complete(self) -> bool:
         """Whether all indexes find as many entries as they are asked for."""
         return all(index.complete for index in self.indexes)
+
+    @cached_property
+    def is_remote(self) -> bool:
+        """Whether a server is asked, and so something else can be done meanwhile."""
+        return any(remote_index(index) for index in self.indexes)
+
+    @cached_property
+    def _is_optional(self) -> bool:
+        """Whether translation goes on without neighbours where the server does not answer."""
+        found = [remote for index in self.indexes if (remote := remote_index(index)) is not None]
+        return all(index.collection.use.optional for index in found)
 
     def live(self, allowed_N: Tensor | None) -> Tensor | None:
         """The allowed entries without pruned ones; None stands for all."""
@@ -127,6 +148,11 @@ class Searcher:
     @cached_property
     def _exact(self) -> list[Index]:
         return [exact_index(key_ND) for key_ND in self.entries.keys_by_segment]
+
+
+def _no_neighbours(query_BD: Tensor, k: int, *, missed: bool = False) -> Neighbours:
+    none_BK = torch.full((len(query_BD), k), -1, device=query_BD.device)
+    return Neighbours(none_BK, torch.full_like(none_BK, torch.inf, dtype=torch.float32), missed)
 
 
 def _is_full(found: Neighbours) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from copy import copy
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from math import inf
 
 import numpy as np
@@ -26,20 +28,30 @@ from nearmt.datastore.search.searcher import Searcher
 from nearmt.datastore.search.similar import COMPARED, Postings, SourceIndex
 from nearmt.engines.base import AgreementRule, CachePlan, Index, RowSearch, SentenceCache, SentenceWords
 from nearmt.errors import ConfigError
+from nearmt.index.milvus import RemoteUse
 from nearmt.reduction import Reduction
 from nearmt.timing import timed
 
+#: Threads that wait for servers. Each request waits for one search at a time.
+_ASKING = 64
 #: Share of the score of the same source from which a source counts as present in the store.
 SAME = 0.99
+
+
+@cache
+def _asking() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_ASKING, "nearmt-index")
 
 
 class Part:
     """A segment as it is searched: keys where searches run, an index, postings once they are needed."""
 
-    def __init__(self, segment: AnySegment, device: torch.device, nominate: str) -> None:
+    def __init__(
+        self, segment: AnySegment, device: torch.device, nominate: str, remote: RemoteUse | None = None
+    ) -> None:
         self.segment = segment
         self.key_ND = torch.from_numpy(segment.key_ND).to(device)
-        self.index: Index = open_index(segment, self.key_ND, nominate)
+        self.index: Index = open_index(segment, self.key_ND, nominate, remote)
 
     def with_segment(self, segment: AnySegment) -> Part:
         """The same part when nothing of the segment changed but what is deleted."""
@@ -225,7 +237,13 @@ class Snapshot:
         if seen_N is not None and allowed_N is not None:
             allowed_N = seen_N & allowed_N.to(seen_N.device)
         found = self._searcher.search(query_BD.to(self.device), k, seen_N if allowed_N is None else allowed_N)
-        return Neighbours(found.entry_BK.to(query_BD.device), found.distance_BK.to(query_BD.device))
+        return Neighbours(found.entry_BK.to(query_BD.device), found.distance_BK.to(query_BD.device), found.missed)
+
+    def start_search(self, query_BD: Tensor, k: int) -> Callable[[], Neighbours]:
+        """Begin a search, whose neighbours are there when the result is called: a server searches meanwhile."""
+        if not self._searcher.is_remote:
+            return partial(self.search, query_BD, k)
+        return _asking().submit(copy_context().run, self.search, query_BD, k).result
 
     def recall(self) -> float:
         """Share of the nearest neighbours of a sample of entries that searches find."""

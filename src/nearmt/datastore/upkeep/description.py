@@ -48,6 +48,7 @@ def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
         "columns": manifest.columns,
         "reduction": manifest.reduction,
         "index": ", ".join(segment.index.get("factory", "exact") for segment in manifest.segments) or "none",
+        **_rows(manifest),
         "recall": 1.0 if calibration.recall is None else round(calibration.recall, 4),
         "likely_weight": calibration.likely_weight,
         "marks": _marks(manifest.marks),
@@ -65,6 +66,19 @@ def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
         "nearmt": manifest.nearmt,
         "format": manifest.format,
         "advice": _advice(folder, manifest, manifest.entries + live, deleted[1], len(content.pending())),
+    }
+
+
+def _rows(manifest: Manifest) -> dict[str, Any]:
+    """Where the keys are on a server, if they are."""
+    indexes = [record.index for record in manifest.segments if record.index["kind"] == "milvus"]
+    if not indexes:
+        return {}
+    names = ", ".join(sorted({index["collection"] for index in indexes}))
+    return {
+        "collection": names,
+        "memory_number": str(indexes[0]["memory"]),
+        "parts": ", ".join(str(index["part"]) for index in indexes),
     }
 
 

@@ -20,7 +20,7 @@ from nearmt.datastore.disk import Manifest, Segment, SegmentRecord
 from nearmt.datastore.disk.files import WriterLock, writer_lock
 from nearmt.datastore.edit.calibrating import calibrated
 from nearmt.datastore.search.entries import open_entries
-from nearmt.datastore.search.indexing import check_factory, index_segments
+from nearmt.datastore.search.index_store import Indexing, check_index, index_store, release_rows
 from nearmt.datastore.search.weights import with_weights, without_weights
 from nearmt.datastore.upkeep.neighbours import cluster, group_equal_keys, nearest_groups, neighbours_of_entries
 from nearmt.datastore.upkeep.reindex import sealed_alone
@@ -47,7 +47,8 @@ def prune(path: Path, config: PruneConfig | None = None, progress: Progress | No
     """Merge entries and index the kept ones. A pruned store is pruned again from all its entries."""
     config = config or PruneConfig()
     device = torch.device(resolve_device(config.device))
-    check_factory(config.index, Manifest.load(path).columns)
+    indexing, before = Indexing(config.index), Manifest.load(path)
+    check_index(indexing, before.columns)
     with sealed_alone(path, without_deleted=True) as lock:
         manifest, reduction = _checked(path)
         if not manifest.entries:
@@ -58,27 +59,29 @@ def prune(path: Path, config: PruneConfig | None = None, progress: Progress | No
         for record in manifest.segments:
             records.append(with_weights(path, record, weight_N[start : start + record.entries], how))
             start += record.entries
-        records = index_segments(path, records, manifest.columns, config.index)
+        records = index_store(path, manifest, records, indexing, before.segments)
         return _replaced(lock, manifest, reduction, records)
 
 
 def unprune(path: Path, factory: str = "auto") -> Manifest:
     """Undo pruning: index all entries again."""
-    check_factory(factory, Manifest.load(path).columns)
+    check_index(Indexing(factory), Manifest.load(path).columns)
     with writer_lock(path) as lock:
         manifest, reduction = _checked(path)
         if not any(record.pruned for record in manifest.segments):
             raise DatastoreError(f"{path}: is not pruned; there is nothing to undo")
         whole = [without_weights(record) for record in manifest.segments]
-        records = index_segments(path, whole, manifest.columns, factory)
+        records = index_store(path, manifest, whole, Indexing(factory))
         return _replaced(lock, manifest, reduction, records)
 
 
 def _replaced(lock: WriterLock, manifest: Manifest, reduction: Reduction, records: list[SegmentRecord]) -> Manifest:
     """Calibrate the store with these segments and replace its manifest."""
-    manifest = calibrated(lock.folder, manifest, reduction, records)
+    before, manifest = manifest.segments, calibrated(lock.folder, manifest, reduction, records)
     lock.check()
-    return manifest.save(lock.folder)
+    saved = manifest.save(lock.folder)
+    release_rows(lock.folder, before, records)
+    return saved
 
 
 def _checked(path: Path) -> tuple[Manifest, Reduction]:

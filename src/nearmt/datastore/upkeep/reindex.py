@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +18,12 @@ from nearmt.datastore.disk.file_checks import FileRecord
 from nearmt.datastore.disk.files import WriterLock, writer_lock
 from nearmt.datastore.disk.manifest import reduction_name
 from nearmt.datastore.disk.segment import KEY
-from nearmt.datastore.edit.build import build_locked
+from nearmt.datastore.edit.build import build_locked, indexing_of
 from nearmt.datastore.edit.calibrating import cache_columns_of, calibrated
 from nearmt.datastore.edit.editor import editing
 from nearmt.datastore.edit.open_store import OpenStore
-from nearmt.datastore.search.indexing import index_segments
+from nearmt.datastore.search.index_store import Indexing, check_index, index_store, release_rows
+from nearmt.datastore.search.remote import is_remote
 from nearmt.errors import writing
 from nearmt.models import TranslationModel
 from nearmt.opening import opened
@@ -31,21 +32,42 @@ from nearmt.reduction import FittingSample, Reduction
 _BLOCK = 65_536
 
 
-def reindex(path: Path, factory: str = "auto") -> Manifest:
-    """Build new indexes for all segments. Needs no model."""
+def reindex(path: Path, indexing: Indexing | str = "auto") -> Manifest:
+    """Build new indexes for all segments: on the same server, if the store has its index on one. Needs no model."""
+    indexing = Indexing(indexing) if isinstance(indexing, str) else indexing
+    before = Manifest.load(path)
+    indexing = replace(indexing, factory=_same_server(before, indexing.factory))
+    check_index(indexing, before.columns)
     with sealed_alone(path) as lock:
-        manifest = _reindex(path, factory)
+        manifest = _reindex(path, indexing)
         lock.check()
-        return manifest.save(path)
+        manifest = manifest.save(path)
+        release_rows(path, before.segments, manifest.segments)
+    return manifest
 
 
-def rebuild(path: Path, model: TranslationModel, config: BuildConfig, progress: Progress | None = None) -> Manifest:
+def _same_server(manifest: Manifest, factory: str) -> str:
+    """The server that a store has its index on, where no other index is asked for."""
+    known = next((str(record.index["factory"]) for record in manifest.segments if is_remote(record)), factory)
+    return known if factory == "auto" else factory
+
+
+def rebuild(
+    path: Path,
+    model: TranslationModel,
+    config: BuildConfig,
+    progress: Progress | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Manifest:
     """Encode all pairs of a store again with another model. The old store stays until the new one is complete."""
-    Manifest.load(path)  # a folder that is not a datastore gets no lock file
+    before = Manifest.load(path)  # a folder that is not a datastore gets no lock file
+    config = replace(config, index=_same_server(before, config.index))
+    check_index(indexing_of(config), model.seq2seq.hidden_size)
     with writer_lock(path) as lock:
         manifest = Manifest.load(path)
         config = replace(config, keep_replaced=manifest.keep_replaced)
-        built = build_locked(lock, stored_pairs(path, manifest), model, config, manifest.cleaning, progress)
+        pairs = stored_pairs(path, manifest)
+        built = build_locked(lock, pairs, model, config, manifest.cleaning, progress, tell=tell)
         assert built is not None
         return built
 
@@ -63,14 +85,14 @@ def sealed_alone(path: Path, *, without_deleted: bool = False) -> Iterator[Write
         yield editor.lock
 
 
-def _reindex(path: Path, factory: str) -> Manifest:
+def _reindex(path: Path, indexing: Indexing) -> Manifest:
     manifest = Manifest.load(path)
     manifest.check_files(path)
     reduction = Reduction.load(path / manifest.reduction_name)
     records = list(manifest.segments)
     if not reduction.fitted:
         manifest, reduction, records = _reduce_keys(path, manifest, reduction)
-    records = index_segments(path, records, reduction.columns, factory)
+    records = index_store(path, manifest, records, indexing)
     return calibrated(path, manifest, reduction, records)
 
 

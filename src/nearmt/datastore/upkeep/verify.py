@@ -26,9 +26,10 @@ from nearmt.errors import DatastoreError
 from nearmt.opening import BUILDING, REPAIRING, exists_inside
 
 #: Verdicts: undamaged; damaged; a log with an incomplete last operation; computed again when it is needed; without a
-#: recorded checksum; no longer part of the store; not part of the store.
+#: recorded checksum; no longer part of the store; not part of the store; keys that a server does not have, or does not
+#: show.
 SOUND, DAMAGED, TORN, RECOMPUTED, UNKNOWN = "sound", "damaged", "torn", "recomputed", "unknown"
-REPLACED, STRAY = "replaced", "stray"
+REPLACED, STRAY, LOST = "replaced", "stray", "lost"
 #: Attempts to verify a store whose manifest another process replaces meanwhile.
 _ATTEMPTS = 5
 _UNFINISHED = {
@@ -91,8 +92,22 @@ def _verified(folder: Path) -> list[Finding]:
     found = [Finding(old.file, DAMAGED, wrong[old.file]) if old.file in wrong else old for old in found]
     found += [_sealed(name, damage_of_named(folder / name)) for name in sorted(manifest.quantisers)]
     found += _log_and_live(folder, manifest)
+    found += _rows(folder, manifest)
     known = {finding.file for finding in found} | {LOCK}
     return found + [_unnamed(name, manifest) for name in _names(folder) if name not in known]
+
+
+def _rows(folder: Path, manifest: Manifest) -> Iterator[Finding]:
+    """Verdicts on what segments have on a server, where they have something there and are whole."""
+    remote = [record for record in manifest.segments if record.index["kind"] == "milvus"]
+    if not remote:
+        return
+    from nearmt.datastore.search.remote import remote_problems
+
+    wrong = dict(remote_problems(folder, manifest))
+    for record in remote:
+        name = f"{record.name} in {record.index['factory'].partition('?')[0]}"
+        yield Finding(name, LOST, wrong[record.name]) if record.name in wrong else Finding(name, SOUND)
 
 
 def _sealed(name: str, reason: str | None) -> Finding:

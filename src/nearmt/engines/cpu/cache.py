@@ -5,7 +5,7 @@ Shapes: U caches, M capacity of a cache, N columns that nominate, T hash table, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -118,13 +118,15 @@ class CpuCache:
             entry_BK=torch.empty(count, self._plan.width, dtype=torch.long),
             distance_BK=torch.empty(count, self._plan.width),
         )
+        row_R = np.array([slot * each + row for slot in due for row in range(min(rows, each))])
+        # What a server searches it can search while caches are read here.
+        started = self._start_search(query_BD, row_R) if due and self._row_search is None else None
         # Rows that search need no recall, unless other rows of their sentence do.
         recalling = [slot for slot in range(len(sentences)) if rows < each or slot not in due]
         if recalling:
             self._recall(found, query_BD, [sentences[slot] for slot in recalling], recalling, each)
         if due:
-            row_R = np.array([slot * each + row for slot in due for row in range(min(rows, each))])
-            entry_RK = self._search(found, query_BD, row_R)
+            entry_RK = self._search(found, query_BD, row_R, started)
             self._remember([sentences[slot] for slot in due], entry_RK)
         return found
 
@@ -150,7 +152,12 @@ class CpuCache:
             count = nominees(self._plan.cache_k)
             self._keys.recall(cached, query_BD, each, self._plan.columns, count, found.entry_BK, found.distance_BK)
 
-    def _search(self, found: Retrieved, query_BD: Tensor, row_R: np.ndarray) -> np.ndarray:
+    def _start_search(self, query_BD: Tensor, row_R: np.ndarray) -> Callable[[], Neighbours]:
+        return self._store.start_search(torch.from_numpy(query_BD.numpy()[row_R]), self._plan.k)
+
+    def _search(
+        self, found: Retrieved, query_BD: Tensor, row_R: np.ndarray, started: Callable[[], Neighbours] | None
+    ) -> np.ndarray:
         """Put the k nearest of some rows into their rows; returned are the entries, [R, K]."""
         k = self._plan.k
         found.asked_B.numpy()[row_R] = int(Origin.SEARCH)
@@ -160,7 +167,8 @@ class CpuCache:
             if not fewer:
                 entry_RK: np.ndarray = found.entry_BK.numpy()[row_R, :k]
                 return entry_RK
-        nearest = self._store.search(torch.from_numpy(query_BD.numpy()[row_R]), k)
+        nearest = (started or self._start_search(query_BD, row_R))()
+        found.missed = nearest.missed
         _put(found, row_R, nearest, k)
         return np.ascontiguousarray(nearest.entry_BK.numpy())
 

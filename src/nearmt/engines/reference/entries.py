@@ -23,6 +23,9 @@ class SearchedStore(CacheStore, Protocol):
     def capturable(self) -> bool:
         """Whether every search issues the same work and does not synchronise: then CUDA graphs can hold it."""
 
+    def start_search(self, query_BD: Tensor, k: int) -> Callable[[], Neighbours]:
+        """Begin a search; the neighbours are those that the result returns."""
+
     @property
     def row_search(self) -> Callable[[int], RowSearch | None]:
         """What searches for k neighbours of some rows in place, if a kernel does."""

@@ -264,6 +264,58 @@ def _kept(cell: dict[str, Any]) -> dict[str, str]:
     return shown
 
 
+def milvus_speed_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Return headings and a row for every method and delay of the network."""
+    return _without_empty(
+        [
+            {
+                "method": cell["method"],
+                "added to the round trip": f"{cell['delay_milliseconds']:g} ms",
+                "searches a sentence": f"{cell['searches_per_sentence']:.1f}",
+                "tokens/s, local index": f"{cell['local_tokens_per_second']:.0f}",
+                "tokens/s, Milvus": f"{cell['tokens_per_second']:.0f}",
+                "ratio": f"{cell['ratio']:.2f} ({min(cell['ratios']):.2f}-{max(cell['ratios']):.2f})",
+            }
+            for cell in report["cells"]
+            if cell["part"] == "speed"
+        ]
+    )
+
+
+def milvus_quality_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Return headings and a row for every store."""
+    return _without_empty(
+        [
+            {
+                "store": cell["store"],
+                "entries": f"{cell['entries']:,}",
+                "index": f"`{cell['index']}`",
+                "effort": str(cell["effort"]),
+                "recall@8": f"{cell['recall']:.3f}",
+                "written and indexed": f"{cell['indexed_seconds']:.0f} s" if "indexed_seconds" in cell else "",
+            }
+            for cell in report["cells"]
+            if cell["part"] == "quality"
+        ]
+    )
+
+
+def milvus_memory_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Return headings and a row for every store."""
+    return _without_empty(
+        [
+            {
+                "entries": f"{cell['entries']:,}",
+                "anonymous memory": f"{cell['after_mib']:.0f} MiB",
+                "peak": f"{cell['peak_mib']:.0f} MiB",
+                "ratio": f"{cell['to_small']:.2f}",
+            }
+            for cell in report["cells"]
+            if cell["part"] == "memory"
+        ]
+    )
+
+
 #: For each benchmark, the titles of its tables and the functions that make their rows.
 TABLES = {
     "speed": {"Speed": speed_rows, "Share of time by part, in percent": share_rows},
@@ -279,6 +331,11 @@ TABLES = {
     "same-answer": {"Texts (scores) that differ from those of batches of 8": same_answer_rows},
     "catalogues": {"Memories of short strings": catalogue_rows},
     "glossary": {"Terms": glossary_rows},
+    "milvus": {
+        "Speed": milvus_speed_rows,
+        "Recall": milvus_quality_rows,
+        "Memory of a translator (chunk)": milvus_memory_rows,
+    },
 }
 
 

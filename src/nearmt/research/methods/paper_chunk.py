@@ -54,7 +54,7 @@ class PaperChunkRetriever:
         cache = PaperCacheConfig(config.scope, config.retention, config.duplicates, plan.cache.columns)
         self._cache = PaperCache(store, cache, len(request.lengths), request.device)
         self._reader: ChunkReader | None = None
-        self.searches = [0] * len(request.lengths)
+        self.searches, self.missed = [0] * len(request.lengths), [0] * len(request.lengths)
 
     @property
     def _in_order(self) -> bool:
@@ -77,6 +77,8 @@ class PaperChunkRetriever:
             for slot in due:
                 self.searches[sentences[slot]] += 1
             self._search(found, query_BD, due, times, sentences, searching)
+            for slot in due:
+                self.missed[sentences[slot]] += found.missed
         return found
 
     def reorder(self, row_B: Tensor) -> None:

@@ -23,7 +23,7 @@ class ReusingRetriever:
     def __init__(self, store: EntrySource, k: int, reuse_distance: float, whole_batch: bool, sentences: int) -> None:
         self._store, self._k, self._limit = store, k, reuse_distance
         self._whole_batch = whole_batch
-        self.searches = [0] * sentences
+        self.searches, self.missed = [0] * sentences, [0] * sentences
         self._query_MD: Tensor | None = None
         self._owner_M = torch.zeros(0, dtype=torch.long)
         self._found = Neighbours(torch.zeros(0), torch.zeros(0))
@@ -48,6 +48,7 @@ class ReusingRetriever:
             self._remember(query_BD[due_R], owner_B[due_R], fresh)
             for sentence in {sentence_of[row] for row in due_R.tolist()}:
                 self.searches[sentence] += 1
+                self.missed[sentence] += fresh.missed
         return found
 
     def reorder(self, row_B: Tensor) -> None:
