@@ -10,7 +10,7 @@ from torch import Tensor
 from nearmt.datastore.search.agreement import between
 from nearmt.engines import choose
 from nearmt.methods import ChunkConfig, ChunkMethod
-from nearmt.methods.mixing import TRUSTED
+from nearmt.methods.mixing import FixedMixer
 from nearmt.methods.retrieving import RELATED, SIMILAR, RetrievingMethod, RetrievingState
 from nearmt.research.methods.paper_chunk import PaperChunkMethod
 from nearmt.retrieval.source import LiveSource
@@ -45,13 +45,14 @@ def chunk_method(store: LiveSource, config: ChunkConfig | None = None) -> ChunkM
     return PaperChunkMethod(store, config) if config.is_variant else ChunkMethod(store, config)
 
 
-def trust_in(store: LiveSource, source: Sequence[int], trusted: tuple[float, float] = TRUSTED) -> float:
+def trust_in(store: LiveSource, source: Sequence[int], trusted: tuple[float, float] | None = None) -> float:
     """How much of lambda the guard leaves to the neighbours of a sentence that is so familiar to a store."""
-    (familiarity,) = store.snapshot().similar([source], 0).familiarity
-    return between(familiarity, trusted)
+    now = store.snapshot()
+    (familiarity,) = now.similar([source], 0).familiarity
+    return between(familiarity, trusted or FixedMixer(0.5, 1.0, 0.5, 1.0).trusted(now.profile.likely_weight))
 
 
-def left_by_guard(store: LiveSource, source: Sequence[int], trusted: tuple[float, float] = TRUSTED) -> float:
+def left_by_guard(store: LiveSource, source: Sequence[int], trusted: tuple[float, float] | None = None) -> float:
     """The same, less where the pairs of the store do not help each other."""
     now = store.snapshot()
     related = 1.0 if now.profile.likely_weight is None else between(now.profile.likely_weight, RELATED)

@@ -16,7 +16,7 @@ from nearmt.datastore import Datastore, MaskedStore
 from nearmt.decoding import BeamConfig, Hypothesis, beam_search
 from nearmt.methods import PlainMethod, make_method
 from nearmt.methods.adaptive import Head, HeadShape, save_adaptive
-from nearmt.methods.mixing import TRUSTED
+from nearmt.methods.mixing import KNOWN_DOMAIN, TRUSTED, TRUSTED_WHERE_KNOWN, FixedMixer
 from nearmt.models import Seq2SeqModel, TranslationModel
 from nearmt.steps import Method
 from nearmt.translator import Translator
@@ -53,7 +53,7 @@ def world(family: str = "marian", seed: int = 3, count: int = 8) -> tuple[Seq2Se
     model = Seq2SeqModel(tiny_model(family, seed))
     known = store_of(model)
     store = TrustingStore(known.key_ND, known.token_N, known.ends)
-    store.search_scale = known.search_scale
+    store.search_scale, store.likely_weight = known.search_scale, KNOWN_DOMAIN[1]
     return model, store, random_sources(seed, count=count)
 
 
@@ -149,6 +149,25 @@ def test_the_guard_is_part_of_the_signature(name: str) -> None:
     method, settings = METHODS[name]
     on, off = (make_method(method, store, {**settings, "guard": guard}).signature() for guard in (True, False))
     assert "|guard:True" in on and "|guard:False" in off
+
+
+@pytest.mark.parametrize(
+    ("likely", "expected"),
+    [(None, TRUSTED), (0.9, TRUSTED), (0.45, (0.85, 1.1)), (0.4, TRUSTED_WHERE_KNOWN), (0.1, TRUSTED_WHERE_KNOWN)],
+)
+def test_more_familiarity_is_wanted_where_the_model_knows_the_domain(
+    likely: float | None, expected: tuple[float, float]
+) -> None:
+    assert FixedMixer(0.5, 1.0, 0.5, 1.0).trusted(likely) == pytest.approx(expected)
+
+
+def test_a_store_of_a_known_domain_does_not_count_in_sentences_of_little_familiarity() -> None:
+    model, store, sources = world()
+    store.rule = lambda source: 0.5  # of TRUSTED: where TRUSTED_WHERE_KNOWN begins
+    alone, settings = search(model, PlainMethod(), sources), {"k": 4, "lambda": 0.9}
+    assert_differ(search(model, make_method("knn", store, settings), sources), alone)
+    store.likely_weight = KNOWN_DOMAIN[0]
+    assert_same(search(model, make_method("knn", store, settings), sources), alone)
 
 
 class UnrelatedStore(ToyStore):

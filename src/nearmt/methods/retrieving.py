@@ -58,7 +58,7 @@ class RetrievingState:
             self._retriever.begin(sentences, similar.entry_SX)
             if agreement:
                 mine = [self._request.words[sentence] for sentence in sentences]
-                words = sentence_words(mine, similar.closeness, similar.nearly_equal, self._request.device)
+                words = sentence_words(mine, similar.close, self._request.device)
                 self._words_of.update((sentence, words.of(slot)) for slot, sentence in enumerate(sentences))
             if guard:
                 self._trust.update(zip(sentences, self._guarded_by(similar), strict=True))
@@ -67,8 +67,9 @@ class RetrievingState:
 
     def _guarded_by(self, similar: SimilarSources) -> list[float]:
         """How much of lambda the guard leaves to the neighbours of sentences with these similar sources."""
-        trust = [between(familiarity, self._method.mixer.trusted) for familiarity in similar.familiarity]
         likely = self.store.profile.likely_weight
+        trusted = self._method.mixer.trusted(likely)
+        trust = [between(familiarity, trusted) for familiarity in similar.familiarity]
         if likely is None or not self.store.profile.knows_sources:
             return trust
         # Where pairs of the store do not help each other, they help only sentences that are similar to one of them.
