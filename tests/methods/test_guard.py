@@ -16,7 +16,8 @@ from nearmt.datastore import Datastore, MaskedStore
 from nearmt.decoding import BeamConfig, Hypothesis, beam_search
 from nearmt.methods import PlainMethod, make_method
 from nearmt.methods.adaptive import Head, HeadShape, save_adaptive
-from nearmt.methods.mixing import KNOWN_DOMAIN, TRUSTED, TRUSTED_WHERE_KNOWN, FixedMixer
+from nearmt.methods.mixing import TRUSTED
+from nearmt.methods.retrieving import FAMILIAR_WHERE_KNOWN, KNOWN_DOMAIN, SIMILAR
 from nearmt.models import Seq2SeqModel, TranslationModel
 from nearmt.steps import Method
 from nearmt.translator import Translator
@@ -151,23 +152,19 @@ def test_the_guard_is_part_of_the_signature(name: str) -> None:
     assert "|guard:True" in on and "|guard:False" in off
 
 
-@pytest.mark.parametrize(
-    ("likely", "expected"),
-    [(None, TRUSTED), (0.9, TRUSTED), (0.45, (0.85, 1.1)), (0.4, TRUSTED_WHERE_KNOWN), (0.1, TRUSTED_WHERE_KNOWN)],
-)
-def test_more_familiarity_is_wanted_where_the_model_knows_the_domain(
-    likely: float | None, expected: tuple[float, float]
-) -> None:
-    assert FixedMixer(0.5, 1.0, 0.5, 1.0).trusted(likely) == pytest.approx(expected)
-
-
-def test_a_store_of_a_known_domain_does_not_count_in_sentences_of_little_familiarity() -> None:
+def test_where_the_model_knows_the_domain_sentences_have_to_be_familiar_or_similar() -> None:
     model, store, sources = world()
-    store.rule = lambda source: 0.5  # of TRUSTED: where TRUSTED_WHERE_KNOWN begins
+    begin, full = FAMILIAR_WHERE_KNOWN
+    assert TRUSTED[0] < begin < TRUSTED[1] < full
+    store.rule = lambda source: (begin - TRUSTED[0]) / (TRUSTED[1] - TRUSTED[0])
     alone, settings = search(model, PlainMethod(), sources), {"k": 4, "lambda": 0.9}
-    assert_differ(search(model, make_method("knn", store, settings), sources), alone)
+    method = make_method("knn", store, settings)
+    doubted = search(model, method, sources)
+    assert_differ(doubted, alone)
     store.likely_weight = KNOWN_DOMAIN[0]
-    assert_same(search(model, make_method("knn", store, settings), sources), alone)
+    assert_same(search(model, method, sources), alone)
+    store.server.closeness = SIMILAR[1]
+    assert_same(search(model, method, sources), doubted)
 
 
 class UnrelatedStore(ToyStore):

@@ -15,7 +15,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -130,6 +130,9 @@ class AdaptiveMixer:
     the neighbours, all of them together, against the model.
     """
 
+    # Boosted neighbours harm general text that just reaches the mark; the domain's own goes beyond it (docs/log.md).
+    trusted: ClassVar[tuple[float, float]] = (1.0, 1.3)
+
     def __init__(self, heads: dict[str, Head], origin: NetworkOrigin, boost: float = 0.0) -> None:
         self.heads, self.origin, self.boost = heads, origin, boost
 
@@ -144,10 +147,6 @@ class AdaptiveMixer:
                 f"{self.origin.path}: was trained with model {self.origin.model}, not with '{model.name}' "
                 f"({model.fingerprint}); train one for it with `nearmt train-adaptive`"
             )
-
-    def trusted(self, likely_weight: float | None) -> tuple[float, float]:
-        # Boosted neighbours harm general text that just reaches the mark; the domain's own goes beyond it (docs/log.md).
-        return 1.0, 1.3
 
     @torch.no_grad()
     def evidence(self, votes: Votes, scores: Scores) -> Evidence:

@@ -10,19 +10,13 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Evidence, Scores
-from nearmt.datastore.search.agreement import between
 from nearmt.engines.base import AgreementRule, EndRule, Mixing, Retrieved, Scoring, SentenceWords
 from nearmt.engines.reference.scoring import apply_agreement, apply_end_rule, evidence_of
 from nearmt.models import TranslationModel
 from nearmt.retrieval.source import EntrySource
 
-#: Familiarity up to which a sentence is foreign to the store, and from which it is all the store's: where the model
-#: does not know the domain, and where it does. There, neighbours gain nothing in the store's own sentences of little
-#: familiarity, and lose most in those of others (docs/log.md).
+#: Familiarity up to which a sentence is foreign to the store, and from which it is all the store's.
 TRUSTED = (0.8, 1.0)
-TRUSTED_WHERE_KNOWN = (0.9, 1.2)
-#: The likely weight of a store up to which the model knows its domain, and from which it does not.
-KNOWN_DOMAIN = (0.4, 0.5)
 
 
 class Votes(NamedTuple):
@@ -55,16 +49,15 @@ def votes_of(
 class Mixer(Protocol):
     """Weighs what was retrieved at one step."""
 
+    #: Familiarity of a sentence at which the guard lets neighbours begin to count, and count fully.
+    trusted: ClassVar[tuple[float, float]]
+
     @property
     def identity(self) -> str | None:
         """Of a trained network: names its content."""
 
     def check_model(self, model: TranslationModel) -> None:
         """Refuse a model that the mixer was not made for."""
-
-    def trusted(self, likely_weight: float | None) -> tuple[float, float]:
-        """Familiarity of a sentence at which the guard lets neighbours begin to count, and count fully, in a store of
-        this likely weight."""
 
     def evidence(self, votes: Votes, scores: Scores) -> Evidence:
         """The neighbours' distribution and its share of the mixture; `scores` is the model's distribution."""
@@ -104,15 +97,11 @@ def weighed(
 class FixedMixer(Mixing):
     """Equations 2 and 3 with constant weights and temperatures: one pair for searches, one for the cache."""
 
+    trusted: ClassVar[tuple[float, float]] = TRUSTED
     identity: ClassVar[str | None] = None
 
     def check_model(self, model: TranslationModel) -> None:
         """Fits every model."""
-
-    def trusted(self, likely_weight: float | None) -> tuple[float, float]:
-        unknown = 1.0 if likely_weight is None else between(likely_weight, KNOWN_DOMAIN)
-        begin, full = (a + unknown * (b - a) for a, b in zip(TRUSTED_WHERE_KNOWN, TRUSTED, strict=True))
-        return begin, full
 
     def evidence(self, votes: Votes, scores: Scores) -> Evidence:
         return evidence_of(votes.found, votes.token_BK, votes.count_BK, self)

@@ -23,10 +23,14 @@ from nearmt.steps import Request, Step
 Array = NDArray[np.float32]
 
 
-#: The likely weight of a store up to which its pairs are unrelated, and from which they are related; and how close its
-#: most similar source has to be to a sentence then: tuned on memories of 50 to 500 short strings (docs/log.md).
-RELATED = (0.08, 0.16)
+#: How close the most similar source of a store has to be to a sentence, so that neighbours may count even if its pairs
+#: are unrelated (up to the first likely weight; related from the second on), or if the model knows its domain (up to the
+#: first, not from the second on) and the sentence is not quite as familiar. Tuned on memories of 50 to 500 short strings,
+#: and of law, medical and IT (docs/log.md).
 SIMILAR = (0.3, 0.5)
+RELATED = (0.08, 0.16)
+KNOWN_DOMAIN = (0.4, 0.5)
+FAMILIAR_WHERE_KNOWN = (0.9, 1.2)
 
 
 class RetrievingState:
@@ -67,16 +71,18 @@ class RetrievingState:
 
     def _guarded_by(self, similar: SimilarSources) -> list[float]:
         """How much of lambda the guard leaves to the neighbours of sentences with these similar sources."""
+        trust = [between(familiarity, self._method.mixer.trusted) for familiarity in similar.familiarity]
         likely = self.store.profile.likely_weight
-        trusted = self._method.mixer.trusted(likely)
-        trust = [between(familiarity, trusted) for familiarity in similar.familiarity]
         if likely is None or not self.store.profile.knows_sources:
             return trust
         # Where pairs of the store do not help each other, they help only sentences that are similar to one of them.
-        related = between(likely, RELATED)
-        return [
-            min(one, max(related, between(near, SIMILAR))) for one, near in zip(trust, similar.closeness, strict=True)
+        related, unknown = between(likely, RELATED), between(likely, KNOWN_DOMAIN)
+        without = [
+            min(related, max(unknown, between(familiarity, FAMILIAR_WHERE_KNOWN)))
+            for familiarity in similar.familiarity
         ]
+        alike = [between(closeness, SIMILAR) for closeness in similar.closeness]
+        return [min(one, max(others)) for one, *others in zip(trust, without, alike, strict=True)]
 
     def scores(self, step: Step) -> Scores:
         """log p(y_t | y_<t, x) of equation 3."""

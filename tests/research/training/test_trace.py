@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ from nearmt.datastore import Datastore, PruneConfig, prune
 from nearmt.decoding import BeamConfig, beam_search
 from nearmt.engines.base import EndRule, Retrieved, Scoring
 from nearmt.methods import make_method
-from nearmt.methods.mixing import Mixer, Votes
+from nearmt.methods.mixing import FixedMixer, Mixer, Votes
 from nearmt.methods.retrieving import RetrievingMethod, RetrievingState
 from nearmt.models import TranslationModel
 from nearmt.research.training.trace import Trace, trace_pairs
@@ -41,13 +41,12 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 class RecordingMixer:
     """A mixer that records its inputs and delegates to another."""
 
+    trusted: ClassVar[tuple[float, float]] = FixedMixer.trusted
+
     def __init__(self, mixer: Mixer) -> None:
         self._mixer, self.identity = mixer, mixer.identity
         self.found: list[Retrieved] = []
         self.log_probs: list[Tensor] = []
-
-    def trusted(self, likely_weight: float | None) -> tuple[float, float]:
-        return self._mixer.trusted(likely_weight)
 
     def evidence(self, votes: Votes, scores: Scores) -> Evidence:
         return self._mixer.evidence(votes, scores)
