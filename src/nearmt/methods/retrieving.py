@@ -23,14 +23,15 @@ from nearmt.steps import Request, Step
 Array = NDArray[np.float32]
 
 
-#: How close the most similar source of a store has to be to a sentence, so that neighbours may count even if its pairs
-#: are unrelated (up to the first likely weight; related from the second on), or if the model knows its domain (up to the
-#: first, not from the second on) and the sentence is not quite as familiar. Tuned on memories of 50 to 500 short strings,
-#: and of law, medical and IT (docs/log.md).
-SIMILAR = (0.3, 0.5)
+#: The likely weight of a store up to which its pairs are unrelated, and from which they are related; up to which the
+#: model knows its domain, and from which it does not. Tuned on memories of 50 to 500 short strings, and on those of law,
+#: medical and IT (docs/log.md).
 RELATED = (0.08, 0.16)
 KNOWN_DOMAIN = (0.4, 0.5)
+#: Where the model knows the domain: the familiarity that sentences have to have.
 FAMILIAR_WHERE_KNOWN = (0.9, 1.2)
+#: How close the most similar source has to be to a sentence, so that neighbours count in spite of that.
+SIMILAR = (0.3, 0.5)
 
 
 class RetrievingState:

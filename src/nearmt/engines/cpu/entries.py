@@ -41,7 +41,8 @@ class CpuEntryTable(EntryTable):
         (slots, codes), near_S = words.known_SX.shape, words.near_S
         loaded().agreement(
             address(self.word_N), len(self), address(entry_BK), rows, k, address(words.known_SX), address(near_S),
-            slots, codes, rule.window, rule.paraphrase, rule.contrast, rule.strength, rule.elsewhere, address(agreement_BK),
+            slots, codes, rule.window, rule.paraphrase, rule.contrast, rule.strength, rule.elsewhere,
+            address(agreement_BK),
         )  # fmt: skip
         return agreement_BK
 

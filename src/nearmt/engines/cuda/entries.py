@@ -63,7 +63,8 @@ class CudaEntryTable(EntryTable):
         agreement[(rows,)](
             self.word_N, len(self), entry_BK.contiguous(), k,
             words.known_SX, codes, words.near_S, rows // slots, agreement_BK,
-            rule.paraphrase, rule.contrast, rule.strength, rule.elsewhere, WINDOW=rule.window, POSITIONS=power_of_two(k),
+            rule.paraphrase, rule.contrast, rule.strength, rule.elsewhere,
+            WINDOW=rule.window, POSITIONS=power_of_two(k),
         )  # fmt: skip
         return agreement_BK
 
