@@ -24,8 +24,8 @@ Array = NDArray[np.float32]
 
 
 #: The likely weight of a store up to which its pairs are unrelated, and from which they are related; up to which the
-#: model knows its domain, and from which it does not. Tuned on memories of 50 to 500 short strings, and on those of law,
-#: medical and IT (docs/log.md).
+#: model knows its domain, and from which it does not. Tuned on memories of 50 to 500 short strings, and of law, medical
+#: and IT (docs/log.md).
 RELATED = (0.08, 0.16)
 KNOWN_DOMAIN = (0.4, 0.5)
 #: Where the model knows the domain: the familiarity that sentences have to have.
@@ -76,7 +76,7 @@ class RetrievingState:
         likely = self.store.profile.likely_weight
         if likely is None or not self.store.profile.knows_sources:
             return trust
-        # Where pairs of the store do not help each other, they help only sentences that are similar to one of them.
+        # Where pairs of the store do not help each other, or the model, they help sentences that are similar to one.
         related, unknown = between(likely, RELATED), between(likely, KNOWN_DOMAIN)
         without = [
             min(related, max(unknown, between(familiarity, FAMILIAR_WHERE_KNOWN)))
