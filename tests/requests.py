@@ -11,7 +11,14 @@ from nearmt.datastore.search.agreement import between
 from nearmt.engines import choose
 from nearmt.methods import ChunkConfig, ChunkMethod
 from nearmt.methods.mixing import TRUSTED
-from nearmt.methods.retrieving import RELATED, SIMILAR, RetrievingMethod, RetrievingState
+from nearmt.methods.retrieving import (
+    FAMILIAR_WHERE_KNOWN,
+    KNOWN_DOMAIN,
+    RELATED,
+    SIMILAR,
+    RetrievingMethod,
+    RetrievingState,
+)
 from nearmt.research.methods.paper_chunk import PaperChunkMethod
 from nearmt.retrieval.source import LiveSource
 from nearmt.steps import Request
@@ -52,11 +59,14 @@ def trust_in(store: LiveSource, source: Sequence[int], trusted: tuple[float, flo
 
 
 def left_by_guard(store: LiveSource, source: Sequence[int], trusted: tuple[float, float] = TRUSTED) -> float:
-    """The same, less where the pairs of the store do not help each other."""
+    """The same, less where the pairs of the store do not help each other, or the model knows their domain."""
     now = store.snapshot()
-    related = 1.0 if now.profile.likely_weight is None else between(now.profile.likely_weight, RELATED)
-    (closeness,) = now.similar([source], 0).closeness
-    return min(trust_in(store, source, trusted), max(related, between(closeness, SIMILAR)))
+    found, likely = now.similar([source], 0), now.profile.likely_weight
+    if likely is None:
+        return trust_in(store, source, trusted)
+    unknown = max(between(likely, KNOWN_DOMAIN), between(found.familiarity[0], FAMILIAR_WHERE_KNOWN))
+    helped = max(min(between(likely, RELATED), unknown), between(found.closeness[0], SIMILAR))
+    return min(trust_in(store, source, trusted), helped)
 
 
 def similar_entries(store: LiveSource, source: Sequence[int], count: int) -> Tensor:

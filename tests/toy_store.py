@@ -56,15 +56,15 @@ class ToyServer:
             return {"weight": None}
         return {"weight": np.where(entry < 0, 1.0, self.weight_N[entry.clip(min=0)]).astype(np.float32)}
 
-    def answer_agreement(self, entry: np.ndarray, known: np.ndarray, strict: np.ndarray, rule: AgreementRule) -> Arrays:
+    def answer_agreement(self, entry: np.ndarray, known: np.ndarray, near: np.ndarray, rule: AgreementRule) -> Arrays:
         if self.word_N is None:
             return {"kept": None}
         rows = len(entry) // len(known)
-        slots = [(known[row // rows], float(strict[row // rows])) for row in range(len(entry))]
+        slots = [(known[row // rows], float(near[row // rows])) for row in range(len(entry))]
         kept = [[self._kept(int(n), *slot, rule) for n in found] for slot, found in zip(slots, entry, strict=True)]
         return {"kept": np.array(kept, dtype=np.float32).reshape(entry.shape)}
 
-    def _kept(self, entry: int, known_X: np.ndarray, strict: float, rule: AgreementRule) -> float:
+    def _kept(self, entry: int, known_X: np.ndarray, near: float, rule: AgreementRule) -> float:
         assert self.word_N is not None
         if entry < 0 or not (own := self.word_N[entry]) or known_X[own] == KNOWN:
             return 1.0
@@ -72,11 +72,12 @@ class ToyServer:
             return 0.0
         pair = int(np.searchsorted(self.end_P, entry, side="right"))
         first = max(entry - rule.window, self.end_P[pair - 1] if pair else 0)
-        near = self.word_N[first : min(entry + rule.window + 1, self.end_P[pair])]
-        others = [known_X[word] != 0 for word in near if word not in (0, own)]
+        around = self.word_N[first : min(entry + rule.window + 1, self.end_P[pair])]
+        others = [known_X[word] != 0 for word in around if word not in (0, own)]
         share = np.mean(others) if others else 1.0
         left = float(np.clip((rule.contrast - share) / (rule.contrast - rule.paraphrase), 0.0, 1.0))
-        return 1 - rule.strength * (1 - (1 - strict) * left)
+        applied = rule.strength * (near + (1 - near) * rule.elsewhere)
+        return 1 - applied * (1 - (1 - near) * left)
 
     def answer_keys(self, entry: np.ndarray, columns: int) -> Arrays:
         return {"key": self.key_ND[entry, :columns]}
@@ -93,7 +94,7 @@ class ToyServer:
         width = max((len(entries) for entries in found), default=0)
         padded = [[*entries, *[-1] * (width - len(entries))] for entries in found]
         entry_SX = np.array(padded, dtype=np.int64).reshape(len(found), width)
-        alike = {"familiarity": self.familiarity, "closeness": self.closeness, "nearly_equal": []}
+        alike = {"familiarity": self.familiarity, "closeness": self.closeness, "close": []}
         return {"entry": entry_SX, **{name: [value] * len(found) for name, value in alike.items()}}
 
     def _similar(self, source: Sequence[int], count: int) -> list[int]:
@@ -135,7 +136,6 @@ class ToyStore:
             scale=lambda columns: float(self.search_scale**0.5),
             likely_weight=self.likely_weight,
             agreement=None,
-            agreeing_weight=None,
             knows_sources=True,
         )
 
@@ -154,7 +154,7 @@ class ToyStore:
         return None if weight is None else torch.from_numpy(weight)
 
     def agreement(self, entry_BK: Tensor, words: SentenceWords, rule: AgreementRule) -> Tensor | None:
-        given = {"known": words.known_SX.numpy(), "strict": words.strict_S.numpy(), "rule": rule}
+        given = {"known": words.known_SX.numpy(), "near": words.near_S.numpy(), "rule": rule}
         kept = self.server("agreement", entry=entry_BK.numpy(), **given)["kept"]
         return None if kept is None else torch.from_numpy(kept)
 

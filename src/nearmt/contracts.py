@@ -77,11 +77,20 @@ class StoreProfile:
     scale: Callable[[int], float]
     #: Lambda under which the store's own held-out tokens are most likely, if it was measured.
     likely_weight: float | None
-    #: How strongly neighbours whose source disagrees are silenced, and the likely weight then, if measured.
+    #: How strongly neighbours whose source disagrees are silenced, if it was measured.
     agreement: float | None
-    agreeing_weight: float | None
     #: Whether similar sources can be found: stores made before nearmt 0.3 have no source tokens.
     knows_sources: bool
+
+
+@dataclass(frozen=True)
+class CloseSource:
+    """A stored source that has at least half in common with a sentence."""
+
+    #: Subword ids.
+    ids: list[int]
+    #: What the two have in common, in shares of what the sentence has in common with itself.
+    share: float
 
 
 @dataclass(frozen=True)
@@ -95,8 +104,8 @@ class SimilarSources:
     familiarity: list[float]
     #: The share of what each sentence has in common with itself that its most similar source has in common with it.
     closeness: list[float]
-    #: The sources (subword ids) that nearly equal each sentence, the most similar first.
-    nearly_equal: list[list[list[int]]]
+    #: The sources that have much in common with each sentence, the most similar first.
+    close: list[list[CloseSource]]
 
 
 class Origin(IntEnum):

@@ -19,12 +19,12 @@ CODES = 1 << 16
 WORDS = [1, 2, 3, 40_000, 50_000, 65_535]
 
 
-def words_of(known: list[list[int]], strict: list[float], contested: list[int] | None = None) -> SentenceWords:
+def words_of(known: list[list[int]], near: list[float], contested: list[int] | None = None) -> SentenceWords:
     known_SX = torch.zeros(len(known), CODES, dtype=torch.uint8)
     for row, codes in enumerate(known):
         known_SX[row, codes] = KNOWN
         known_SX[row, contested or []] = CONTESTED
-    return SentenceWords(known_SX, torch.tensor(strict))
+    return SentenceWords(known_SX, torch.tensor(near))
 
 
 def kept(
@@ -34,7 +34,7 @@ def kept(
     codes = torch.from_numpy(np.array(word_N, dtype="<u2").view("<i2"))
     key_ND = torch.zeros(len(word_N), 8)
     table = engine.entries([key_ND], torch.zeros(len(word_N), dtype=torch.int32), [len(word_N)], None, codes)
-    there = SentenceWords(engine.to(words.known_SX), engine.to(words.strict_S))
+    there = SentenceWords(engine.to(words.known_SX), engine.to(words.near_S))
     found_BK = table.agreement(engine.to(entry_BK), there, rule)
     assert found_BK is not None
     return found_BK.cpu()
@@ -61,6 +61,15 @@ def test_the_strength_scales_what_is_taken(engine: Engine) -> None:
     for strength in (0.0, 0.5, 1.0):
         rule = AgreementRule(3, 0.25, 0.75, strength)
         assert kept(engine, stored, entry_BK, words, rule).tolist() == [[1.0 - strength, 1.0]]
+
+
+@every_engine
+def test_without_a_near_match_a_part_of_the_strength_applies(engine: Engine) -> None:
+    """What the stored sentence differs in is the same; the sentences have no near match, half a one, and one."""
+    stored, entry_BK = [1, 2, 3, 40_000, 0], torch.tensor([[3], [3], [3]])
+    words = words_of([[1, 2, 3]] * 3, [0.0, 0.5, 1.0])
+    found_BK = kept(engine, stored, entry_BK, words, AgreementRule(3, 0.25, 0.75, strength=0.8, elsewhere=0.25))
+    torch.testing.assert_close(found_BK, torch.tensor([[0.8], [0.5], [0.2]]))
 
 
 @every_engine
@@ -91,10 +100,10 @@ def test_agreement_is_what_the_rule_says(engine: Engine, slots: int) -> None:
     server.word_N = word_N
     entry_BK = torch.from_numpy(random.integers(-1, len(store), (6, 20)))
     known = [random.choice(WORDS, 3).tolist() for _ in range(slots)]
-    strict = (random.random(slots) / 2).round(2).tolist()
-    words = words_of(known, strict, contested=[int(random.choice(WORDS))])
-    rule = AgreementRule(2, 0.2, 0.6, 0.9)
-    given = {"known": words.known_SX.numpy(), "strict": words.strict_S.numpy(), "rule": rule}
+    near = (random.random(slots) / 2).round(2).tolist()
+    words = words_of(known, near, contested=[int(random.choice(WORDS))])
+    rule = AgreementRule(2, 0.2, 0.6, 0.9, 0.4)
+    given = {"known": words.known_SX.numpy(), "near": words.near_S.numpy(), "rule": rule}
     expected_BK = torch.from_numpy(server("agreement", entry=entry_BK.numpy(), **given)["kept"])
     found_BK = kept(engine, word_N.tolist(), entry_BK, words, rule)
     torch.testing.assert_close(found_BK, expected_BK)
@@ -105,7 +114,7 @@ def test_agreement_is_what_the_rule_says(engine: Engine, slots: int) -> None:
 def test_a_table_without_words_knows_no_agreement(engine: Engine) -> None:
     table = engine.entries([torch.zeros(3, 8)], torch.zeros(3, dtype=torch.int32), [3])
     words = words_of([[1]], [0.0])
-    there = SentenceWords(engine.to(words.known_SX), engine.to(words.strict_S))
+    there = SentenceWords(engine.to(words.known_SX), engine.to(words.near_S))
     assert table.agreement(engine.to(torch.tensor([[0, 1]])), there, RULE) is None
 
 

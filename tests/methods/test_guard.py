@@ -17,6 +17,7 @@ from nearmt.decoding import BeamConfig, Hypothesis, beam_search
 from nearmt.methods import PlainMethod, make_method
 from nearmt.methods.adaptive import Head, HeadShape, save_adaptive
 from nearmt.methods.mixing import TRUSTED
+from nearmt.methods.retrieving import FAMILIAR_WHERE_KNOWN, KNOWN_DOMAIN, SIMILAR
 from nearmt.models import Seq2SeqModel, TranslationModel
 from nearmt.steps import Method
 from nearmt.translator import Translator
@@ -53,7 +54,7 @@ def world(family: str = "marian", seed: int = 3, count: int = 8) -> tuple[Seq2Se
     model = Seq2SeqModel(tiny_model(family, seed))
     known = store_of(model)
     store = TrustingStore(known.key_ND, known.token_N, known.ends)
-    store.search_scale = known.search_scale
+    store.search_scale, store.likely_weight = known.search_scale, KNOWN_DOMAIN[1]
     return model, store, random_sources(seed, count=count)
 
 
@@ -149,6 +150,21 @@ def test_the_guard_is_part_of_the_signature(name: str) -> None:
     method, settings = METHODS[name]
     on, off = (make_method(method, store, {**settings, "guard": guard}).signature() for guard in (True, False))
     assert "|guard:True" in on and "|guard:False" in off
+
+
+def test_where_the_model_knows_the_domain_sentences_have_to_be_familiar_or_similar() -> None:
+    model, store, sources = world()
+    begin, full = FAMILIAR_WHERE_KNOWN
+    assert TRUSTED[0] < begin < TRUSTED[1] < full
+    store.rule = lambda source: (begin - TRUSTED[0]) / (TRUSTED[1] - TRUSTED[0])
+    alone, settings = search(model, PlainMethod(), sources), {"k": 4, "lambda": 0.9}
+    method = make_method("knn", store, settings)
+    doubted = search(model, method, sources)
+    assert_differ(doubted, alone)
+    store.likely_weight = KNOWN_DOMAIN[0]
+    assert_same(search(model, method, sources), alone)
+    store.server.closeness = SIMILAR[1]
+    assert_same(search(model, method, sources), doubted)
 
 
 class UnrelatedStore(ToyStore):

@@ -59,23 +59,21 @@ class AgreeingStore(ToyStore):
 
     @property
     def profile(self) -> StoreProfile:
-        return replace(super().profile, likely_weight=0.4, agreement=0.75, agreeing_weight=0.6)
+        return replace(super().profile, likely_weight=0.4, agreement=0.75)
 
 
-@pytest.mark.parametrize(
-    ("settings", "weight", "cache_weight"),
-    [
-        ({}, 0.3 + 0.7 * 0.6, 0.3 + 0.7 * 0.5),
-        ({"agreement": 0.0}, 0.3 + 0.7 * 0.4, 0.3 + 0.7 * 0.4),
-        ({"weight": 0.1}, 0.1, 0.1),
-    ],
-)
-def test_lambda_takes_the_weight_of_neighbours_that_agree(
-    settings: dict[str, Any], weight: float, cache_weight: float
-) -> None:
-    """For recalled neighbours half of what it is more."""
+@pytest.mark.parametrize("agreement", [None, 0.0])
+def test_lambda_and_strength_are_the_stores(agreement: float | None) -> None:
+    """With source agreement lambda is what it is without (docs/log.md)."""
     known = random_store(0, 5, 4, 9)
     store = AgreeingStore(known.key_ND, known.token_N, known.ends)
-    chunk = ChunkMethod(store, ChunkConfig(**settings)).config
-    assert KnnMethod(store, KnnConfig(**settings)).config.weight == pytest.approx(weight, abs=0.006)
-    assert (chunk.weight, chunk.cache_weight) == pytest.approx((weight, cache_weight), abs=0.006)
+    expected = (pytest.approx(0.3 + 0.7 * 0.4, abs=0.006), 0.75 if agreement is None else agreement)
+    chunk = ChunkMethod(store, ChunkConfig(agreement=agreement)).config
+    knn = KnnMethod(store, KnnConfig(agreement=agreement)).config
+    assert (chunk.weight, chunk.agreement) == (knn.weight, knn.agreement) == expected
+    assert chunk.cache_weight == chunk.weight
+
+
+def test_a_weight_that_is_given_is_that_of_the_cache_as_well() -> None:
+    chunk = ChunkMethod(random_store(0, 5, 4, 9), ChunkConfig(weight=0.1)).config
+    assert (chunk.weight, chunk.cache_weight) == (0.1, 0.1)

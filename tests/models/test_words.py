@@ -94,6 +94,24 @@ def test_words_beside_a_difference_are_contested(source: str, near: list[str], c
     assert words.contested([codec.ids(text) for text in near]) == expected
 
 
+@pytest.mark.parametrize(
+    ("source", "other", "count"),
+    [
+        ("der motor ist kalt .", "der motor ist kalt !", 0),
+        ("der motor ist kalt", "der motor ist heiß", 1),
+        ("die motoren sind kalt", "der motor ist kalt", 2),  # forms of one word do not differ
+        ("der motor ist kalt", "der motor ist am morgen kalt", 2),
+        ("der motor ist am morgen kalt", "der motor ist kalt", 2),
+        ("der alte motor ist kalt", "der neue motor ist heiß und laut", 4),
+    ],
+)
+def test_words_that_differ_are_counted_on_both_sides(source: str, other: str, count: int) -> None:
+    codec = WholeWords(source, other)
+    words = SourceWords.of(codec, codec.ids(source))  # type: ignore[arg-type]
+    assert words.differing(words.like(codec.ids(other))) == count
+    assert words.count == len([word for word in source.split() if word.isalnum()])
+
+
 @pytest.mark.embedded
 def test_tokens_are_aligned_with_the_words_that_they_translate() -> None:
     model = load_model(ModelConfig(device="cpu"))

@@ -113,7 +113,6 @@ def _mean(members: Sequence[Snapshot], like: Calibration) -> Calibration:
         cache_scale=mean(lambda each: each.cache_scale) or like.cache_scale,
         likely_weight=mean(lambda each: each.likely_weight),
         agreement=mean(lambda each: each.agreement),
-        agreeing_weight=mean(lambda each: each.agreeing_weight),
         familiar=mean(lambda each: each.familiar),
         recall=mean(lambda each: each.recall),
         entries=sum(each.entries for each in measured),

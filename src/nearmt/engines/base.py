@@ -58,7 +58,8 @@ class AgreementRule:
     A neighbour votes for a target token that translates a word of its own source. If the sentence does not have that
     word, it depends on the words nearby: where the sentence has few of them, the neighbour is a paraphrase, and counts
     fully; where it has most of them, the two sentences differ in just this word, and the neighbour does not count.
-    Sentences with a near match in the store are translated from that, and need no paraphrases.
+    Sentences with a near match in the store are translated from that, and need no paraphrases: there the rule applies
+    with all its strength, elsewhere with a part of it.
     """
 
     #: Entries before and after the neighbour, in its pair, whose words are nearby.
@@ -69,6 +70,8 @@ class AgreementRule:
     contrast: float
     #: How much of this applies: 0 lets all neighbours count fully.
     strength: float = 1.0
+    #: The part of the strength that applies to sentences without a near match.
+    elsewhere: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -77,12 +80,12 @@ class SentenceWords:
 
     #: Which codes of words (`models.words`) each has, [S, CODES]: 0, KNOWN or CONTESTED (uint8).
     known_SX: Tensor
-    #: How much less paraphrases count, from 0 to 1: where the store has a near match of the sentence, [S].
-    strict_S: Tensor
+    #: From 0 to 1, whether the store has a near match of the sentence, [S].
+    near_S: Tensor
 
     def of(self, slot: int) -> SentenceWords:
         """What is known of one of them; a view."""
-        return SentenceWords(self.known_SX[slot : slot + 1], self.strict_S[slot : slot + 1])
+        return SentenceWords(self.known_SX[slot : slot + 1], self.near_S[slot : slot + 1])
 
 
 @dataclass(frozen=True)

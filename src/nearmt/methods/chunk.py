@@ -29,13 +29,9 @@ CHUNK_DISCOUNT = 0.1
 #: (docs/log.md).
 SEARCH_BEAMS = 3
 
-#: How much of the greater weight of neighbours that agree goes into lambda' (docs/log.md).
-AGREEING_SHARE = 0.5
 
-
-def resolve_cache(config: ChunkConfig, store: EntrySource, recalled: float | None) -> ChunkConfig:
-    """The settings with lambda', T' and the others filled in from what the store knows of itself; `recalled` is lambda
-    for neighbours that are recalled."""
+def resolve_cache(config: ChunkConfig, store: EntrySource) -> ChunkConfig:
+    """The settings with lambda', T' and the others filled in from what the store knows of itself."""
     columns = min(config.cache_columns or store.profile.columns, store.profile.columns)
     if not store.profile.knows_sources:
         config = replace(config, seeds=0)
@@ -44,7 +40,7 @@ def resolve_cache(config: ChunkConfig, store: EntrySource, recalled: float | Non
         weight = temperature = None
     elif weight is None:
         discount = 0.0 if config.seeds else CHUNK_DISCOUNT
-        weight = round(max(0.0, (recalled or 0.0) - discount), 2)
+        weight = round(max(0.0, (config.weight or 0.0) - discount), 2)
     if temperature is None and config.adaptive is None:
         share = SEEDED_TEMPERATURE_SHARE if config.seeds else CHUNK_TEMPERATURE_SHARE
         temperature = share * store.profile.scale(columns)
@@ -71,9 +67,7 @@ class ChunkMethod(RetrievingMethod):
         now = store.snapshot()
         if config is not None and config.is_variant and not self.has_variants:
             raise ConfigError("the paper's caches are made by `make_method('chunk', ...)`")
-        config = config or ChunkConfig()
-        recalled = resolve(config, now, AGREEING_SHARE).weight
-        self.config = resolve_cache(resolve(config, now), now, recalled)
+        self.config = resolve_cache(resolve(config or ChunkConfig(), now), now)
         mixer, rule = _mixer(self.config), _end_rule(self.config, now)
         rules = agreement_rule(self.config), rule
         super().__init__(store, mixer, self.config.guard, *rules, tolerance_of(self.config))

@@ -35,11 +35,8 @@ TOLERANCE = 0.1
 AnyKnnConfig = TypeVar("AnyKnnConfig", bound=KnnConfig)
 
 
-def resolve(config: AnyKnnConfig, store: EntrySource, agreeing: float = 1.0) -> AnyKnnConfig:
-    """The settings with what is not given filled in from what the store knows of itself.
-
-    With source agreement, neighbours that agree are likely to be right: lambda takes this share of the difference.
-    """
+def resolve(config: AnyKnnConfig, store: EntrySource) -> AnyKnnConfig:
+    """The settings with what is not given filled in from what the store knows of itself."""
     if config.agreement is None:
         known = store.profile.agreement
         config = replace(config, agreement=AGREEMENT.strength if known is None else known)
@@ -49,8 +46,6 @@ def resolve(config: AnyKnnConfig, store: EntrySource, agreeing: float = 1.0) -> 
     weight, temperature = config.weight, config.temperature
     if weight is None:
         likely = store.profile.likely_weight
-        if likely is not None and config.agreement and store.profile.agreeing_weight is not None:
-            likely += agreeing * (store.profile.agreeing_weight - likely)
         weight = WEIGHT if likely is None else round(WEIGHT_AT_LEAST + (1 - WEIGHT_AT_LEAST) * likely, 2)
     if temperature is None:
         temperature = TEMPERATURE_SHARE * store.profile.search_scale

@@ -23,9 +23,14 @@ from nearmt.steps import Request, Step
 Array = NDArray[np.float32]
 
 
-#: The likely weight of a store up to which its pairs are unrelated, and from which they are related; and how close its
-#: most similar source has to be to a sentence then: tuned on memories of 50 to 500 short strings (docs/log.md).
+#: The likely weight of a store up to which its pairs are unrelated, and from which they are related; up to which the
+#: model knows its domain, and from which it does not. Tuned on memories of 50 to 500 short strings, and of law, medical
+#: and IT (docs/log.md).
 RELATED = (0.08, 0.16)
+KNOWN_DOMAIN = (0.4, 0.5)
+#: Where the model knows the domain: the familiarity that sentences have to have.
+FAMILIAR_WHERE_KNOWN = (0.9, 1.2)
+#: How close the most similar source has to be to a sentence, so that neighbours count in spite of that.
 SIMILAR = (0.3, 0.5)
 
 
@@ -62,7 +67,7 @@ class RetrievingState:
             self._retriever.begin(sentences, similar.entry_SX)
             if agreement:
                 mine = [self._request.words[sentence] for sentence in sentences]
-                words = sentence_words(mine, similar.closeness, similar.nearly_equal, self._request.device)
+                words = sentence_words(mine, similar.close, self._request.device)
                 self._words_of.update((sentence, words.of(slot)) for slot, sentence in enumerate(sentences))
             if guard:
                 self._trust.update(zip(sentences, self._guarded_by(similar), strict=True))
@@ -75,11 +80,14 @@ class RetrievingState:
         likely = self.store.profile.likely_weight
         if likely is None or not self.store.profile.knows_sources:
             return trust
-        # Where pairs of the store do not help each other, they help only sentences that are similar to one of them.
-        related = between(likely, RELATED)
-        return [
-            min(one, max(related, between(near, SIMILAR))) for one, near in zip(trust, similar.closeness, strict=True)
+        # Where pairs of the store do not help each other, or the model, they help sentences that are similar to one.
+        related, unknown = between(likely, RELATED), between(likely, KNOWN_DOMAIN)
+        without = [
+            min(related, max(unknown, between(familiarity, FAMILIAR_WHERE_KNOWN)))
+            for familiarity in similar.familiarity
         ]
+        alike = [between(closeness, SIMILAR) for closeness in similar.closeness]
+        return [min(one, max(others)) for one, *others in zip(trust, without, alike, strict=True)]
 
     def scores(self, step: Step) -> Scores:
         """log p(y_t | y_<t, x) of equation 3."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -92,15 +92,35 @@ class SourceWords:
     source: tuple[int, ...]
     number_S: list[int]
     words: list[str]
+    codec: TextCodec = field(compare=False, repr=False)
 
     @classmethod
     def of(cls, codec: TextCodec, source: Sequence[int]) -> SourceWords:
-        return cls(tuple(source), *words_of(codec.source_subwords(source)))
+        return cls(tuple(source), *words_of(codec.source_subwords(source)), codec)
+
+    def like(self, source: Sequence[int]) -> SourceWords:
+        """The words of another source of the same model."""
+        return SourceWords.of(self.codec, source)
 
     @cached_property
     def codes(self) -> frozenset[int]:
         """The codes of all forms of all words."""
         return self._codes_of(range(len(self.words)))
+
+    @cached_property
+    def _stems(self) -> list[int]:
+        """The codes of the stems of all words but punctuation."""
+        return [stem_code(word) for word in self.words if any(map(str.isalnum, word))]
+
+    @property
+    def count(self) -> int:
+        """The number of words, without punctuation."""
+        return len(self._stems)
+
+    def differing(self, other: SourceWords) -> int:
+        """The number of words that another source has in no form, or of words of it that this one has in none: the
+        greater of both."""
+        return max(sum(stem not in b.codes for stem in a._stems) for a, b in ((self, other), (other, self)))
 
     def contested(self, nearly_equal: Sequence[Sequence[int]]) -> frozenset[int]:
         """The codes of words next to a word or two that the first of these sources (subword ids) lacks, or has in

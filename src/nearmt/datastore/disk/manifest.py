@@ -52,9 +52,8 @@ class Calibration:
     #: Lambda that maximises the likelihood of the store's own tokens, each sentence left out of its own
     #: search; None if not measured.
     likely_weight: float | None = None
-    #: The strength of source agreement, and the likely weight with it; None if not measured.
+    #: The strength of source agreement; None if not measured.
     agreement: float | None = None
-    agreeing_weight: float | None = None
     #: Familiarity that 19 of 20 of the store's own sources reach, each left out; None if not measured.
     familiar: float | None = None
     #: Share of the k nearest that the index finds; None for exact search.
@@ -296,7 +295,8 @@ def manifest_of(raw: dict[str, Any]) -> Manifest:
     )
     parts = {
         "reduction_file": FileRecord(**raw["reduction_file"]),
-        "calibration": Calibration(**raw["calibration"]),
+        # Stores of development versions have one value more.
+        "calibration": Calibration(**{k: v for k, v in raw["calibration"].items() if k != "agreeing_weight"}),
         "segments": segments,
     }
     return Manifest(**{name: value for name, value in {**raw, **parts}.items() if name != "checksum"})

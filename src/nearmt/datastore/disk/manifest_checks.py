@@ -90,7 +90,7 @@ _MANIFEST: dict[str, Check] = {
 _CALIBRATION: dict[str, Check] = {
     **dict.fromkeys(("search_scale", "cache_scale"), _real(_LEAST, _LARGEST)),
     **dict.fromkeys(("queries", "k", "entries"), _COUNT),
-    **dict.fromkeys(("likely_weight", "agreement", "agreeing_weight", "recall"), _or_none(_SHARE)),
+    **dict.fromkeys(("likely_weight", "agreement", "recall"), _or_none(_SHARE)),
     "familiar": _or_none(_real(0, _LARGEST)),
 }
 _SEGMENT: dict[str, Check] = {

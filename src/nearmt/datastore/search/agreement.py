@@ -2,42 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
 
+from nearmt.contracts import CloseSource
 from nearmt.engines.base import CONTESTED, KNOWN, AgreementRule, SentenceWords
 from nearmt.models.words import CODES, SourceWords
 
 #: Tuned on the open half of the experiment contrast and on dev sets (docs/log.md).
-AGREEMENT = AgreementRule(window=4, paraphrase=0.2, contrast=0.5)
-#: The closeness from which a source is a near match of a sentence, and from which paraphrases do not count.
-NEAR_MATCH = (0.5, 0.7)
-#: The closeness from which a source differs so little from a sentence that a word more or less is contested.
+AGREEMENT = AgreementRule(window=4, paraphrase=0.2, contrast=0.5, elsewhere=1 / 3)
+#: What a source has at least in common with a sentence to be its near match.
+CLOSE = 0.5
+#: The share of a sentence's words in which a near match may differ from it: at least one word, at most two. Sources
+#: that differ in twice as many words are no near matches.
+_FEW, _LEAST, _MOST = 0.2, 1.0, 2.0
+#: What a source has in common with a sentence from which it differs so little that a word more or less is contested.
 NEARLY_EQUAL = 0.9
 
 
 def stacked(words: Sequence[SentenceWords]) -> SentenceWords:
     """What is known of the sentences of all of them, one after the other."""
-    return SentenceWords(torch.cat([each.known_SX for each in words]), torch.cat([each.strict_S for each in words]))
+    return SentenceWords(torch.cat([each.known_SX for each in words]), torch.cat([each.near_S for each in words]))
 
 
 def sentence_words(
-    words: Sequence[SourceWords],
-    closeness: Sequence[float],
-    nearly_equal: Sequence[Sequence[Sequence[int]]],
-    device: torch.device,
+    words: Sequence[SourceWords], close: Sequence[Sequence[CloseSource]], device: torch.device
 ) -> SentenceWords:
-    """What is known of sentences with these words, whose most similar sources are this close, and of which some are
-    nearly equal (subword ids)."""
+    """What is known of sentences with these words, which have much in common with some stored sources, the most
+    similar first."""
     known_SX = np.zeros((len(words), CODES), dtype=np.uint8)
-    for known_X, mine, sources in zip(known_SX, words, nearly_equal, strict=True):
+    for known_X, mine, sources in zip(known_SX, words, close, strict=True):
         known_X[list(mine.codes)] = KNOWN
-        known_X[list(mine.contested(sources))] = CONTESTED
-    strict_S = np.array([between(close, NEAR_MATCH) for close in closeness], dtype=np.float32)
-    parts = (torch.from_numpy(part).to(device, non_blocking=True) for part in (known_SX, strict_S))
-    return SentenceWords(*parts)
+        known_X[list(mine.contested([each.ids for each in sources if each.share >= NEARLY_EQUAL]))] = CONTESTED
+    near = [
+        nearness(mine, (mine.like(each.ids) for each in sources)) for mine, sources in zip(words, close, strict=True)
+    ]
+    parts = torch.from_numpy(known_SX), torch.tensor(near, dtype=torch.float32)
+    return SentenceWords(*(part.to(device, non_blocking=True) for part in parts))
+
+
+def nearness(words: SourceWords, sources: Iterable[SourceWords]) -> float:
+    """1 if one of some sources differs from a sentence in a word or two, 0 if all differ in more than twice as many."""
+    few = min(_MOST, max(_LEAST, _FEW * words.count))
+    return max((1.0 - between(words.differing(each), (few, 2 * few)) for each in sources), default=0.0)
 
 
 def between(value: float, bounds: tuple[float, float]) -> float:

@@ -45,7 +45,7 @@ def measured(
 ) -> Calibration:
     """A new calibration of a store. Without a model, `likely_weight` is kept."""
     found = distances(store, cache_columns)
-    likely = {name: getattr(before, name) for name in ("likely_weight", "agreement", "agreeing_weight")}
+    likely = {name: getattr(before, name) for name in ("likely_weight", "agreement")}
     if model is not None:
         likely = likely_settings(model, store, found.search_scale)
     return replace(found, recall=recall, familiar=store.typical_familiarity(), **likely)
@@ -87,8 +87,7 @@ def likely_settings(model: TranslationModel, store: Snapshot, search_scale: floa
     """Settings under which a sample of the store's sentences is likely, each left out of its own search.
 
     `likely_weight` is the most likely lambda of equation 3. It is large where neighbours predict tokens that the model
-    does not, that is, for domains the model was not trained on. `agreement` is the strength of source agreement, and
-    `agreeing_weight` the most likely lambda with it: neighbours that agree are worth more.
+    does not, that is, for domains the model was not trained on. `agreement` is the strength of source agreement.
     """
     entries, everything = store.entries, list(store.numbers())
     chosen = [everything[index] for index in sample(len(everything), _SCORED_PAIRS, seed=1).tolist()]
@@ -96,7 +95,7 @@ def likely_settings(model: TranslationModel, store: Snapshot, search_scale: floa
     # Pairs of similar length are scored together.
     numbers.sort(key=lambda number: len(entries.of_pair(number)))
     if len(numbers) < _FEWEST_PAIRS:
-        return {"likely_weight": None, "agreement": None, "agreeing_weight": None}
+        return {"likely_weight": None, "agreement": None}
     temperature = TEMPERATURE_SHARE * search_scale
     tasks = [partial(_knn_probabilities, store, number, temperature, model) for number in numbers]
     found = dict(spread(tasks, model.seq2seq.device))
@@ -104,11 +103,9 @@ def likely_settings(model: TranslationModel, store: Snapshot, search_scale: floa
     neighbours = [torch.cat([part.cpu() for part in of_all]) for of_all in parts]
     held_out = _Sample(_model_probabilities(model, store, numbers), *neighbours)
     most = 1.0 if len(numbers) >= FEW_PAIRS else FEW_PAIRS_CAP
-    agreement = _strongest({strength: held_out.likely(strength)[1] for strength in _STRENGTHS})
     return {
         "likely_weight": min(held_out.likely(0.0)[0], most),
-        "agreement": agreement,
-        "agreeing_weight": min(held_out.likely(agreement)[0], most),
+        "agreement": _strongest({strength: held_out.likely(strength)[1] for strength in _STRENGTHS}),
     }
 
 
@@ -172,7 +169,7 @@ def _knn_probabilities(
     # The softmax over no neighbours is undefined; such tokens get probability 0.
     weight_TK = torch.softmax(score_TK, dim=1).nan_to_num(0.0)
     words = _words_of(store, number, model, weight_TK.device)
-    agreement_TK = store.agreement(found.entry_BK, words, AGREEMENT)
+    agreement_TK = store.agreement(found.entry_BK, words, replace(AGREEMENT, elsewhere=1.0))
     lost_TK = torch.zeros_like(weight_TK) if agreement_TK is None else weight_TK * (1.0 - agreement_TK)
     return (weight_TK * same_TK).sum(dim=1), (lost_TK * same_TK).sum(dim=1), lost_TK.sum(dim=1)
 
@@ -185,8 +182,8 @@ def _source_of(model: TranslationModel, store: Snapshot, number: int) -> list[in
 def _words_of(store: Snapshot, number: int, model: TranslationModel, device: torch.device) -> SentenceWords:
     """What source agreement knows of the source of a stored pair, which is left out of the store."""
     source = _source_of(model, store, number)
-    close, near = store.near_matches(source, without=number)
-    return sentence_words([SourceWords.of(model.codec, source)], [close], [near], device)
+    close = store.close_sources(source, without=number)
+    return sentence_words([SourceWords.of(model.codec, source)], [close], device)
 
 
 def _most_likely(model_X: Tensor, neighbour_X: Tensor) -> float:

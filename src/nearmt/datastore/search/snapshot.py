@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearmt.contracts import Neighbours, Pair, SimilarSources, StoreProfile
+from nearmt.contracts import CloseSource, Neighbours, Pair, SimilarSources, StoreProfile
 from nearmt.corpus import Match, Unit
 from nearmt.datastore.disk import AnySegment, Calibration
 from nearmt.datastore.disk.ids import DigestIndex, digest_of
-from nearmt.datastore.search.agreement import NEARLY_EQUAL
+from nearmt.datastore.search.agreement import CLOSE
 from nearmt.datastore.search.containing import FoundPairs, pairs_containing
 from nearmt.datastore.search.contexts import ExactMatch
 from nearmt.datastore.search.entries import open_entries
@@ -217,7 +217,6 @@ class Snapshot:
             scale=partial(_scale, self.calibration, self.reduction, self._cache_columns),
             likely_weight=self.calibration.likely_weight,
             agreement=self.calibration.agreement,
-            agreeing_weight=self.calibration.agreeing_weight,
             # An empty store knows sources once something is added to it.
             knows_sources=not len(self) or any(len(part.segment.source_S) for part in self._parts),
         )
@@ -257,7 +256,7 @@ class Snapshot:
         return None if weight is None else weight.to(entry.device)
 
     def agreement(self, entry_BK: Tensor, words: SentenceWords, rule: AgreementRule) -> Tensor | None:
-        words = SentenceWords(words.known_SX.to(self.device), words.strict_S.to(self.device))
+        words = SentenceWords(words.known_SX.to(self.device), words.near_S.to(self.device))
         kept_BK = self.entries.agreement(entry_BK.to(self.device), words, rule)
         return None if kept_BK is None else kept_BK.to(entry_BK.device)
 
@@ -292,24 +291,23 @@ class Snapshot:
             usual = self.calibration.familiar
             familiarity = [inf if usual is None else _familiarity(best, usual) for best in shares]
             closeness = [float(best[-1]) for best in shares]
-            equal = [self._nearly_equal(numbers, best) for numbers, best in nearest]
-            return SimilarSources(self.entries.of_pairs_each(number_SP[:, :count]), familiarity, closeness, equal)
+            close = [self._close(numbers, best) for numbers, best in nearest]
+            return SimilarSources(self.entries.of_pairs_each(number_SP[:, :count]), familiarity, closeness, close)
 
     def source(self, number: int) -> list[int]:
         """The source tokens of a pair."""
         return self._sources.source(number)
 
-    def near_matches(self, source: Sequence[int], without: int) -> tuple[float, list[list[int]]]:
-        """What the most similar source but that of one pair has in common with a source, in shares of itself; and the
-        sources that nearly equal it, the most similar first."""
+    def close_sources(self, source: Sequence[int], without: int) -> list[CloseSource]:
+        """The sources of the most similar pairs, but of one pair, that have much in common with a source."""
         best = self._sources.best_shares(source, without)
         numbers = [number for number in self.similar_pairs(source, COMPARED + 1) if number != without]
-        return float(best[-1]), self._nearly_equal(numbers, best)
+        return self._close(numbers, best)
 
-    def _nearly_equal(self, numbers: Sequence[int], shares: np.ndarray) -> list[list[int]]:
-        """The sources of those among the most similar pairs (best first; shares best last) that are nearly equal."""
-        near = zip(numbers, shares[::-1], strict=False)
-        return [self._sources.source(number) for number, share in near if number >= 0 and share >= NEARLY_EQUAL]
+    def _close(self, numbers: Sequence[int], shares: np.ndarray) -> list[CloseSource]:
+        """The sources among those of the most similar pairs (best first; shares best last) that are close."""
+        best = zip(numbers, shares[::-1].tolist(), strict=False)
+        return [CloseSource(self._sources.source(n), share) for n, share in best if n >= 0 and share >= CLOSE]
 
     def similar_pairs(self, source: Sequence[int], count: int) -> list[int]:
         """Numbers of the pairs with the most similar sources, best first."""

@@ -53,7 +53,6 @@ def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
         "likely_weight": calibration.likely_weight,
         "marks": _marks(manifest.marks),
         "agreement": calibration.agreement,
-        "agreeing_weight": calibration.agreeing_weight,
         "familiar": calibration.familiar,
         "search_scale": round(calibration.search_scale, 3),
         "cache_scale": round(calibration.cache_scale, 3),

@@ -23,15 +23,17 @@ LOCAL void look(const uint16_t *word, int64_t entries, int64_t at, int64_t step,
 }
 
 /* `word` has the code of each entry's source word, 0 for the last entry of a pair; `known` [S, codes] which codes the
-   sentence of each slot has (KNOWN or CONTESTED), `strict` [S] how much less neighbours count whose words it lacks. The more of the words
-   nearby it has, the less these count. */
+   sentence of each slot has (KNOWN or CONTESTED), `near` [S] whether the store has a near match of it. The more of the
+   words nearby the sentence has, the less neighbours count whose words it lacks. */
 EXPORTED void agreement(const uint16_t *word, int64_t entries, const int64_t *entry, int64_t rows, int64_t k,
-                        const uint8_t *known, const float *strict, int64_t slots, int64_t codes, int64_t window,
-                        double paraphrase, double contrast, double strength, float *kept)
+                        const uint8_t *known, const float *near, int64_t slots, int64_t codes, int64_t window,
+                        double paraphrase, double contrast, double strength, double elsewhere, float *kept)
 {
     const long each = rows / slots;
     for (long row = 0; row < rows; row++, entry += k, kept += k) {
         const uint8_t *mine = known + row / each * codes;
+        const float nearness = near[row / each];
+        const float applied = (float)strength * ((float)elsewhere + (1.0f - (float)elsewhere) * nearness);
         for (long i = 0; i < k; i++) {
             const int64_t at = entry[i];
             kept[i] = 1.0f;
@@ -46,8 +48,8 @@ EXPORTED void agreement(const uint16_t *word, int64_t entries, const int64_t *en
             look(word, entries, at, 1, window, mine, word[at], &total, &found);
             const float share = total ? (float)found / (float)total : 1.0f;
             const float left = ((float)contrast - share) / ((float)contrast - (float)paraphrase);
-            const float few = (left < 0.0f ? 0.0f : left > 1.0f ? 1.0f : left) * (1.0f - strict[row / each]);
-            kept[i] = 1.0f - (float)strength * (1.0f - few);
+            const float few = (left < 0.0f ? 0.0f : left > 1.0f ? 1.0f : left) * (1.0f - nearness);
+            kept[i] = 1.0f - applied * (1.0f - few);
         }
     }
 }

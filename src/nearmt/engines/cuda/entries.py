@@ -62,8 +62,9 @@ class CudaEntryTable(EntryTable):
         agreement_BK = torch.empty(rows, k, device=entry_BK.device)
         agreement[(rows,)](
             self.word_N, len(self), entry_BK.contiguous(), k,
-            words.known_SX, codes, words.strict_S, rows // slots, agreement_BK,
-            rule.paraphrase, rule.contrast, rule.strength, WINDOW=rule.window, POSITIONS=power_of_two(k),
+            words.known_SX, codes, words.near_S, rows // slots, agreement_BK,
+            rule.paraphrase, rule.contrast, rule.strength, rule.elsewhere,
+            WINDOW=rule.window, POSITIONS=power_of_two(k),
         )  # fmt: skip
         return agreement_BK
 

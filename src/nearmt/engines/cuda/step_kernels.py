@@ -152,12 +152,13 @@ def agreement(
     k,
     known,
     codes,
-    strict,
+    nearness,
     rows,
     kept,
     paraphrase,
     contrast,
     strength,
+    elsewhere,
     WINDOW: tl.constexpr,
     POSITIONS: tl.constexpr,
 ):
@@ -185,7 +186,8 @@ def agreement(
             found += tl.where(other & (tl.load(mine + near, mask=other, other=0) != 0), 1.0, 0.0)
     share = tl.where(total > 0.0, found / tl.maximum(total, 1.0), 1.0)
     left = tl.minimum(tl.maximum((contrast - share) / (contrast - paraphrase), 0.0), 1.0)
-    left = 1.0 - strength * (1.0 - left * (1.0 - tl.load(strict + row // rows)))
+    match = tl.load(nearness + row // rows)
+    left = 1.0 - strength * (elsewhere + (1.0 - elsewhere) * match) * (1.0 - left * (1.0 - match))
     left = tl.where(contested, 0.0, tl.where(unknown, left, 1.0))
     tl.store(kept + row * k + position, left, mask=position < k)
 

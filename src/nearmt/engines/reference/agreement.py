@@ -12,10 +12,10 @@ def agreement(word_N: Tensor, entry_BK: Tensor, words: SentenceWords, rule: Agre
     """The share of its weight that each neighbour (-1: none) keeps, [B, K].
 
     `word_N` has the code (16 bits) of the source word of each entry, 0 for the last entry of a pair. With the share s
-    of nearby words that the sentence has, a neighbour whose word it does not have keeps
-    r = (contrast - s) / (contrast - paraphrase), between 0 and 1, times 1 - strict; with a strength below 1, it keeps
-    1 - strength (1 - r). Entries nearby that are aligned with the same word do not count; without others, s is 1.
-    A neighbour whose word is contested keeps nothing.
+    of nearby words that the sentence has, a neighbour whose word it does not have is a paraphrase to the degree
+    r = (contrast - s) / (contrast - paraphrase), between 0 and 1, times 1 - near, and keeps 1 - a (1 - r) with
+    a = strength (elsewhere + (1 - elsewhere) near). Entries nearby that are aligned with the same word do not count;
+    without others, s is 1. A neighbour whose word is contested keeps nothing.
     """
     known_SX = words.known_SX
     if not len(word_N):
@@ -29,9 +29,10 @@ def agreement(word_N: Tensor, entry_BK: Tensor, words: SentenceWords, rule: Agre
     known_BKW = (known_SX[slot_B[:, None, None], nearby_BKW] != 0) & counts_BKW
     total_BK = counts_BKW.sum(dim=2)
     share_BK = torch.where(total_BK > 0, known_BKW.sum(dim=2) / total_BK, 1.0)
-    kept_BK = ((rule.contrast - share_BK) / (rule.contrast - rule.paraphrase)).clamp(0.0, 1.0)
-    kept_BK = kept_BK * (1.0 - words.strict_S)[slot_B][:, None]
-    disagreeing_BK = 1.0 - rule.strength * (1.0 - kept_BK)
+    near_B1 = words.near_S[slot_B][:, None]
+    applied_B1 = rule.strength * (rule.elsewhere + (1.0 - rule.elsewhere) * near_B1)
+    paraphrase_BK = ((rule.contrast - share_BK) / (rule.contrast - rule.paraphrase)).clamp(0.0, 1.0)
+    disagreeing_BK = 1.0 - applied_B1 * (1.0 - paraphrase_BK * (1.0 - near_B1))
     return torch.where(agrees_BK, 1.0, torch.where(status_BK == CONTESTED, 0.0, disagreeing_BK))
 
 
