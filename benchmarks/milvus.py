@@ -218,7 +218,7 @@ def translate_alone(given: argparse.Namespace) -> None:
 
 def memory(given: argparse.Namespace) -> list[dict[str, Any]]:
     """Anonymous memory of translators with a small and a large memory in Milvus."""
-    cells = []
+    cells: list[dict[str, Any]] = []
     for name in (SMALL, REMOTE, LARGE):
         command = [sys.executable, __file__, "alone", "--store", name, "--work", str(given.work)]
         command += ["--data", str(given.data), "--limit", str(given.limit), "--server", given.server]

@@ -59,8 +59,10 @@ os.environ |= {"DEPLOY_MODE": "STANDALONE", "METRICS_PORT": metrics, "MILVUS_RUN
                "LD_LIBRARY_PATH": unpacked + "/bin"}
 os.execv(unpacked + "/bin/milvus", ["milvus", "run", "standalone"])
 """
-_PORTS = ("etcd", "root_coord", "proxy", "proxy_internal", "query_coord", "query_node", "index_coord", "index_node")
-_PORTS += ("data_coord", "data_node")
+_PORTS = (
+    *("etcd", "root_coord", "proxy", "proxy_internal", "query_coord", "query_node", "index_coord", "index_node"),
+    *("data_coord", "data_node"),
+)
 _CLONE_NEWNET, _PR_SET_PDEATHSIG = 0x40000000, 1
 
 

@@ -180,8 +180,6 @@ class Translation:
     tokens: int = 0
     #: Steps at which the datastore was searched.
     searches: int = 0
-    #: Those of them that brought nothing, because the server of the index did not answer.
-    missed: int = 0
     #: Decoding steps until the beam was done: somewhat more than tokens.
     steps: int = 0
     #: The length bound was reached before the end of the sentence.
@@ -193,6 +191,8 @@ class Translation:
     alternatives: tuple[str, ...] = ()
     #: Words with a token that is improbable for the model and, with the memory's neighbours, still is.
     unsure: tuple[str, ...] = ()
+    #: Searches that brought nothing, because the server of the index did not answer.
+    missed: int = 0
 
     @property
     def pieces(self) -> int:

@@ -17,7 +17,7 @@ from nearmt.datastore.search.index_store import Indexing
 from nearmt.datastore.upkeep.verify import LOST, verify
 from nearmt.engines.devices import DEVICES
 from nearmt.errors import IndexServerError, NearmtWarning
-from nearmt.index.milvus import Collection, RemoteUse
+from nearmt.index.milvus import Collection, RemoteUse, Tell
 from nearmt.index.milvus_client import MilvusServer as MilvusClient
 from nearmt.index.vector_server import Address
 from nearmt.models import TranslationModel
@@ -146,8 +146,13 @@ def test_a_fault_while_reindexing_leaves_the_old_index(
 
     if moment == "indexing":
         with pytest.MonkeyPatch.context() as patch:
-            flush = Collection.settle
-            patch.setattr(Collection, "settle", lambda self, *rest: (tell("indexed"), flush(self, *rest))[1])
+            settle = Collection.settle
+
+            def struck(self: Collection, parts: dict[int, int], tell_progress: Tell) -> None:
+                tell("indexed")
+                settle(self, parts, tell_progress)
+
+            patch.setattr(Collection, "settle", struck)
             with pytest.raises(IndexServerError):
                 reindex(store.path, Indexing(timeout=2.0))
     else:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -31,6 +32,9 @@ class TableStore(ToyStore):
     def search(self, query_BD: Tensor, k: int) -> Neighbours:
         entry_BN = torch.arange(len(self), device=query_BD.device).expand(len(query_BD), -1)
         return first_of(entry_BN, (query_BD[:, None] - self._key_ND).square().sum(dim=2), k)
+
+    def start_search(self, query_BD: Tensor, k: int) -> Callable[[], Neighbours]:
+        return partial(self.search, query_BD, k)
 
     def row_search(self, k: int) -> RowSearch | None:
         return None

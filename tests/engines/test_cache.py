@@ -75,7 +75,10 @@ class Walk:
             self.begun.update(fresh)
         found = self.retriever.retrieve(query_BD.to(self.device), list(now.values()), list(now))
         self.retriever.reorder(torch.arange(len(query_BD), device=self.device))
-        return Retrieved(*(part.cpu().clone() for part in (found.asked_B, found.entry_BK, found.distance_BK)))
+        asked_B, entry_BK, distance_BK = (
+            part.cpu().clone() for part in (found.asked_B, found.entry_BK, found.distance_BK)
+        )
+        return Retrieved(asked_B, entry_BK, distance_BK)
 
     def turns(self, rows: int) -> list[Retrieved]:
         """All turns; sentences without a later turn are finished."""

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from nearmt.engines.base import Index
 from nearmt.errors import ConfigError, IndexServerError, MissingPackageError
 from nearmt.index import SubsetIndex, nominate_together
 from nearmt.index.milvus import Collection, MilvusIndex, RemoteUse
@@ -84,7 +85,7 @@ def test_all_segments_are_searched_by_one_call(toy: ToyMilvus) -> None:
 def test_pruned_segments_are_searched_by_the_same_call(toy: ToyMilvus) -> None:
     collection, key = made_collection(toy), made_keys(200)
     kept = np.flatnonzero(np.arange(100) % 3 == 0)
-    indexes = [SubsetIndex(add(collection, key[kept]), torch.from_numpy(kept)), add(collection, key[100:])]
+    indexes: list[Index] = [SubsetIndex(add(collection, key[kept]), torch.from_numpy(kept)), add(collection, key[100:])]
     seen, mask = np.ones(200, dtype=bool), some_mask(0.5, 200)
     seen[:100] = np.arange(100) % 3 == 0
     found = nominate_together(indexes, [0, 100, 200], made_queries(20), 8, None)

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def _reported(call: _Method[P, Result]) -> _Method[P, Result]:
                 raise
             raise self._error(error, timeout) from error
 
-    return reporting
+    return cast(_Method[P, Result], reporting)
 
 
 def _is_of_server(error: Exception) -> bool:

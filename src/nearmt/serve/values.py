@@ -131,14 +131,14 @@ class Translated:
     origin: TextOrigin = "machine"
     truncated: bool = False
     searches: int = 0
-    #: Searches that the server of an index did not answer: neighbours are missing.
-    missed: int = 0
     steps: int = 0
     warnings: tuple[str, ...] = ()
     alternatives: tuple[str, ...] = ()
     matches: tuple[MemoryMatch, ...] = ()
     #: Only if asked to explain.
     words: tuple[Word, ...] = ()
+    #: Searches that the server of an index did not answer: neighbours are missing.
+    missed: int = 0
 
 
 @dataclass(frozen=True)

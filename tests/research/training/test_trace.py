@@ -98,6 +98,10 @@ class ForcedState:
         self._state, self._method = state, method
 
     @property
+    def missed(self) -> Sequence[int]:
+        return self.searches
+
+    @property
     def searches(self) -> Sequence[int]:
         return self._state.searches
 

@@ -301,8 +301,8 @@ class CudaCache:
             found = store.search(query_BD, k)
             return found.entry_BK, found.distance_BK
 
-        found = Neighbours(*self._buffers.graphs(("search all", k), search, query_BD, slots=slots))
-        return Retrieved.all_of(Origin.SEARCH, found, self._plan.width)
+        entry_BK, distance_BK = self._buffers.graphs(("search all", k), search, query_BD, slots=slots)
+        return Retrieved.all_of(Origin.SEARCH, Neighbours(entry_BK, distance_BK), self._plan.width)
 
     def _recall(self, step: StepBuffers, sentences: Sequence[int], each: int) -> None:
         """All rows recall."""
