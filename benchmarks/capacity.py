@@ -47,7 +47,7 @@ ASSUMED = {
     "gpu_dollars_an_hour": (3.5, "an H200 at a cloud provider, 2026"),
     "milvus_milliseconds": (
         54,
-        "40 queries, Milvus 2.3.5, IVF_SQ8, 200,000 keys of 256 numbers, two cores",
+        "40 queries, Milvus 2.3.5, IVF_SQ8, 200,000 keys on two cores, and more nodes for more",
     ),
     "round_trip_milliseconds": (0.5, "within a data centre"),
     "node_gigabytes": (256, "memory of a machine"),
@@ -146,8 +146,9 @@ def results(name: str) -> dict[str, Any] | None:
 class Constants:
     """What was measured, or is assumed."""
 
-    #: A store that was measured: entries, files, memory, searches.
+    #: A store that was measured: entries, files, memory, searches; and a smaller one.
     store: dict[str, Any]
+    smaller: dict[str, Any]
     gpu_tokens: float
     core_tokens: float
     #: Sentences a second of a translator with `speed_entries` entries, two CPU threads; and its searches per sentence.
@@ -168,6 +169,13 @@ class Constants:
     def search_milliseconds(self, entries: int) -> float:
         """Lists grow with the square root of the entries, and so does what is compared in a few of them."""
         return float(self.store["search_milliseconds"]) * math.sqrt(entries / self.store["entries"])
+
+    def follow_milliseconds(self, entries: int) -> float:
+        """A new snapshot joins the tokens of all segments anew; the rest of the time does not depend on the size."""
+        first, last = self.smaller, self.store
+        more = last["follow_milliseconds"] - first["follow_milliseconds"]
+        slope = max(0.0, more) / max(1, last["entries"] - first["entries"])
+        return float(last["follow_milliseconds"]) + slope * (entries - last["entries"])
 
     def sentences_with_local_index(self, entries: int) -> float:
         # A search of a batch serves 8 sentences.
@@ -196,7 +204,7 @@ def replaced_by_results() -> dict[str, float]:
     return found
 
 
-def constants(store: dict[str, Any]) -> Constants:
+def constants(store: dict[str, Any], smaller: dict[str, Any] | None = None) -> Constants:
     speed = results("bench-speed")
     building = results("bench-building") or results("bench-building-4000-pairs")
     assert speed is not None and building is not None
@@ -204,6 +212,7 @@ def constants(store: dict[str, Any]) -> Constants:
     others = {name: value for name, (value, _) in ASSUMED.items()} | replaced_by_results()
     return Constants(
         store,
+        smaller or store,
         others["gpu_tokens_per_second"],
         max(c["building"] for c in building["cells"]),
         cell["tokens_per_second"] / (cell["tokens"] / speed["sentences"]),
@@ -256,6 +265,7 @@ def capacity_table(known: Constants) -> str:
             "of these, keys, which the page cache should hold": size(known.keys(entries)),
             "memory of a translator, index in the process": size(known.anonymous(entries)),
             "shards of the index, a node each": f"{math.ceil(known.anonymous(entries) / node):,}",
+            "time until an addition is read": f"{known.follow_milliseconds(entries) / 1000:,.2f} s",
             "sentences/s of a translator, index in the process": (
                 f"{known.sentences_with_local_index(entries):.1f}"
                 if known.anonymous(entries) <= node
@@ -333,7 +343,8 @@ def tables() -> str:
     assert report is not None, "no bench-capacity.json: run `python benchmarks/capacity.py measure`"
     first, *others = report["cells"]
     known = constants(first)
-    parts = [capacity_table(constants(report["cells"][-1])), sources(constants(report["cells"][-1]))]
+    largest = constants(report["cells"][-1], first)
+    parts = [capacity_table(largest), sources(largest)]
     checked = f"The same formulas, from a store of {first['entries']:,} entries only, beside larger ones:"
     return "\n\n".join([*parts, checked, check_table(known, others)])
 

@@ -77,8 +77,10 @@ class Memories:
         read_only: bool = False,
         keep_replaced: int = 0,
     ) -> None:
-        """`budget`: bytes of memories that may be open; one that is in use stays open beyond it. `keep_replaced`: for how
-        many seconds new memories keep replaced files."""
+        """`budget`: bytes of memories that may be open; one that is in use stays open beyond it.
+
+        `keep_replaced`: for how many seconds new memories keep replaced files.
+        """
         self.folder, self.budget, self.read_only = folder, budget, read_only
         self._building = BuildConfig(keep_replaced=keep_replaced)
         #: Half of what the process may have is for connections and other files.
