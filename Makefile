@@ -23,7 +23,7 @@ test-services: $(VENV)/.installed-services
 	tools/install_browser.sh
 	$(BIN)/pytest -m services -n 2
 
-# Kills, damage, altered stores and races with a fresh seed, about 30 minutes; NEARMT_SEED repeats a run.
+# Kills, damage, altered stores, races and readers with a fresh seed, about 40 minutes; NEARMT_SEED repeats a run.
 torture: export NEARMT_SEED ?= $(shell date +%s)
 torture: $(VENV)/.installed-dev
 	timeout 3600 $(BIN)/pytest -m slow -n 2 -v

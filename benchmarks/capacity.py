@@ -21,6 +21,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import combinations
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ ASSUMED = {
     "gpu_dollars_an_hour": (3.5, "an H200 at a cloud provider, 2026"),
     "milvus_milliseconds": (
         54,
-        "40 queries, Milvus 2.3.5, IVF_SQ8, 200,000 keys of 256 numbers, two cores",
+        "40 queries, Milvus 2.3.5, IVF_SQ8, 200,000 keys on two cores, and more nodes for more",
     ),
     "round_trip_milliseconds": (0.5, "within a data centre"),
     "node_gigabytes": (256, "memory of a machine"),
@@ -146,44 +147,54 @@ def results(name: str) -> dict[str, Any] | None:
 class Constants:
     """What was measured, or is assumed."""
 
-    #: A store that was measured: entries, files, memory, searches.
+    #: A store that was measured: entries, files, memory, searches; and a smaller one.
     store: dict[str, Any]
+    smaller: dict[str, Any]
     gpu_tokens: float
     core_tokens: float
     #: Sentences a second of a translator with `speed_entries` entries, two CPU threads; and its searches per sentence.
     sentences: float
     speed_entries: int
+    speed_threads: int
     searches: float
     milvus_milliseconds: float
 
     def disk(self, entries: int) -> float:
-        return sum(self.store["bytes"].values()) / self.store["entries"] * entries
+        return float(sum(self.store["bytes"].values()) / self.store["entries"] * entries)
 
     def anonymous(self, entries: int) -> float:
-        return float(self.store["anonymous_bytes"]) / self.store["entries"] * entries
+        return float(self.store["anonymous_bytes"] / self.store["entries"] * entries)
 
     def keys(self, entries: int) -> float:
-        return 2.0 * self.store["columns"] * entries
+        return float(2 * self.store["columns"] * entries)
 
     def search_milliseconds(self, entries: int) -> float:
         """Lists grow with the square root of the entries, and so does what is compared in a few of them."""
-        return float(self.store["search_milliseconds"]) * math.sqrt(entries / self.store["entries"])
+        return float(self.store["search_milliseconds"] * math.sqrt(entries / self.store["entries"]))
+
+    def follow_milliseconds(self, entries: int) -> float:
+        """A new snapshot joins the tokens of all segments anew; the rest of the time does not depend on the size."""
+        first, last = self.smaller, self.store
+        more = last["follow_milliseconds"] - first["follow_milliseconds"]
+        slope = max(0.0, more) / max(1, last["entries"] - first["entries"])
+        return float(last["follow_milliseconds"] + slope * (entries - last["entries"]))
 
     def sentences_with_local_index(self, entries: int) -> float:
-        # A search of a batch serves 8 sentences.
-        more = self.search_milliseconds(entries) - self.search_milliseconds(self.speed_entries)
-        return 1 / (1 / self.sentences + self.searches * more / 8000)
+        return self._sentences(self.search_milliseconds(entries))
 
     def sentences_with_milvus(self) -> float:
-        local = self.search_milliseconds(self.speed_entries)
-        away = self.milvus_milliseconds + ASSUMED["round_trip_milliseconds"][0]
-        return 1 / (1 / self.sentences + self.searches * (away - local) / 8000)
+        return self._sentences(self.milvus_milliseconds + ASSUMED["round_trip_milliseconds"][0])
+
+    def _sentences(self, search_milliseconds: float) -> float:
+        """With other searches: each is for the 8 sentences of a batch, and every thread has a batch of its own."""
+        more = search_milliseconds - self.search_milliseconds(self.speed_entries)
+        return 1 / (1 / self.sentences + self.searches * more / 8000 / self.speed_threads)
 
     def assigning_core_hours(self, entries: int) -> float:
         """Time of one core to assign all keys to the clusters of an index."""
         lists = 2 ** round(math.log2(4 * math.sqrt(entries)))
         flops = 2.0 * entries * lists * self.store["columns"]
-        return flops / (ASSUMED["core_gigaflops"][0] * 1e9) / 3600
+        return float(flops / (ASSUMED["core_gigaflops"][0] * 1e9) / 3600)
 
 
 def replaced_by_results() -> dict[str, float]:
@@ -196,7 +207,7 @@ def replaced_by_results() -> dict[str, float]:
     return found
 
 
-def constants(store: dict[str, Any]) -> Constants:
+def constants(store: dict[str, Any], smaller: dict[str, Any] | None = None) -> Constants:
     speed = results("bench-speed")
     building = results("bench-building") or results("bench-building-4000-pairs")
     assert speed is not None and building is not None
@@ -204,10 +215,12 @@ def constants(store: dict[str, Any]) -> Constants:
     others = {name: value for name, (value, _) in ASSUMED.items()} | replaced_by_results()
     return Constants(
         store,
+        smaller or store,
         others["gpu_tokens_per_second"],
         max(c["building"] for c in building["cells"]),
         cell["tokens_per_second"] / (cell["tokens"] / speed["sentences"]),
         speed["datastore"]["entries"],
+        speed["machine"]["threads"],
         cell["searches_per_sentence"],
         others["milvus_milliseconds"],
     )
@@ -256,6 +269,7 @@ def capacity_table(known: Constants) -> str:
             "of these, keys, which the page cache should hold": size(known.keys(entries)),
             "memory of a translator, index in the process": size(known.anonymous(entries)),
             "shards of the index, a node each": f"{math.ceil(known.anonymous(entries) / node):,}",
+            "time until an addition is read": f"{known.follow_milliseconds(entries) / 1000:,.2f} s",
             "sentences/s of a translator, index in the process": (
                 f"{known.sentences_with_local_index(entries):.1f}"
                 if known.anonymous(entries) <= node
@@ -277,11 +291,14 @@ def breaks_first(known: Constants, entries: int, node: float) -> str:
         return "nothing: keys and index fit into the memory of one machine several times"
     if known.anonymous(entries) <= node:
         return (
-            "page faults: keys and index together take most of a machine's memory; and every process that searches "
-            "has an index of its own"
+            "search: what is compared in an index grows with the square root of the entries. Memory is next: every "
+            "process has an index of its own, and keys that are not in the page cache are read from disk"
         )
     if known.assigning_core_hours(entries) < 2000:
-        return "the index: no machine holds it. Milvus on several nodes; keys on a shared file system with NVMe"
+        return (
+            "the index: no machine holds it, and readers see additions late. Milvus on several nodes; keys on a shared "
+            "file system with NVMe"
+        )
     return (
         "making an index: assigning keys to clusters takes years of one core; then reading the corpus, which every "
         "part reads as a whole. Divide it into memories by domain, and join those that a text needs"
@@ -295,11 +312,11 @@ _CHECKED = {
 }
 
 
-def check_table(known: Constants, stores: Sequence[dict[str, Any]]) -> str:
-    """The prediction from the smallest store beside what larger ones have."""
-    lines = [row_of(["entries", "quantity", "predicted", "measured", "ratio"]), row_of(["---"] * 5)]
-    for store in stores:
-        entries = store["entries"]
+def check_table(stores: Sequence[dict[str, Any]]) -> str:
+    """The predictions from each store for larger ones, beside what these have."""
+    lines = [row_of(["from", "to", "quantity", "predicted", "measured", "ratio"]), row_of(["---"] * 6)]
+    for smaller, store in combinations(stores, 2):
+        known, entries = constants(smaller), store["entries"]
         values = {
             "disk": (known.disk(entries), sum(store["bytes"].values())),
             "memory": (known.anonymous(entries), store["anonymous_bytes"]),
@@ -308,7 +325,8 @@ def check_table(known: Constants, stores: Sequence[dict[str, Any]]) -> str:
         for name, (predicted, measured) in values.items():
             unit, divisor = _CHECKED[name]
             shown = [f"{value / divisor:,.1f} {unit}" for value in (predicted, measured)]
-            lines.append(row_of([f"{entries:,}", name, *shown, f"{predicted / measured:.2f}"]))
+            sizes = [f"{smaller['entries']:,}", f"{entries:,}"]
+            lines.append(row_of([*sizes, name, *shown, f"{predicted / measured:.2f}"]))
     return "\n".join(lines)
 
 
@@ -331,11 +349,9 @@ def sources(known: Constants) -> str:
 def tables() -> str:
     report = results("bench-capacity")
     assert report is not None, "no bench-capacity.json: run `python benchmarks/capacity.py measure`"
-    first, *others = report["cells"]
-    known = constants(first)
-    parts = [capacity_table(constants(report["cells"][-1])), sources(constants(report["cells"][-1]))]
-    checked = f"The same formulas, from a store of {first['entries']:,} entries only, beside larger ones:"
-    return "\n\n".join([*parts, checked, check_table(known, others)])
+    largest = constants(report["cells"][-1], report["cells"][0])
+    checked = "The same formulas from the constants of one store, beside what larger ones have:"
+    return "\n\n".join([capacity_table(largest), sources(largest), checked, check_table(report["cells"])])
 
 
 def print_tables(arguments: argparse.Namespace) -> None:

@@ -98,6 +98,13 @@ def test_every_page_is_in_the_navigation() -> None:
     assert {page for page in wanted if not re.search(rf"[ :]{re.escape(page)}$", navigation, re.MULTILINE)} == set()
 
 
+def test_tables_of_capacity_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import capacity
+
+    assert capacity.tables() in capacity.PAGE.read_text(encoding="utf-8"), "run benchmarks/capacity.py table --write"
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_described(name: str) -> None:
     context = cli.make_context("nearmt", [], resilient_parsing=True)

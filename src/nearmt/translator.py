@@ -115,7 +115,8 @@ class Translator:
         """The method, with what was not asked for taken from the datastore."""
         method, settings = self._asked_for
         now = None if self.datastore is None else self.datastore.snapshot()
-        self._calibration, self._identity = (None, None) if now is None else (now.calibration, now.identity)
+        self._calibration = None if now is None else now.calibration
+        self._identity = None if now is None else now.identity
         made = make_method(method, self.datastore, settings) if isinstance(method, str) else method
         made.check_model(self.model)
         return made

@@ -10,7 +10,7 @@ import pytest
 from nearmt.contracts import Pair
 from nearmt.datastore import Datastore
 from nearmt.datastore.disk import replay
-from nearmt.datastore.disk.log import Replay
+from nearmt.datastore.disk.log import Replay, read_named_log
 from nearmt.models import TranslationModel
 from tests.conftest import make_pairs
 from tests.datastore.following import prove
@@ -21,7 +21,7 @@ def test_a_change_is_not_seen_before_an_earlier_one(
 ) -> None:
     """The blocks of the first change came after a reader had read the blocks, the second before it read the log."""
     store = Datastore.build(tmp_path / "store", make_pairs(6), tiny)
-    reader, read = Datastore.open(store.path), replay.read_named_log
+    reader, read = Datastore.open(store.path), read_named_log
     store.add(make_pairs(1, seed=1), tiny)
 
     def change_first(path: Path, start: int = 0) -> Replay:

@@ -79,8 +79,10 @@ class Memories:
         keep_replaced: int = 0,
         searching: StoreConfig | None = None,
     ) -> None:
-        """`budget`: bytes of memories that may be open; one that is in use stays open beyond it. `keep_replaced`:
-        seconds that new memories keep replaced files."""
+        """`budget`: bytes of memories that may be open; one that is in use stays open beyond it.
+
+        `keep_replaced`: for how many seconds new memories keep replaced files.
+        """
         self._searching = searching or StoreConfig()
         self.folder, self.budget, self.read_only = folder, budget, read_only
         self._building = BuildConfig(keep_replaced=keep_replaced)

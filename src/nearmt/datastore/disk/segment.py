@@ -83,6 +83,8 @@ class Segment:
         """The same segment with other deleted pairs; nothing else is opened or checked again."""
         if record == self.record:
             return self
+        for damage in size_damage(self.folder, record, self.key_ND.shape[1]):
+            raise damaged(self.folder / damage.file, damage.reason)
         same = copy(self)
         same.record = record
         same.deleted_X = same._map_deleted()

@@ -55,7 +55,8 @@ export class Inspector {
     this.#drawn = { ...next, notes };
     this.element.classList.toggle("is-empty", !segment);
     const other = drawn.segment !== segment || drawn.state !== next.state;
-    if (other || drawn.matches !== next.matches) this.#showMatches(segment);
+    const unknown = !segment?.matches && other;
+    if (unknown || drawn.segment !== segment || drawn.matches !== next.matches) this.#showMatches(segment);
     if (other || drawn.word !== next.word)
       show(this.word, segment ? wordCard(segment, word, this.work.direction) : hint("Choose a sentence."));
     if (drawn.segment !== segment || drawn.notes !== notes) this.#showNotes(segment);
