@@ -24,7 +24,10 @@ def words_of(codec: WholeWords, text: str) -> SourceWords:
     ("sentence", "stored", "expected"),
     [
         ("pumpe prüfen", ["pumpe prüfen"], 1.0),
-        ("pumpe prüfen", ["pumpe ölen"], 1.0),  # one word is always few
+        ("nun pumpe prüfen", ["nun pumpe ölen"], 1.0),
+        ("pumpe prüfen", ["pumpe ölen"], 0.5),
+        ("pumpe", ["pumpengehäuse"], 0.0),  # nothing is left that could be near
+        ("!", ["!"], 0.0),
         ("pumpe prüfen", ["welle ölen"], 0.0),
         (LONG, [LONG.replace("abend", "morgen").replace("viele", "wenige")], 1.0),
         (LONG, [LONG.replace("abend", "morgen").replace("viele gäste", "alle kinder")], 0.5),

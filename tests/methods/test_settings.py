@@ -67,11 +67,10 @@ def test_lambda_and_strength_are_the_stores(agreement: float | None) -> None:
     """With source agreement lambda is what it is without (docs/log.md)."""
     known = random_store(0, 5, 4, 9)
     store = AgreeingStore(known.key_ND, known.token_N, known.ends)
-    expected = (pytest.approx(0.3 + 0.7 * 0.4, abs=0.006), 0.75 if agreement is None else agreement)
     chunk = ChunkMethod(store, ChunkConfig(agreement=agreement)).config
     knn = KnnMethod(store, KnnConfig(agreement=agreement)).config
-    assert (chunk.weight, chunk.agreement) == (knn.weight, knn.agreement) == expected
-    assert chunk.cache_weight == chunk.weight
+    assert chunk.agreement == knn.agreement == (0.75 if agreement is None else agreement)
+    assert chunk.cache_weight == chunk.weight == knn.weight == pytest.approx(0.3 + 0.7 * 0.4, abs=0.006)
 
 
 def test_a_weight_that_is_given_is_that_of_the_cache_as_well() -> None:

@@ -15,9 +15,9 @@ from nearmt.models.words import CODES, SourceWords
 AGREEMENT = AgreementRule(window=4, paraphrase=0.2, contrast=0.5, elsewhere=1 / 3)
 #: What a source has at least in common with a sentence to be its near match.
 CLOSE = 0.5
-#: The share of a sentence's words in which a near match may differ from it: at least one word, at most two. Sources
-#: that differ in twice as many words are no near matches.
-_FEW, _LEAST, _MOST = 0.2, 1.0, 2.0
+# The share of a sentence's words in which a near match may differ from it: one word of three to five, at most two.
+# Sources that differ in twice as many words are no near matches.
+_SHORT, _LONG, _MOST = 1 / 3, 0.2, 2.0
 #: What a source has in common with a sentence from which it differs so little that a word more or less is contested.
 NEARLY_EQUAL = 0.9
 
@@ -45,7 +45,9 @@ def sentence_words(
 
 def nearness(words: SourceWords, sources: Iterable[SourceWords]) -> float:
     """1 if one of some sources differs from a sentence in a word or two, 0 if all differ in more than twice as many."""
-    few = min(_MOST, max(_LEAST, _FEW * words.count))
+    few = min(_MOST, max(_LONG * words.count, min(1.0, _SHORT * words.count)))
+    if not few:  # nothing but punctuation
+        return 0.0
     return max((1.0 - between(words.differing(each), (few, 2 * few)) for each in sources), default=0.0)
 
 
