@@ -131,5 +131,6 @@ def test_odd_names_of_memories(client: TestClient, name: str) -> None:
 def test_what_is_in_no_text_is_refused(client: TestClient, path: str, text: str) -> None:
     given = {name: [text] if isinstance(value, list) else text for name, value in POSTS[path].items() if name in TEXTS}
     raw = json.dumps(POSTS[path] | given).encode()
-    answer = client.post(path, content=raw, headers={"Content-Type": "application/json"})
+    headers = {"Content-Type": "application/json", "X-Nearmt-Memory": "manual"}
+    answer = client.post(path, content=raw, headers=headers)
     assert answer.status_code == 400, answer.text
