@@ -111,6 +111,7 @@ def asking(app: FastAPI, key: str) -> Ask:
         values = own | dict.fromkeys(named, name)
         at = path.replace("{source}", "de").replace("{target}", "en").replace("{text:path}", SOURCE)
         headers = of_deepl if path.startswith("/deepl") else {"mmt-apikey": key}
+        given: dict[str, Any]
         if way == "native":
             translating = {"texts": [SOURCE], "memories": [{"name": name}]}
             given = {"json": translating if path.endswith("/translate") else {"pairs": [], "target": "x"}}

@@ -7,12 +7,15 @@ import functools
 import tomllib
 import types
 import typing
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from nearmt.config.old_names import REMOVED, RENAMED
 from nearmt.errors import ConfigError, InputError, did_you_mean
+
+#: Public name, field and type of each setting.
+_Description = tuple[tuple[str, dataclasses.Field[Any], type], ...]
 
 
 def option(
@@ -97,13 +100,14 @@ def unknown_setting(name: str, known: Iterable[str]) -> str:
     return f"unknown setting '{name}'{did_you_mean(name, known)}"
 
 
-@functools.cache
-def _described(config: Hashable) -> tuple[tuple[str, dataclasses.Field[Any], type], ...]:
-    """Public name, field and type of each setting. Resolving the types of a class takes milliseconds, and a server
-    makes many objects."""
-    cls = typing.cast(type[Config], config)
+def _describe(cls: type[Config]) -> _Description:
+    """Public name, field and type of each setting of a class."""
     hints = typing.get_type_hints(cls)
     return tuple((public_name(field), field, _type_of(hints[field.name])) for field in dataclasses.fields(cls))
+
+
+#: Resolving the types of a class takes milliseconds, and a server makes many objects.
+_described: Callable[[Any], _Description] = functools.cache(_describe)
 
 
 def _type_of(hint: Any) -> type:
