@@ -192,7 +192,10 @@ def test_delete_and_compact(nearmt: Nearmt, memory_store: Path, tmp_path: Path) 
     assert any(text in data for data in contents(memory_store).values())
     info = json.loads(nearmt("info", memory_store, "--json").out)
     assert (info["pairs"], info["deleted_pairs"]) == (15, 5) and "compact" in info["advice"]
-    done = nearmt("compact", memory_store, "--json")
+    kept = nearmt("compact", memory_store)
+    assert "MB are kept for readers on other machines" in kept.out
+    assert any(text in data for data in contents(memory_store).values())
+    done = nearmt("compact", memory_store, "--json", "--keep-replaced", "0")
     assert done.code == 0, done.err
     assert json.loads(done.out)["deleted_pairs"] == 0
     assert not any(text in data for data in contents(memory_store).values())

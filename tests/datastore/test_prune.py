@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
 from pathlib import Path
@@ -441,7 +442,7 @@ def test_undoing_gives_back_the_store(factory: str, tiny: TranslationModel, tmp_
     after = unprune(store.path, factory)
     assert after.identity == before.identity and after.calibration == before.calibration
     if factory == "exact":
-        assert after == before
+        assert dataclasses.replace(after, replaced={}) == before
     again = Datastore.open(store.path, verify=True)
     found = again.snapshot().search(query, 8)
     assert torch.equal(found.entry_BK, expected.entry_BK) and torch.equal(found.distance_BK, expected.distance_BK)
