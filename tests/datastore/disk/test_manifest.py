@@ -142,6 +142,14 @@ def test_a_field_too_many_or_too_few_is_damage(tmp_path: Path) -> None:
         Manifest.load(tmp_path)
 
 
+def test_a_weight_that_is_no_longer_measured_is_ignored(tmp_path: Path) -> None:
+    """Stores of development versions of nearmt 0.6 have it."""
+    manifest = made_store(tmp_path)
+    raw = json.loads((tmp_path / FILE_NAME).read_text())
+    edited(tmp_path, calibration={**raw["calibration"], "agreeing_weight": 0.5})
+    assert Manifest.load(tmp_path).calibration == manifest.calibration
+
+
 def test_a_blank_more_or_less_is_damage(tmp_path: Path) -> None:
     """Whitespace that does not change the content changes the checksum: the file was edited."""
     made_store(tmp_path)
