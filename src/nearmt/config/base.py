@@ -97,10 +97,17 @@ def unknown_setting(name: str, known: Iterable[str]) -> str:
     return f"unknown setting '{name}'{did_you_mean(name, known)}"
 
 
+#: Public name, field and type of each setting of a class.
+_Described = tuple[tuple[str, dataclasses.Field[Any], type], ...]
+
+
+def _described(cls: type[Config]) -> _Described:
+    return _described_once(typing.cast(Hashable, cls))
+
+
 @functools.cache
-def _described(config: Hashable) -> tuple[tuple[str, dataclasses.Field[Any], type], ...]:
-    """Public name, field and type of each setting. Resolving the types of a class takes milliseconds, and a server
-    makes many objects."""
+def _described_once(config: Hashable) -> _Described:
+    """Resolving the types of a class takes milliseconds, and a server makes many objects."""
     cls = typing.cast(type[Config], config)
     hints = typing.get_type_hints(cls)
     return tuple((public_name(field), field, _type_of(hints[field.name])) for field in dataclasses.fields(cls))

@@ -124,7 +124,8 @@ HARD = ["", '"', "\\", '\\"', 'a", "target": "', "\n\t\x00", "\u2028\x85", "\U00
 
 def written(folder: Path, pairs: list[Pair]) -> Segment:
     """A segment of pairs without entries."""
-    writer, none = SegmentWriter(folder, {}), [[]] * len(pairs)
+    writer = SegmentWriter(folder, {})
+    none: list[list[int]] = [[]] * len(pairs)
     writer.append(pairs, [], none, none, 0)
     return Segment(folder, writer.seal(), COLUMNS)
 
