@@ -65,6 +65,10 @@ class IndexServerError(DatastoreError):
         super().__init__(message)
         self.lost, self.loading = lost, loading
 
+    def again(self) -> IndexServerError:
+        """The same error, for another one who asked."""
+        return IndexServerError(str(self), lost=self.lost, loading=self.loading)
+
 
 class MissedError(NearmtError):
     """The output is complete, but the server of an index did not answer some of the searches for it."""

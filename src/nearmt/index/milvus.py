@@ -82,7 +82,7 @@ class Collection:
     def search(self, query_BD: np.ndarray, count: int, parts: dict[int, int], effort: int) -> np.ndarray:
         """The numbers of up to `count` rows of these parts (with their numbers of rows) near each query; -1 pads."""
         if self._failure is not None and time.monotonic() < self._failure[0]:
-            raise self._failure[1]
+            raise self._failure[1].again()
         deadline = Deadline(self.use.timeout)
         try:
             self._check_whole(parts, deadline)
