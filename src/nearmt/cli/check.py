@@ -130,11 +130,9 @@ def command(
     nearmt check corpus.de corpus.en
     nearmt check app.po --glossary terms.csv --fail-on never
     nearmt check manual.xliff --without dropped --json
-    nearmt check draft.po --output checked.po
+    nearmt check draft.po --output checked.po --fail-on never
     """
-    plan = _plan(files, format_name, glossary, without, given)
-    if output is not None:
-        _check_output(plan, output)
+    plan = _plan(files, format_name, output, glossary, without, given)
     model = _load(plan)
     align = None if model is None else _aligner(model)
     report, summary, untranslated = Report(strict=strict), FindingSummary(), 0
@@ -164,13 +162,14 @@ def command(
         raise click.exceptions.Exit(1)
 
 
-def _check_output(plan: _Plan, output: Path) -> None:
-    if plan.format not in WITH_NOTES:
-        name = "two texts" if plan.format is None else f"documents in the format {plan.format}"
+def _check_output(output: Path, files: tuple[Path, ...], format: str | None) -> None:
+    """Refuse a file that cannot be written, and formats that have no place for findings."""
+    if format not in WITH_NOTES:
+        name = "two texts" if format is None else f"documents in the format {format}"
         raise ConfigError(f"--output: {name} have no notes; those in {', '.join(sorted(WITH_NOTES))} have them")
     if str(output) == "-":
         raise ConfigError("--output: name a file; the report goes to standard output")
-    check_output(output, plan.files)
+    check_output(output, files)
 
 
 def _from(least: str) -> list[str]:
@@ -179,7 +178,12 @@ def _from(least: str) -> list[str]:
 
 
 def _plan(
-    files: tuple[Path, ...], format_name: str | None, glossary: Path | None, without: Sequence[str], given: Given
+    files: tuple[Path, ...],
+    format_name: str | None,
+    output: Path | None,
+    glossary: Path | None,
+    without: Sequence[str],
+    given: Given,
 ) -> _Plan:
     settings = given.settings()
     limits, model = pick(LimitsConfig, settings), pick(ModelConfig, settings)
@@ -187,6 +191,8 @@ def _plan(
         if not path.is_file():
             raise InputError(f"{path}: no such file")
     format_name = _format(files, format_name)
+    if output is not None:
+        _check_output(output, files, format_name)
     _read_through(files, format_name, limits)
     direction = _direction(files, format_name, model, limits)
     if "model" in settings and _DROPPED in without:
