@@ -194,6 +194,50 @@ def test_wrong_files(nearmt: Nearmt, tmp_path: Path, names: tuple[str, ...], cod
     assert result.code == code and message in result.err and result.err.count("\n") == 1
 
 
+def test_findings_in_the_notes_of_a_document(nearmt: Nearmt, tmp_path: Path) -> None:
+    path, out, again = written(tmp_path / "a.po", PO), tmp_path / "b.po", tmp_path / "c.po"
+    result = nearmt("check", path, "--output", out)
+    assert result.code == 1 and result.out == nearmt("check", path).out
+    entry = "#, python-format\nmsgid"
+    numbers = f"# nearmt check: error: numbers of the source are missing: 250\n{entry}"
+    negation = "# nearmt check: warning: the source is negated, the translation is not: not\nmsgid"
+    expected = PO.replace(entry, numbers).replace('msgid "Do not', f'{negation} "Do not')
+    assert out.read_text() == expected
+    assert nearmt("check", out, "--output", again).code == 1 and again.read_bytes() == out.read_bytes()
+    fixed = written(tmp_path / "d.po", expected.replace("25 D", "250 D"))
+    result = nearmt("check", fixed, "--output", again, "--without", "negation", "--least", "error")
+    assert result.code == 0 and again.read_text() == PO.replace("25 D", "250 D")
+
+
+def test_xliff_and_tmx_with_findings(nearmt: Nearmt, tmp_path: Path) -> None:
+    for name, content in (("a.xlf", XLIFF), ("a.tmx", TMX)):
+        path, out = written(tmp_path / name, content), tmp_path / f"out-{name}"
+        nearmt("check", path, "--target-lang", "en", "--without", "dropped", "--output", out)
+        note = "nearmt check: error: inline tags differ from the source: "
+        assert note in out.read_text()
+
+
+@pytest.mark.parametrize(
+    ("names", "output", "message"),
+    [
+        (("a.csv",), "b.csv", "--output: documents in the format csv have no notes; those in jsonl, po, tmx, xliff"),
+        (("a.json", "a.json"), "b.json", "--output: documents in the format json have no notes"),
+        (("a.txt", "a.txt"), "b.txt", "--output: two texts have no notes"),
+        (("a.po",), "-", "--output: name a file"),
+        (("a.po",), "a.po", "is an input file; name another --output"),
+        (("a.po",), "missing/b.po", "cannot be written"),
+    ],
+)
+def test_outputs_that_are_refused(
+    nearmt: Nearmt, tmp_path: Path, names: tuple[str, ...], output: str, message: str
+) -> None:
+    contents = {"a.po": PO, "a.csv": "de,en\nPumpe,pump\n", "a.json": '{"a": "Pumpe"}', "a.txt": "Pumpe\n"}
+    paths = [written(tmp_path / name, contents[name]) for name in names]
+    result = nearmt("check", *paths, "--output", output if output == "-" else tmp_path / output)
+    assert result.code in (1, 2) and message in result.err and result.err.count("\n") == 1
+    assert result.out == "" and sorted(tmp_path.iterdir()) == sorted(set(paths))
+
+
 def test_control_characters_do_not_reach_the_terminal(nearmt: Nearmt, tmp_path: Path) -> None:
     path = written(tmp_path / "a.tsv", "Pumpe 17\x1b]0;x\x07\tpump\x1b[2J\n")
     assert "\x1b" not in nearmt("check", path).out

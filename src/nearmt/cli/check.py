@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearmt.cli.check_report import TextReport, as_fields
+from nearmt.cli.checking import check_output
 from nearmt.cli.console import echo, explain_run, waiting, warn
 from nearmt.cli.given import Given, pick
 from nearmt.cli.manual import ManualCommand
@@ -19,6 +20,8 @@ from nearmt.config.model import DEFAULT_MODEL, ModelConfig
 from nearmt.corpus import (
     DOCUMENTS,
     ONE_LANGUAGE,
+    WITH_NOTES,
+    Document,
     LimitsConfig,
     Report,
     Request,
@@ -28,6 +31,7 @@ from nearmt.corpus import (
 )
 from nearmt.corpus.direction import Direction, language_of_name, language_of_path, named_direction
 from nearmt.corpus.glossary import read_glossary
+from nearmt.documents.annotating import write_annotated
 from nearmt.documents.checking import Align, LineUnit, checked_units, units_of_document, units_of_texts, units_of_two
 from nearmt.documents.checks import TEXT_CHECKS, Check, CheckedUnit, Finding, Severity, text_checks
 from nearmt.documents.checks.summary import FindingSummary
@@ -65,6 +69,11 @@ class _Plan:
     type=click.Choice([name for name in DOCUMENTS if name != "text"]),
     help="format of a document [default: by its suffix]",
 )
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help="write the DOCUMENT here, with what is shown in the notes of its units (PO, XLIFF, TMX, JSONL)",
+)
 @click.option("--glossary", type=click.Path(path_type=Path), help="terms to check: TSV, CSV or TBX")
 @click.option(
     "--without",
@@ -92,6 +101,7 @@ class _Plan:
 def command(
     files: tuple[Path, ...],
     format_name: str | None,
+    output: Path | None,
     glossary: Path | None,
     without: tuple[str, ...],
     least: str,
@@ -111,18 +121,22 @@ def command(
     found with a model that aligns words: --model, or the embedded one if the languages are its own. All other checks
     need no model.
 
+    With --output, a copy of the document has the findings in its notes, in place of those of an earlier check; all
+    else is written back byte for byte.
+
     The exit code is 1 if something of severity error is found (--fail-on).
 
     \b
     nearmt check corpus.de corpus.en
     nearmt check app.po --glossary terms.csv --fail-on never
     nearmt check manual.xliff --without dropped --json
+    nearmt check draft.po --output checked.po --fail-on never
     """
-    plan = _plan(files, format_name, glossary, without, given)
+    plan = _plan(files, format_name, output, glossary, without, given)
     model = _load(plan)
     align = None if model is None else _aligner(model)
     report, summary, untranslated = Report(strict=strict), FindingSummary(), 0
-    shown = TextReport()
+    shown, noted = TextReport(), dict[int, list[Finding]]()
     for each in checked_units(_units(plan, report), plan.checks, align):
         if not each.is_translated:
             untranslated += 1
@@ -130,10 +144,14 @@ def command(
         texts = each.unit.source_prose, each.unit.target_prose
         summary.add(each.line, each.findings, *texts)
         found = [finding for finding in each.findings if finding.severity.label in _from(least)]
+        if found and output is not None:
+            noted[each.number] = found
         if found and as_json:
             echo(json.dumps(as_fields(each, found), ensure_ascii=False))
         elif found:
             shown.print_unit(each, found)
+    if output is not None:
+        write_annotated(_open(plan, plan.files[0], Report()), noted, output)
     _warn_about(report, summary)
     if as_json:
         about = {"languages": list(plan.direction), "aligned": model is not None, "untranslated": untranslated}
@@ -144,13 +162,28 @@ def command(
         raise click.exceptions.Exit(1)
 
 
+def _check_output(output: Path, files: tuple[Path, ...], format: str | None) -> None:
+    """Refuse a file that cannot be written, and formats that have no place for findings."""
+    if format not in WITH_NOTES:
+        name = "two texts" if format is None else f"documents in the format {format}"
+        raise ConfigError(f"--output: {name} have no notes; those in {', '.join(sorted(WITH_NOTES))} have them")
+    if str(output) == "-":
+        raise ConfigError("--output: name a file; the report goes to standard output")
+    check_output(output, files)
+
+
 def _from(least: str) -> list[str]:
     """The names of the severities from this one on."""
     return _SEVERITIES[: _SEVERITIES.index(least) + 1]
 
 
 def _plan(
-    files: tuple[Path, ...], format_name: str | None, glossary: Path | None, without: Sequence[str], given: Given
+    files: tuple[Path, ...],
+    format_name: str | None,
+    output: Path | None,
+    glossary: Path | None,
+    without: Sequence[str],
+    given: Given,
 ) -> _Plan:
     settings = given.settings()
     limits, model = pick(LimitsConfig, settings), pick(ModelConfig, settings)
@@ -158,6 +191,8 @@ def _plan(
         if not path.is_file():
             raise InputError(f"{path}: no such file")
     format_name = _format(files, format_name)
+    if output is not None:
+        _check_output(output, files, format_name)
     _read_through(files, format_name, limits)
     direction = _direction(files, format_name, model, limits)
     if "model" in settings and _DROPPED in without:
@@ -251,13 +286,16 @@ def _aligner(model: TranslationModel) -> Align:
 def _units(plan: _Plan, report: Report) -> Iterator[LineUnit]:
     if plan.format is None:
         return units_of_texts(plan.files[0], plan.files[1], *plan.direction, plan.limits)
-    # Only units of TMX have several languages to choose from; other formats would refuse what --source-lang overrides.
-    source, target = plan.direction if plan.format == "tmx" else ("", "")
-    request = Request(source or None, target or None, limits=plan.limits)
-    documents = [open_document(path, request, report, plan.format) for path in plan.files]
+    documents = [_open(plan, path, report) for path in plan.files]
     if len(documents) == 2:
         return units_of_two(documents[0], documents[1], *plan.direction)
     return units_of_document(documents[0], *plan.direction)
+
+
+def _open(plan: _Plan, path: Path, report: Report) -> Document:
+    # Only units of TMX have several languages to choose from; other formats would refuse what --source-lang overrides.
+    source, target = plan.direction if plan.format == "tmx" else ("", "")
+    return open_document(path, Request(source or None, target or None, limits=plan.limits), report, plan.format)
 
 
 def _warn_about(report: Report, summary: FindingSummary) -> None:

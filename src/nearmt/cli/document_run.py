@@ -21,7 +21,17 @@ from nearmt.cli.given import Given, pick
 from nearmt.cli.resuming import FinishedWork, digest_of
 from nearmt.cli.setup import Loader, make_plan
 from nearmt.contracts import Progress
-from nearmt.corpus import Document, LabelsConfig, LimitsConfig, Report, Request, Unit, format_of, open_document
+from nearmt.corpus import (
+    WITH_NOTES,
+    Document,
+    LabelsConfig,
+    LimitsConfig,
+    Report,
+    Request,
+    Unit,
+    format_of,
+    open_document,
+)
 from nearmt.corpus import check_document as check_whole
 from nearmt.corpus.encoding import Encoding
 from nearmt.documents import FillConfig, FilledUnit, Filler, filled_parts, is_to_fill
@@ -32,21 +42,6 @@ from nearmt.translator import Translator
 
 # Formats that are read line by line: the first translation does not wait for the end of standard input.
 _STREAMED = ("text", "tsv", "jsonl")
-#: Formats that cannot name the pairs of a translation.
-WITHOUT_NOTES = (
-    "text",
-    "tsv",
-    "csv",
-    "xlsx",
-    "strings",
-    "xcstrings",
-    "json",
-    "arb",
-    "html",
-    "markdown",
-    "android",
-    "fluent",
-)
 
 
 @dataclass(frozen=True)
@@ -144,8 +139,8 @@ def translate_file(file: Path, output: Path | None, options: RunOptions, given: 
         if work is not None:
             work.begin(translator.signature())
         # A document in a format with notes names the pairs there.
-        explained = options.explain and (output is None or format_name in WITHOUT_NOTES)
-        shows_matches = run_settings.filling.matches and output is None and format_name in WITHOUT_NOTES
+        explained = options.explain and (output is None or format_name not in WITH_NOTES)
+        shows_matches = run_settings.filling.matches and output is None and format_name not in WITH_NOTES
         writer = DocumentWriter(work, as_json=options.as_json, as_explanation=explained or shows_matches)
         flags = (options.everything, options.explain, options.strict)
         job = Job(path, format_name, output, work, run_settings, *flags)

@@ -12,13 +12,13 @@ from typing import Self
 from nearmt.cli.changing import finishing
 from nearmt.cli.checking import check_output_folder
 from nearmt.cli.console import complain, explain_run, progress_bar, warn
-from nearmt.cli.document_run import WITHOUT_NOTES, Job, RunOptions, RunSettings, UnitProgress, kept, run_document
+from nearmt.cli.document_run import Job, RunOptions, RunSettings, UnitProgress, kept, run_document
 from nearmt.cli.document_writer import DocumentWriter, check_missed
 from nearmt.cli.given import Given
 from nearmt.cli.resuming import FinishedFile, FinishedFiles, FinishedWork, digest_of
 from nearmt.cli.setup import Loader, make_plan
 from nearmt.cli.tree_summary import TreeSummary
-from nearmt.corpus import Report, Request, format_of, open_document
+from nearmt.corpus import WITH_NOTES, Report, Request, format_of, open_document
 from nearmt.corpus.trees import TreeFile, check_inside, check_outputs, find_documents
 from nearmt.corpus.unpacking import reading
 from nearmt.documents import is_to_fill
@@ -180,7 +180,7 @@ class _TreeRun:
     ) -> FinishedFile:
         path, options = known.file.path, self._options
         writer = DocumentWriter(self._work)
-        explain = options.explain and known.format_name not in WITHOUT_NOTES
+        explain = options.explain and known.format_name in WITH_NOTES
         flags = (options.everything, explain, options.strict)
         job = Job(path, known.format_name, target, self._work, self._settings, *flags)
         _, report = run_document(job, translator, writer, progress)

@@ -13,7 +13,7 @@ from nearmt.corpus.document import (
     Unit,
     plain_text,
 )
-from nearmt.corpus.formats import BINARY, DOCUMENTS, ONE_LANGUAGE, check_document, format_of, open_document
+from nearmt.corpus.formats import BINARY, DOCUMENTS, ONE_LANGUAGE, WITH_NOTES, check_document, format_of, open_document
 from nearmt.corpus.labels import LabelsConfig
 from nearmt.corpus.limits import LimitsConfig
 from nearmt.corpus.lines import numbered_lines
@@ -24,6 +24,7 @@ __all__ = [
     "BINARY",
     "DOCUMENTS",
     "ONE_LANGUAGE",
+    "WITH_NOTES",
     "CleaningConfig",
     "Document",
     "Filling",

@@ -99,6 +99,8 @@ class Match:
 MACHINE_NOTE = "nearmt: machine translation"
 REVIEW_NOTE = "nearmt: to review"
 UNCONFIRMED_NOTES = (MACHINE_NOTE, REVIEW_NOTE)
+#: Begins the notes of a check, which are apart from those of a translation: these say whether it is confirmed.
+CHECK_NOTE = "nearmt check"
 
 
 class FillingOrigin(Enum):
@@ -166,6 +168,13 @@ class Filling:
 
 #: The filling of each unit of a part; None keeps the present translation.
 Fillings = Sequence[Filling | None]
+#: What a check says about each unit of a part.
+Remarks = Sequence[Sequence[str]]
+
+
+def check_notes(remarks: Remarks) -> list[str]:
+    """One line for each unit with remarks."""
+    return [" ".join(f"{CHECK_NOTE}: {'; '.join(found)}".splitlines()) for found in remarks if found]
 
 
 @dataclass(frozen=True)
@@ -176,11 +185,17 @@ class Part:
     units: tuple[Unit, ...] = ()
     #: Renders the text with fillings; a part without units may have additions, too.
     render: Callable[[Fillings], str] | None = None
+    #: Renders the text with the notes of a check in place of those of an earlier one; None without notes.
+    annotate: Callable[[Remarks], str] | None = None
 
     def filled(self, fillings: Fillings) -> str:
         if self.render is None or (self.units and all(filling is None for filling in fillings)):
             return self.raw
         return self.render(fillings)
+
+    def annotated(self, remarks: Remarks) -> str:
+        """The text with the remarks of a check in the notes of its units, and otherwise unchanged."""
+        return self.raw if self.annotate is None else self.annotate(remarks)
 
 
 @dataclass(frozen=True)

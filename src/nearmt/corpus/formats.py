@@ -106,6 +106,8 @@ ONE_LANGUAGE = frozenset({"html", "markdown", "android", "strings", "json", "arb
 PAIRED: dict[str, PairedReader] = {".ftl": read_fluent}
 #: Documents that are no text files; they cannot be shown on a terminal.
 BINARY = frozenset({"xlsx"})
+#: Documents whose units have notes, where a translation names its pairs and a check its findings.
+WITH_NOTES = frozenset({"po", "xliff", "tmx", "jsonl"})
 _FORMAT_OF = {
     ".tsv": "tsv",
     ".tab": "tsv",

@@ -10,8 +10,9 @@ from typing import Any
 
 from nearmt.contracts import Pair
 from nearmt.corpus.context import context_of
-from nearmt.corpus.document import Document, Filling, FillingOrigin, Fillings, Part, Unit, text_digest
+from nearmt.corpus.document import Document, Filling, FillingOrigin, Fillings, Part, Remarks, Unit, text_digest
 from nearmt.corpus.encoding import Encoding, is_text
+from nearmt.corpus.json_text import JsonError, JsonObject, spliced
 from nearmt.corpus.lines import bounded_lines, numbered_lines, split_end
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.unpacking import open_bytes, reading
@@ -22,6 +23,8 @@ _FIELDS = ("source", "target", "id", "origin")
 _UNCONFIRMED = (FillingOrigin.MACHINE.value, FillingOrigin.REPAIRED.value)
 # The field with facts about nearmt's own translations.
 _OWN = "nearmt"
+#: Among them, what a check found.
+_CHECK = "check"
 _BOM = "\ufeff"
 
 
@@ -72,7 +75,8 @@ def _part(raw: str, path: Path, number: int, report: Report) -> Part:
         return Part(raw)
     context = context_of(_metadata(entry))
     unit = Unit((entry["source"],), entry.get("target") or "", number, context=context, key=_text(entry.get("id")))
-    return Part(raw, (unit,), partial(_rendered, entry, bom, end))
+    annotate = partial(_annotated, entry, bom, raw.removeprefix(bom))
+    return Part(raw, (unit,), partial(_rendered, entry, bom, end), annotate)
 
 
 def _rendered(entry: dict[str, Any], start: str, end: str, fillings: Fillings) -> str:
@@ -80,6 +84,35 @@ def _rendered(entry: dict[str, Any], start: str, end: str, fillings: Fillings) -
     assert filling is not None
     filled = entry | {"target": filling.text, _OWN: _facts(filling)}
     return start + json.dumps(filled, ensure_ascii=False) + end
+
+
+def _annotated(entry: dict[str, Any], start: str, line: str, remarks: Remarks) -> str:
+    """Put the remarks of a check among the facts, in place of those of an earlier one."""
+    (found,) = remarks
+    present = entry.get(_OWN)
+    facts = dict(present) if isinstance(present, dict) else {}
+    facts.pop(_CHECK, None)
+    if found:
+        facts[_CHECK] = list(found)
+    elif not isinstance(present, dict) or facts == present:
+        return start + line
+    try:
+        return start + spliced(line, 0, len(line), [_edit(JsonObject.whole(line), facts)])
+    except JsonError:  # NaN and the like, which RFC 8259 lacks
+        return start + json.dumps(entry | {_OWN: facts}, ensure_ascii=False) + split_end(line)[1]
+
+
+def _edit(whole: JsonObject, facts: dict[str, Any]) -> tuple[int, int, str]:
+    """Make the edit that replaces, adds or removes the member with the facts; the source is another member."""
+    new = json.dumps(facts, ensure_ascii=False)
+    members = sorted(whole.members.values())
+    present = whole.members.get(_OWN)
+    if present is None:
+        return members[-1].end, members[-1].end, f', "{_OWN}": {new}'
+    if facts:
+        return present.value, present.end, new
+    number = members.index(present)
+    return (members[number - 1].end, present.end, "") if number else (present.start, members[1].start, "")
 
 
 def _facts(filling: Filling) -> dict[str, Any]:

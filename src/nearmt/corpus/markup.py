@@ -103,6 +103,11 @@ def without(unit: Fragment, node: Node) -> tuple[int, int, str]:
     return start, node.end, ""
 
 
+def without_indent(unit: Fragment, node: Node) -> tuple[int, int, str]:
+    """Make the edit that takes back the insertion of an element with `space_before` a sibling."""
+    return node.start - len(space_before(unit, node)), node.end, ""
+
+
 def space_before(unit: Fragment, node: Node) -> str:
     """Return the white space before an element if it begins a line, to indent a new sibling."""
     start = without(unit, node)[0]

@@ -13,7 +13,7 @@ from nearmt.corpus.document import Document, Part, Unit
 from nearmt.corpus.encoding import Encoding, sniff_po
 from nearmt.corpus.po_direction import SAMPLE, Direction, check_languages, direction_of, is_symbolic
 from nearmt.corpus.po_entries import Block, Entry, Message, entries_of
-from nearmt.corpus.po_filling import rendered
+from nearmt.corpus.po_filling import annotated, rendered
 from nearmt.corpus.report import Report, Request
 from nearmt.errors import InputError
 
@@ -109,7 +109,9 @@ def _parts(
             yield Part(block.raw)
         else:
             count = plural_count or max(2, len(entry.message.forms))
-            yield Part(block.raw, tuple(_units(entry, count)), partial(rendered, entry, count))
+            yield Part(
+                block.raw, tuple(_units(entry, count)), partial(rendered, entry, count), partial(annotated, entry)
+            )
     if keys:
         report.problem(path, None, f"{keys:,} symbolic msgids are keys, not texts, and were left alone")
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from nearmt.corpus.document import Filling, Fillings
+from nearmt.corpus.document import CHECK_NOTE, Filling, Fillings, Remarks, check_notes
 from nearmt.corpus.po_entries import ESCAPES, FUZZY, Entry, Line, as_line
 
-_OUR_NOTE = "# nearmt:"
+_CHECK_NOTE = f"# {CHECK_NOTE}:"
+_OUR_NOTES = ("# nearmt:", _CHECK_NOTE)
 
 
 def rendered(entry: Entry, plural_count: int, fillings: Fillings) -> str:
@@ -17,12 +18,30 @@ def rendered(entry: Entry, plural_count: int, fillings: Fillings) -> str:
     used = fillings[1:] if "msgid_plural" in entry.texts and plural_count == 1 else fillings
     if all(filling is None for filling in used):
         return entry.block.raw
-    end = "\r\n" if entry.block.lines[0].text.endswith("\r\n") else "\n"
+    end = _line_end(entry)
     sections = _sections(entry.block.lines, end)
-    sections[""] = _with_notes(_with_flag(entry, sections[""], _will_be_fuzzy(entry, used), end), used, end)
+    comments = _with_flag(entry, sections[""], _will_be_fuzzy(entry, used), end)
+    notes = [note for filling in used if filling for note in _notes(filling)]
+    sections[""] = _with_notes(comments, notes, _OUR_NOTES, end)
     for keyword, text in _replaced(entry, plural_count, fillings).items():
         strings = [] if text is None else _quoted(keyword, text)
         sections[keyword] = [as_line(string + end) for string in strings]
+    return _joined(entry, sections, end)
+
+
+def annotated(entry: Entry, remarks: Remarks) -> str:
+    """Render an entry with the notes of a check, in place of those of an earlier one, and all other lines unchanged."""
+    end = _line_end(entry)
+    sections = _sections(entry.block.lines, end)
+    sections[""] = _with_notes(sections[""], check_notes(remarks), (_CHECK_NOTE,), end)
+    return _joined(entry, sections, end)
+
+
+def _line_end(entry: Entry) -> str:
+    return "\r\n" if entry.block.lines[0].text.endswith("\r\n") else "\n"
+
+
+def _joined(entry: Entry, sections: dict[str, list[Line]], end: str) -> str:
     rendered = "".join(line.text for lines in sections.values() for line in lines)
     return rendered if entry.block.lines[-1].text.endswith("\n") else rendered.removesuffix(end)
 
@@ -91,13 +110,12 @@ def _confirmed(comment: Line, end: str) -> list[Line]:
     return [as_line(f"#, {flags}{end}")] if flags else []
 
 
-def _with_notes(comments: list[Line], used: Fillings, end: str) -> list[Line]:
-    """Put notes above the other comments of the entry, in place of earlier notes."""
-    kept = [line for line in comments if not line.text.lstrip().startswith(_OUR_NOTE)]
+def _with_notes(comments: list[Line], notes: Sequence[str], replaced: tuple[str, ...], end: str) -> list[Line]:
+    """Put notes above the other comments of the entry, in place of earlier notes, which begin with `replaced`."""
+    kept = [line for line in comments if not line.text.lstrip().startswith(replaced)]
     top = max((index + 1 for index, line in enumerate(kept) if not line.kind), default=0)
     # Singular and plural may have the same note.
-    notes = dict.fromkeys(note for filling in used if filling for note in _notes(filling))
-    return [*kept[:top], *(as_line(f"# {note}{end}") for note in notes), *kept[top:]]
+    return [*kept[:top], *(as_line(f"# {note}{end}") for note in dict.fromkeys(notes)), *kept[top:]]
 
 
 def _notes(filling: Filling) -> Iterator[str]:

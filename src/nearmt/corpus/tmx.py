@@ -14,12 +14,25 @@ from nearmt.corpus.document import (
     Filling,
     Fillings,
     Part,
+    Remarks,
     Unit,
+    check_notes,
     plain_text,
     text_digest,
 )
 from nearmt.corpus.encoding import Encoding, decoded, sniff_xml
-from nearmt.corpus.markup import carried, escaped, quoted, reopened, segment_of, space_before, spliced, without, written
+from nearmt.corpus.markup import (
+    carried,
+    escaped,
+    quoted,
+    reopened,
+    segment_of,
+    space_before,
+    spliced,
+    without,
+    without_indent,
+    written,
+)
 from nearmt.corpus.report import Report, Request
 from nearmt.corpus.xml import UnitScanner
 from nearmt.corpus.xml_nodes import Fragment, Node
@@ -28,6 +41,7 @@ from nearmt.languages import base_language, best_fit, same_language
 _KEPT_ATTRIBUTES = ("creationdate", "creationid", "changedate", "changeid")
 _OWN = "x-nearmt"
 _DIGEST = "x-nearmt-digest"
+_CHECK = "x-nearmt-check"
 _ORIGIN = "x-origin"
 
 
@@ -201,7 +215,10 @@ def _part(unit: Fragment, request: Request, header: _Header, encoding: Encoding,
             return _with_new_variant(unit, source, code, text, props, encoding.name)
         return _with_changed_variant(unit, target, text, props)
 
-    return Part(unit.text, (found,), render)
+    def annotate(remarks: Remarks) -> str:
+        return unit.text if target is None else _with_check(unit, target, check_notes(remarks), encoding.name)
+
+    return Part(unit.text, (found,), render, annotate)
 
 
 def _props(unit: Fragment, filling: Filling, encoding: str) -> list[str]:
@@ -211,9 +228,19 @@ def _props(unit: Fragment, filling: Filling, encoding: str) -> list[str]:
     if filling.is_unconfirmed:
         notes.append((_DIGEST, text_digest(carried(plain_text(filling.target)))))
     notes += [(f"{_OWN}-match", f"{m.percent}: {m.source} -> {m.target}") for m in filling.matches]
-    return [
-        f"<{prefix}prop type={quoted(kind, encoding)}>{escaped(note, encoding)}</{prefix}prop>" for kind, note in notes
-    ]
+    return [_prop(prefix, kind, note, encoding) for kind, note in notes]
+
+
+def _prop(prefix: str, kind: str, text: str, encoding: str) -> str:
+    return f"<{prefix}prop type={quoted(kind, encoding)}>{escaped(text, encoding)}</{prefix}prop>"
+
+
+def _with_check(unit: Fragment, target: Node, notes: list[str], encoding: str) -> str:
+    """Put notes of a check before the text of a variant, in place of those of an earlier one."""
+    seg = _segment_node(target)
+    old = [prop for prop in target.elements("prop") if prop.attributes.get("type") == _CHECK]
+    new = "".join(_prop(target.prefix, _CHECK, note, encoding) + space_before(unit, seg) for note in notes)
+    return spliced(unit, [*(without_indent(unit, prop) for prop in old), (seg.start, seg.start, new)])
 
 
 def _with_new_variant(unit: Fragment, source: Node, code: str, text: str, props: list[str], encoding: str) -> str:

@@ -11,7 +11,7 @@ from nearmt.corpus.document import Document, Part, Unit, plain_text
 from nearmt.corpus.encoding import Encoding, decoded, sniff_xml
 from nearmt.corpus.markup import segment_of, with_attributes
 from nearmt.corpus.report import Report, Request
-from nearmt.corpus.xliff_filling import fill_unit_1, fill_unit_2
+from nearmt.corpus.xliff_filling import fill_unit_1, fill_unit_2, note_unit_1, note_unit_2
 from nearmt.corpus.xliff_model import Entry, context_of_unit, entries_1, entries_2, name_of
 from nearmt.corpus.xml import UnitScanner
 from nearmt.corpus.xml_nodes import Fragment, Node
@@ -157,5 +157,11 @@ def _part(unit: Fragment, encoding: Encoding) -> Part:
     if not entries or not _translatable(unit):
         return Part(unit.text)
     units = tuple(_unit(unit, entry) for entry in entries)
-    fill = fill_unit_1 if unit.node.name == "trans-unit" else fill_unit_2
-    return Part(unit.text, units, lambda fillings: fill(unit, entries, fillings, encoding.name))
+    is_first = unit.node.name == "trans-unit"
+    fill, note = (fill_unit_1, note_unit_1) if is_first else (fill_unit_2, note_unit_2)
+    return Part(
+        unit.text,
+        units,
+        lambda fillings: fill(unit, entries, fillings, encoding.name),
+        lambda remarks: note(unit, remarks, encoding.name),
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearmt.corpus.document import Filling, FillingOrigin, Fillings, Match
+from nearmt.corpus.document import Filling, FillingOrigin, Fillings, Match, Remarks, check_notes
 from nearmt.corpus.markup import (
     escaped,
     quoted,
@@ -11,6 +11,7 @@ from nearmt.corpus.markup import (
     spliced,
     with_attributes,
     without,
+    without_indent,
     written,
 )
 from nearmt.corpus.xliff_model import SUB_STATE, Entry
@@ -34,6 +35,8 @@ _STATE_2: dict[FillingOrigin, dict[str, str]] = {
     FillingOrigin.COPY: {"state": "initial", "subState": f"{SUB_STATE}:copied"},
     FillingOrigin.CONFIRMED: {"state": "translated", "subState": f"{SUB_STATE}:confirmed"},
 }
+#: What says whose note it is, `from` or `category`: a translation's, a check's.
+_FILLED, _CHECKED = "nearmt", "nearmt-check"
 _REVIEW_1, _REVIEW_2 = "needs-review-translation", "initial"
 
 
@@ -55,7 +58,7 @@ def fill_unit_1(unit: Fragment, entries: list[Entry], fillings: Fillings, encodi
     start, end = reopened(with_attributes(tag, _STATE_1[origin] | review, encoding))
     content = _content_1(unit, entries, fillings, encoding)
     indent = space_before(unit, source)
-    extra = "".join(f'{indent}<{prefix}note from="nearmt">{escaped(f.note, encoding)}</{prefix}note>' for f in given)
+    extra = _notes_1([filling.note for filling in given], _FILLED, prefix, indent, encoding)
     extra += "".join(indent + _alternative(match, prefix, encoding) for f in given for match in f.matches)
     edits = [without(unit, node) for node in _own_1(unit.node)]
     if not confirmed and unit.node.attributes.get("approved") == "yes":
@@ -66,6 +69,21 @@ def fill_unit_1(unit: Fragment, entries: list[Entry], fillings: Fillings, encodi
     else:
         edits.append((target.start, target.end, f"{start}{content}{end}{extra}"))
     return spliced(unit, edits)
+
+
+def note_unit_1(unit: Fragment, remarks: Remarks, encoding: str) -> str:
+    """Put notes of a check into a unit of XLIFF 1.2, after the target, in place of those of an earlier one."""
+    assert unit.node is not None
+    source = unit.node.element("seg-source") or unit.node.element("source")
+    assert source is not None
+    offset = (unit.node.element("target") or source).end
+    old = [node for node in unit.node.elements("note") if node.attributes.get("from") == _CHECKED]
+    notes = _notes_1(check_notes(remarks), _CHECKED, unit.node.prefix, space_before(unit, source), encoding)
+    return spliced(unit, [*(without_indent(unit, node) for node in old), (offset, offset, notes)])
+
+
+def _notes_1(notes: list[str], author: str, prefix: str, indent: str, encoding: str) -> str:
+    return "".join(f'{indent}<{prefix}note from="{author}">{escaped(note, encoding)}</{prefix}note>' for note in notes)
 
 
 def _content_1(unit: Fragment, entries: list[Entry], fillings: Fillings, encoding: str) -> str:
@@ -99,7 +117,7 @@ def _alternative(match: Match, prefix: str, encoding: str) -> str:
 
 def _own_1(unit: Node) -> list[Node]:
     """Return notes and alternatives of an earlier run of nearmt."""
-    notes = [node for node in unit.elements("note") if node.attributes.get("from") == "nearmt"]
+    notes = [node for node in unit.elements("note") if node.attributes.get("from") in (_FILLED, _CHECKED)]
     others = [node for node in unit.elements("alt-trans") if node.attributes.get("origin", "").startswith("nearmt")]
     return notes + others
 
@@ -114,7 +132,12 @@ def fill_unit_2(unit: Fragment, entries: list[Entry], fillings: Fillings, encodi
             edits += _segment_2(unit, entry, filling, encoding)
             notes.append(filling.note)
             notes += [f"nearmt: {m.percent} match: {m.source} -> {m.target}" for m in filling.matches]
-    return spliced(unit, [*edits, *_notes_2(unit, notes, encoding)])
+    return spliced(unit, [*edits, *_notes_2(unit, notes, _FILLED, (_FILLED, _CHECKED), encoding)])
+
+
+def note_unit_2(unit: Fragment, remarks: Remarks, encoding: str) -> str:
+    """Put notes of a check into a unit of XLIFF 2, in place of those of an earlier one."""
+    return spliced(unit, _notes_2(unit, check_notes(remarks), _CHECKED, (_CHECKED,), encoding))
 
 
 def _segment_2(unit: Fragment, entry: Entry, filling: Filling, encoding: str) -> list[Edit]:
@@ -132,21 +155,25 @@ def _segment_2(unit: Fragment, entry: Entry, filling: Filling, encoding: str) ->
     return [*edits, (entry.target.start, entry.target.end, f"{start}{text}{end}")]
 
 
-def _notes_2(unit: Fragment, notes: list[str], encoding: str) -> list[Edit]:
-    """Put notes before the original data and the segments."""
+def _notes_2(unit: Fragment, notes: list[str], category: str, replaced: tuple[str, ...], encoding: str) -> list[Edit]:
+    """Put notes before the original data and the segments, in place of those of the `replaced` categories."""
     assert unit.node is not None
     prefix = unit.node.prefix
     written_notes = "".join(
-        f'<{prefix}note category="nearmt">{escaped(note, encoding)}</{prefix}note>' for note in notes
+        f'<{prefix}note category="{category}">{escaped(note, encoding)}</{prefix}note>' for note in notes
     )
     whole = f"<{prefix}notes>{written_notes}</{prefix}notes>"
     present = unit.node.element("notes")
     if present is not None and present.inner != present.end:
-        old = [node for node in present.elements("note") if node.attributes.get("category") == "nearmt"]
+        old = [node for node in present.elements("note") if node.attributes.get("category") in replaced]
+        if old and not notes and len(old) == sum(isinstance(child, Node) for child in present.children):
+            return [without_indent(unit, present)]  # without notes it would be invalid
         offset = present.inner_end
         while unit.raw[offset - 1 : offset].isspace():
             offset -= 1
         return [*((node.start, node.end, "") for node in old), (offset, offset, written_notes)]
+    if not notes:
+        return []
     if present is not None:
         return [(present.start, present.end, whole)]
     first = unit.node.elements("originalData", "segment", "ignorable")[0]

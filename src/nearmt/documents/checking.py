@@ -28,16 +28,17 @@ class LineUnit:
     line: int
     unit: CheckedUnit
     is_translated: bool = True
+    #: Counts all units of its document from 0.
+    number: int = 0
     findings: tuple[Finding, ...] = ()
 
 
 def units_of_document(document: Document, source_lang: str, target_lang: str) -> Iterator[LineUnit]:
     """Yield the units of a document that have a text to translate."""
-    for part in document.parts:
-        for unit in part.units:
-            if any(isinstance(piece, Tag) or piece.strip() for piece in unit.source):
-                checked = CheckedUnit(unit.source, unit.target_segment, source_lang, target_lang, unit.printf)
-                yield LineUnit(unit.line, checked, bool(checked.target_text.strip()))
+    for number, unit in enumerate(unit for part in document.parts for unit in part.units):
+        if any(isinstance(piece, Tag) or piece.strip() for piece in unit.source):
+            checked = CheckedUnit(unit.source, unit.target_segment, source_lang, target_lang, unit.printf)
+            yield LineUnit(unit.line, checked, bool(checked.target_text.strip()), number)
 
 
 def units_of_two(source: Document, target: Document, source_lang: str, target_lang: str) -> Iterator[LineUnit]:

@@ -30,6 +30,9 @@ COPY = "check the pump before every start of the motor"
         ("length", "Abk.", "a rather long explanation"),
         ("untranslated", "Motor", "Motor"),
         ("untranslated", "Anna Schmidt", "Anna Schmidt"),
+        ("untranslated", "Ludwig von Mises", "Ludwig von Mises"),
+        ("untranslated", "Die", "Die"),
+        ("untranslated", "In Arbeit", "In Arbeit"),
         ("untranslated", "/usr/share/doc/pump", "/usr/share/doc/pump"),
         ("untranslated", "123", "123"),
         ("repetition", "die Pumpe, die Pumpe", "the pump, the pump"),
@@ -81,6 +84,8 @@ def test_good_pairs(check: str, source: str, target: str) -> None:
         ("untranslated", "", "the pump", "warning: there is no source"),
         ("untranslated", COPY, COPY, "error: equals the source"),
         ("untranslated", "gut so", "gut so", "info: equals the source"),
+        ("untranslated", "Der Hund", "Der Hund", "warning: equals the source"),
+        ("untranslated", "Nicht öffnen!", "Nicht öffnen!", "warning: equals the source"),
         (
             "untranslated",
             f"Der Text: {COPY}.",
