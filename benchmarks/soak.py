@@ -71,7 +71,7 @@ class Watch:
 
 
 def _megabytes(told: str) -> float:
-    return round(int(told.split()[0]) / 1000, 1)
+    return round(int(told.split(maxsplit=1)[0]) / 1000, 1)
 
 
 #: What must not grow, and how many of its samples stand for a time: their median, or their maximum.
