@@ -60,7 +60,8 @@ class Watch:
             self.samples.append(
                 {
                     "seconds": round(time.monotonic() - start, 1),
-                    "rss_megabytes": round(int(status["VmRSS"].split()[0]) / 1000, 1),
+                    "rss_megabytes": _megabytes(status["VmRSS"]),
+                    "of_files_megabytes": _megabytes(status["RssFile"]),
                     "threads": int(status["Threads"]),
                     "files": len(list((self._process / "fd").iterdir())),
                 }
@@ -69,8 +70,14 @@ class Watch:
                 return
 
 
+def _megabytes(told: str) -> float:
+    return round(int(told.split(maxsplit=1)[0]) / 1000, 1)
+
+
 #: What must not grow, and how many of its samples stand for a time: their median, or their maximum.
 WATCHED = {"rss_megabytes": "RSS, MB", "threads": "threads", "files": "file descriptors"}
+#: The part of RSS that is mapped from files, which the system takes back and reads again as it likes.
+MAPPED = "of_files_megabytes"
 #: Seconds between the samples that a report keeps.
 KEPT_EVERY = 30.0
 
@@ -94,7 +101,7 @@ def kept(samples: list[dict[str, float]]) -> dict[str, list[float]]:
     for sample in samples:
         if sample["seconds"] >= thinned[-1]["seconds"] + KEPT_EVERY:
             thinned.append(sample)
-    return {key: [sample[key] for sample in thinned] for key in ("seconds", *WATCHED)}
+    return {key: [sample[key] for sample in thinned] for key in ("seconds", *WATCHED, MAPPED)}
 
 
 @contextlib.contextmanager

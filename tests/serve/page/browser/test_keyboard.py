@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,6 +85,27 @@ def test_from_a_new_memory_to_a_download(page: WatchedPage, tmp_path: Path) -> N
     begun.value.save_as(tmp_path / "text")
     assert (tmp_path / "text").read_text(encoding="utf-8").startswith(FROST_GUARD)
     assert page.evaluate(FOCUSED) == "Download"
+
+
+def test_an_explanation_that_comes_late_leaves_the_focus_where_it_is(page: WatchedPage) -> None:
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        if route.request.post_data_json.get("explain"):
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.memory("late", PAIRS)
+    page.route("**/api/v1/translate", hold)
+    page.translate("Prüfen Sie den Feuchtefühler einmal im Monat.")
+    page.wait_for_selector(".match")
+    tab_to(page, "Insert match 1")
+    held[0].continue_()
+    page.wait_for_selector("text=Asking the memory", state="detached")
+    assert str(page.evaluate(FOCUSED)).startswith("Insert match 1")
+    page.keyboard.press("Enter")
+    assert page.targets() == ["Check the moisture probe once a year."]
 
 
 def test_menus_and_dialogs_give_the_focus_back(page: WatchedPage) -> None:

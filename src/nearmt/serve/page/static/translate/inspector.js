@@ -46,7 +46,8 @@ export class Inspector {
   show(segment, word) {
     const next = {
       segment,
-      matches: segment?.matches,
+      // An explanation brings the same ones again.
+      matches: JSON.stringify(segment?.matches ?? [segment?.state, segment?.unexplained]),
       word: word?.known ?? word,
       state: `${segment?.state} ${Boolean(segment?.words)} ${segment?.unexplained}`,
     };
@@ -55,8 +56,7 @@ export class Inspector {
     this.#drawn = { ...next, notes };
     this.element.classList.toggle("is-empty", !segment);
     const other = drawn.segment !== segment || drawn.state !== next.state;
-    const unknown = !segment?.matches && other;
-    if (unknown || drawn.segment !== segment || drawn.matches !== next.matches) this.#showMatches(segment);
+    if (drawn.segment !== segment || drawn.matches !== next.matches) this.#showMatches(segment);
     if (other || drawn.word !== next.word)
       show(this.word, segment ? wordCard(segment, word, this.work.direction) : hint("Choose a sentence."));
     if (drawn.segment !== segment || drawn.notes !== notes) this.#showNotes(segment);
