@@ -32,7 +32,7 @@ def test_a_missing_server_is_an_error_or_exit_code_3(
     assert whole.code == 0 and "without neighbours" not in whole.out
     toy.is_down = True
     assert_one_line(nearmt(*line(remote, text, "--json")), 1, "index-fallback=model")
-    alone = nearmt(*line(remote, text, "--json"), "--index-fallback", "model")
+    alone = nearmt(*line(remote, text, "--json"), "--set", "index-fallback=model")
     assert alone.code == 3
     assert "3 units are translated without neighbours of the memory" in alone.err.splitlines()[-1]
     units = [json.loads(unit) for unit in alone.out.splitlines()]
@@ -49,11 +49,13 @@ def test_a_folder_is_translated_to_the_end(
     nearmt: Nearmt, toy: ToyMilvus, remote: Path, text: Path, tmp_path: Path
 ) -> None:
     toy.is_down = True
-    result = nearmt(*line(remote, text, "--output", tmp_path / "out.txt", "--index-fallback", "model"))
+    result = nearmt(*line(remote, text, "--output", tmp_path / "out.txt", "--set", "index-fallback=model"))
     assert result.code == 3 and (tmp_path / "out.txt").read_text(encoding="utf-8").count("\n") == 5
     (tmp_path / "folder").mkdir()
     text.rename(tmp_path / "folder" / "one.txt")
-    result = nearmt(*line(remote, tmp_path / "folder", "--output", tmp_path / "english", "--index-fallback", "model"))
+    result = nearmt(
+        *line(remote, tmp_path / "folder", "--output", tmp_path / "english", "--set", "index-fallback=model")
+    )
     assert result.code == 3 and "without neighbours" in result.err
     assert (tmp_path / "english" / "one.txt").read_text(encoding="utf-8").count("\n") == 5
 

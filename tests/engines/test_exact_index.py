@@ -116,7 +116,8 @@ def test_the_first_of_equal_keys_are_nominated_however_they_are_divided(
 ) -> None:
     """On a CPU: a GPU nominates somewhat more instead."""
     monkeypatch.setattr(exact_index, "BLOCK", {"cpu": block, "cuda": block})
-    key_ND = random(12, 3).repeat(5, 1)
+    # Products of whole numbers are exact, in whatever order they are added up.
+    key_ND = (64 * random(12, 3)).round().repeat(5, 1)
     query_BD = key_ND[:4].float()
     whole = index_of(engine, key_ND)
     found_BK = whole.nominate(query_BD, 3, None)

@@ -101,7 +101,7 @@ def cli() -> None:
     nearmt translate app.po --datastore memory --output app.en.po  # fill in a document
 
     `nearmt COMMAND --help` describes a command. Errors are one line on stderr; the exit code is 0 if all
-    went well, 2 for wrong usage, 3 for an output that partly lacks neighbours (--index-fallback), 130 after Ctrl-C,
+    went well, 2 for wrong usage, 3 for an output that partly lacks neighbours (index-fallback), 130 after Ctrl-C,
     143 after SIGTERM, 1 for everything else.
     """
 

@@ -15,7 +15,7 @@ from nearmt.corpus import DOCUMENTS, LabelsConfig, LimitsConfig
 from nearmt.documents import FillConfig
 
 _SHOWN = (
-    *("datastore", "filter", "method", "preset", "batch-size", "beams", "matches", "index-fallback"),
+    *("datastore", "filter", "method", "preset", "batch-size", "beams", "matches"),
     *MODEL_SETTINGS,
 )
 

@@ -8,6 +8,7 @@ share a few heaps, and freed memory goes back to the system now and then.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import ctypes
 import gc
 from contextlib import suppress
@@ -33,6 +34,8 @@ def settle() -> None:
     """
     gc.collect()
     gc.freeze()
+    # Extension modules complain about objects that the last collection does not see.
+    atexit.register(gc.unfreeze)
 
 
 def trim() -> bool:

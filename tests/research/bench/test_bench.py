@@ -404,7 +404,7 @@ def test_tables_of_other_benchmarks() -> None:
     assert "| int8 | knn | 1 (2) of 9 | 5.0e-01 |" in text
     assert set(TABLES) == {
         *("speed", "building", "growth", "startup", "precision", "same-answer", "catalogues", "spans", "span-ways"),
-        *("glossary", "catalogues-check", "span-cost", "soak"),
+        *("glossary", "catalogues-check", "span-cost", "soak", "milvus"),
     }
 
 

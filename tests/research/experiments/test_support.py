@@ -60,6 +60,7 @@ def test_all_rows_are_measured_on_dev_lines(runner: Runner) -> None:
 @pytest.fixture(scope="module")
 def store(embedded: TranslationModel, tmp_path_factory: pytest.TempPathFactory) -> Datastore:
     pairs = [Pair(f"Der {noun} ist am Morgen kalt.", f"The {name} is icy at dawn.") for noun, name in NOUNS.items()]
+    pairs.append(Pair("Vorsicht, heiß!", "Caution, scorching!"))
     return Datastore.build(tmp_path_factory.mktemp("support") / "store", pairs, embedded)
 
 
@@ -68,12 +69,12 @@ def store(embedded: TranslationModel, tmp_path_factory: pytest.TempPathFactory) 
 def test_words_without_support_are_counted(embedded: TranslationModel, store: Datastore, agreement: int) -> None:
     settings: dict[str, Any] = {"lambda": 0.95, "agreement": agreement, "guard": False}
     translator = Translator(embedded, store, "knn", settings)
-    pair = Pair("Der Motor ist am Abend heiß.", "The engine is icy.")
+    pair = Pair("Der Motor ist am Morgen heiß.", "The engine is icy.")
     evaluation, (text,) = count_support(translator, [pair], None)
     alone = words_in(Translator(embedded).translate(pair.source).text)
     brought = words_in(text) - alone
-    unsupported = [word for word in ("icy", "dawn") if word in brought]
+    unsupported = [word for word in ("icy",) if word in brought]
     assert evaluation["words"] == sum(words_in(text).values())
-    assert unsupported == ([] if agreement else ["icy", "dawn"])
+    assert unsupported == ([] if agreement else ["icy"])
     assert len(unsupported) <= evaluation["unsupported"] <= sum(brought.values())
     assert evaluation["unsupported_right"] == ("icy" in unsupported)
