@@ -45,17 +45,27 @@ def config_options(*configs: type[Config], defaults: Mapping[str, Any] | None = 
 def setting_options(
     *configs: type[Config],
     shown: Collection[str],
+    unlisted: Collection[str] = (),
     several: Collection[str] = (),
     without: Collection[str] = (),
     defaults: Mapping[str, Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Options for the settings in `shown`, and --set and --config for all of them but those in `without`.
 
-    The function gets them as `given`. Those in `several` may be given more than once, and are tuples.
+    The function gets them as `given`. Those in `several` may be given more than once, and are tuples; those in
+    `unlisted` are options too, which --help leaves out.
     """
+    shown = (*shown, *unlisted)
     fields = {name: found for name, found in _fields(configs).items() if name not in without}
     options = [
-        _option(config, field, name, several=name in several, default=(defaults or {}).get(name, field.default))
+        _option(
+            config,
+            field,
+            name,
+            several=name in several,
+            default=(defaults or {}).get(name, field.default),
+            hidden=name in unlisted,
+        )
         for name, (config, field) in fields.items()
         if name in shown
     ]
@@ -96,6 +106,7 @@ def _option(
     *,
     several: bool = False,
     default: Any = None,
+    hidden: bool = False,
     warning: _Old | None = None,
 ) -> Callable[[Command], Command]:
     """An option that is None if it is not given, so that a configuration file can say otherwise."""
@@ -113,7 +124,7 @@ def _option(
         callback=warning or (_none_if_empty if several else None),
         type=None if kind is bool else click.Choice(choices) if choices else _PATHS.get(name, plain_type),
         help=field.metadata["help"] + ("" if default is None or kind is bool else f" [default: {default}]"),
-        hidden=warning is not None,
+        hidden=hidden or warning is not None,
     )
 
 

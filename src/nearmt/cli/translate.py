@@ -14,10 +14,7 @@ from nearmt.cli.tree_run import translate_tree
 from nearmt.corpus import DOCUMENTS, LabelsConfig, LimitsConfig
 from nearmt.documents import FillConfig
 
-_SHOWN = (
-    *("datastore", "filter", "method", "preset", "batch-size", "beams", "matches", "index-fallback"),
-    *MODEL_SETTINGS,
-)
+_SHOWN = ("datastore", "filter", "method", "preset", "batch-size", "beams", "matches", *MODEL_SETTINGS)
 
 
 @click.command(cls=ManualCommand)
@@ -39,7 +36,7 @@ _SHOWN = (
 )
 @click.option("--strict", is_flag=True, help="stop at the first unit that cannot be read")
 @click.option("--resume", is_flag=True, help="continue an interrupted run that had the same --output")
-@setting_options(*TRANSLATION, FillConfig, LabelsConfig, LimitsConfig, shown=_SHOWN)
+@setting_options(*TRANSLATION, FillConfig, LabelsConfig, LimitsConfig, shown=_SHOWN, unlisted=("index-fallback",))
 def command(
     files: tuple[Path, ...],
     output: Path | None,
