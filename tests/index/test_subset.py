@@ -24,6 +24,7 @@ from tests.index.test_contract import (
     brute_force,
     every_exact,
     every_index,
+    every_name,
     made_keys,
     made_queries,
     some_mask,
@@ -81,7 +82,7 @@ def test_no_index_nominates_pruned_entries(build: Callable[[np.ndarray], Index],
             assert len(entries) >= 0.95 * len(kept)
 
 
-@pytest.mark.parametrize("name", ALL)
+@every_name
 def test_keeping_all_changes_nothing(name: str) -> None:
     key, query, mask = made_keys(), made_queries(), some_mask(0.5)
     for allowed in (None, mask):
