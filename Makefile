@@ -18,10 +18,11 @@ serve: $(VENV)/.installed-serve
 test: $(VENV)/.installed-dev check
 	$(BIN)/pytest -n 2
 
-# Tests beside other programs, which it installs: nothing is skipped here.
+# Tests beside other programs, which it installs: nothing is skipped here. Other programs have deadlines that a loaded
+# machine misses, so what failed is repeated once, with nothing beside it; what fails again is an error.
 test-services: $(VENV)/.installed-services
 	tools/install_browser.sh
-	$(BIN)/pytest -m services -n 2
+	$(BIN)/pytest -m services -n 2 || $(BIN)/pytest -m services --last-failed --last-failed-no-failures=none
 
 # Kills, damage, altered stores, races and readers with a fresh seed, about 40 minutes; NEARMT_SEED repeats a run.
 torture: export NEARMT_SEED ?= $(shell date +%s)
