@@ -7,8 +7,8 @@ import torch
 
 from nearmt.contracts import CloseSource
 from nearmt.datastore import Datastore
-from nearmt.datastore.search.agreement import CLOSE, NEARLY_EQUAL, nearness, sentence_words
-from nearmt.engines.base import CONTESTED, KNOWN
+from nearmt.datastore.search.agreement import CLOSE, NEARLY_EQUAL, SlotWords, nearness, sentence_words, stacked
+from nearmt.engines.base import CONTESTED, KNOWN, SentenceWords
 from nearmt.models import TranslationModel
 from nearmt.models.words import SourceWords, stem_code
 from tests.models.test_words import WholeWords
@@ -67,3 +67,16 @@ def test_close_sources_are_the_most_similar_ones(tiny: TranslationModel, tiny_st
     stored = [store.source(other) for other in store.numbers() if other != number]
     assert [each.ids for each in others] and all(each.ids in stored for each in others)
     assert all(each.share >= CLOSE for each in others)
+
+
+def test_words_of_slots_follow_their_sentences() -> None:
+    words_of = {number: SentenceWords(torch.full((1, 6), number), torch.tensor([number / 10])) for number in range(9)}
+    before = {number: (words.known_SX.clone(), words.near_S.clone()) for number, words in words_of.items()}
+    slots = SlotWords()
+    for sentences in ([0, 1, 2], [0, 1, 2], [3, 1, 4], [4, 5, 6], [4, 6], [7], [8]):
+        found, expected = slots.of(sentences, words_of), stacked([words_of[sentence] for sentence in sentences])
+        assert torch.equal(found.known_SX, expected.known_SX)
+        assert torch.equal(found.near_S, expected.near_S)
+    for number, words in words_of.items():  # none was overwritten
+        assert torch.equal(words.known_SX, before[number][0])
+        assert torch.equal(words.near_S, before[number][1])

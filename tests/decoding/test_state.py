@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 
-from nearmt.decoding.state import REPEATED, BeamState
+from nearmt.decoding.state import REPEATED, BeamState, Chosen
 
 
 def state_of(rows: list[list[int]], prompt: int = 1) -> BeamState:
@@ -26,7 +26,7 @@ def state_of(rows: list[list[int]], prompt: int = 1) -> BeamState:
         sentences=list(range(len(rows))),
         time_S=np.array([len(tokens) + 1 for tokens in rows]),
         prompt=prompt,
-        newest_BT=torch.zeros(len(rows), 1),
+        newest_BT=torch.zeros(len(rows), 1, dtype=torch.long),
         score_B=torch.zeros(len(rows)),
         said_BT=said_BT,
         total_BT=np.zeros(said_BT.shape),
@@ -52,3 +52,35 @@ def test_repetitions_are_noticed_at_the_end_of_a_row(prompt: int) -> None:
     }
     found = state_of([list(row) for row in rows], prompt).repeats_B()
     assert found.tolist() == list(rows.values())
+
+
+class _Rows:
+    """Stands for a decoder and a method, whose rows are not looked at here."""
+
+    def reorder(self, *rows: object) -> None:
+        pass
+
+    def replace(self, *rows: object) -> None:
+        pass
+
+
+def test_repetitions_follow_rows_that_move_and_slots_that_are_refilled() -> None:
+    def recomputed(state: BeamState) -> list[bool]:
+        rows = [state.tokens(row) for row in range(len(state.said_BT))]
+        found: list[bool] = state_of(rows, state.prompt).repeats_B().tolist()
+        return found
+
+    generator = np.random.default_rng(3)
+    state, newer = state_of([[5], [6], [5, 6, 5], [8]]), state_of([[4], [4]])
+    for each in (state, newer):
+        each.decoder = each.method = cast(Any, _Rows())
+    seen = set()
+    for step in range(40):
+        rows = np.arange(len(state.said_BT))
+        chosen_B = Chosen(np.zeros(len(rows)), rows.astype(float), generator.integers(4, 6, len(rows)).astype(float))
+        state.advance(chosen_B, rows.tolist(), state.traces)
+        if step == 20:
+            state.refill([1, 3], newer, [1, 0])
+        assert state.repeats_B().tolist() == recomputed(state)
+        seen.update(state.repeats_B().tolist())
+    assert seen == {True, False}

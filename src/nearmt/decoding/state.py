@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -58,6 +58,13 @@ class BeamState:
     said_BT: Array  # prompt and tokens so far, on the host; undefined beyond a row's length
     total_BT: Array  # the score after each of them
     traces: Sequence[tuple[StepTrace, ...]]  # how each row came about; empty unless asked for
+    last_BW: Array = field(init=False)  # the latest tokens of each row without the prompt, as far as repetitions go
+
+    def __post_init__(self) -> None:
+        at_BW = self.length_S.repeat(self.rows_each)[:, None] + _WINDOW
+        last_BW = self.said_BT[np.arange(len(at_BW))[:, None], at_BW.clip(min=0)]
+        # No token equals what is before the beginning.
+        self.last_BW = np.where(at_BW >= self.prompt, last_BW, _WINDOW)
 
     @property
     def rows_each(self) -> int:
@@ -94,14 +101,12 @@ class BeamState:
 
     def repeats_B(self) -> Array:
         """Which rows end with a repetition: the same token three times, or the same 2 to REPEATED tokens twice, [B]."""
-        at_BW = self.length_S.repeat(self.rows_each)[:, None] + _WINDOW
-        last_BW = self.said_BT[np.arange(len(at_BW))[:, None], at_BW.clip(min=0)]
-        # No token equals what is before the beginning.
-        last_BW = np.where(at_BW >= self.prompt, last_BW, _WINDOW)
-        found_B: Array = (last_BW[:, -1 - REPEATED : -1] == last_BW[:, -1:]).any(axis=1)
+        found_B: Array = (self.last_BW[:, -1 - REPEATED : -1] == self.last_BW[:, -1:]).any(axis=1)
         # Few rows have said their latest token just before.
         row_C = np.flatnonzero(found_B)
-        last_CW = last_BW[row_C]
+        if not len(row_C):
+            return found_B
+        last_CW = self.last_BW[row_C]
         same_CX = last_CW[:, _LATER] == last_CW[:, _EARLIER]
         found_B[row_C] = np.logical_and.reduceat(same_CX, _REPETITIONS, axis=1).any(axis=1)
         return found_B
@@ -124,6 +129,7 @@ class BeamState:
             place_B = np.arange(len(said_BT)), end_S.repeat(len(said_BT) // len(kept))
             said_BT[place_B], total_BT[place_B] = chosen_B.token, chosen_B.score
             self.said_BT, self.total_BT, self.traces = said_BT, total_BT, traces
+            self.last_BW = np.hstack([self.last_BW[rows][:, 1:], said_BT[place_B][:, None]])
             self.sentences, self.time_S = [self.sentences[slot] for slot in kept], self.time_S[kept] + 1
 
     def refill(self, slots: list[int], newer: BeamState, chosen: list[int]) -> None:
@@ -137,6 +143,7 @@ class BeamState:
             self.score_B.index_copy_(0, row_R, newer.score_B.index_select(0, newer_R))
             self.said_BT[rows, : newer.said_BT.shape[1]] = newer.said_BT[newer_rows]
             self.total_BT[rows, : newer.total_BT.shape[1]] = newer.total_BT[newer_rows]
+            self.last_BW[rows] = newer.last_BW[newer_rows]
             self.time_S[slots] = newer.time_S[chosen]
             for slot, sentence in zip(slots, chosen, strict=True):
                 self.sentences[slot] = newer.sentences[sentence]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nearmt.contracts import Evidence, Scores, SimilarSources
-from nearmt.datastore.search.agreement import between, sentence_words, stacked
+from nearmt.datastore.search.agreement import SlotWords, between, sentence_words
 from nearmt.engines.base import AgreementRule, EndRule, SentenceWords
 from nearmt.methods.mixing import Mixer, votes_of, weighed
 from nearmt.models import TranslationModel
@@ -48,7 +48,7 @@ class RetrievingState:
         self._trust: dict[int, float] = {}
         #: What source agreement knows of each sentence, and of those in the slots.
         self._words_of: dict[int, SentenceWords] = {}
-        self._known: tuple[Sequence[int], SentenceWords] | None = None
+        self._slot_words = SlotWords()
         self._latest: tuple[tuple[Sequence[int], int], Tensor | None] | None = None
 
     @property
@@ -105,11 +105,7 @@ class RetrievingState:
 
     def _words(self, step: Step) -> SentenceWords | None:
         """What is known of the words of the sentences; None where agreement is not asked for."""
-        if not self._words_of:
-            return None
-        if self._known is None or self._known[0] != step.sentences:  # sentences change seldom
-            self._known = step.sentences, stacked([self._words_of[sentence] for sentence in step.sentences])
-        return self._known[1]
+        return self._slot_words.of(step.sentences, self._words_of) if self._words_of else None
 
     def _trust_of(self, step: Step) -> Tensor | None:
         """What multiplies lambda of each row, [B]; None for 1 everywhere."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -25,6 +25,26 @@ NEARLY_EQUAL = 0.9
 def stacked(words: Sequence[SentenceWords]) -> SentenceWords:
     """What is known of the sentences of all of them, one after the other."""
     return SentenceWords(torch.cat([each.known_SX for each in words]), torch.cat([each.near_S for each in words]))
+
+
+class SlotWords:
+    """What is known of the sentences in the slots: between two steps, few of many slots are refilled."""
+
+    def __init__(self) -> None:
+        self._sentences: list[int] = []
+        self._words: SentenceWords | None = None
+
+    def of(self, sentences: Sequence[int], words_of: Mapping[int, SentenceWords]) -> SentenceWords:
+        """What is known of these sentences. The next call overwrites it."""
+        if self._words is None or len(sentences) != len(self._sentences):
+            self._words = stacked([words_of[sentence] for sentence in sentences])
+        else:
+            for slot, (sentence, before) in enumerate(zip(sentences, self._sentences, strict=True)):
+                if sentence != before:
+                    self._words.known_SX[slot] = words_of[sentence].known_SX[0]
+                    self._words.near_S[slot] = words_of[sentence].near_S[0]
+        self._sentences = list(sentences)
+        return self._words
 
 
 def sentence_words(
