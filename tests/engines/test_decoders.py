@@ -18,6 +18,7 @@ from nearmt.engines.cpu.decoder import KernelDecoder
 from nearmt.engines.cpu.encoder import KernelEncoder
 from nearmt.engines.cuda import decoder as cuda_decoder
 from nearmt.engines.cuda.decoder import GraphDecoder
+from nearmt.engines.cuda.forcing import TorchEncoder
 from nearmt.engines.decoders import Network, WholePassEncoder, kernels_support
 from nearmt.engines.reference import decoder_state
 from nearmt.engines.reference.decoder import TorchDecoder
@@ -36,7 +37,9 @@ def on_graphs(model: Seq2SeqModel) -> Seq2SeqModel:
     """The model as on a GPU, without capturing."""
     layers = model.network.decoder
     assert isinstance(layers, TorchDecoder)
-    model.network = Network(model.network.encoder, GraphDecoder(layers))
+    parts = model.family.encoder
+    encoder = model.network.encoder if parts is None else TorchEncoder(parts(model._model))
+    model.network = Network(encoder, GraphDecoder(layers))
     return model
 
 
