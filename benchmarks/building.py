@@ -239,7 +239,9 @@ def profiled(model: TranslationModel, batches: list[ForcedPairs]) -> None:
     with profile(activities=activities) as profiler:
         forced(model, middle)
     averages = profiler.key_averages()
-    orders = ("self_cuda_time_total", "self_cpu_time_total") if on_gpu else ("self_cpu_time_total",)
+    # The name depends on the version of torch.
+    on_device = "self_device_time_total" if hasattr(averages[0], "self_device_time_total") else "self_cuda_time_total"
+    orders = (on_device, "self_cpu_time_total") if on_gpu else ("self_cpu_time_total",)
     for order in orders:
         print(averages.table(sort_by=order, row_limit=_ROWS, max_name_column_width=60), flush=True)
 
