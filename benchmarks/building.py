@@ -235,7 +235,9 @@ def profiled(model: TranslationModel, batches: list[ForcedPairs]) -> None:
         model.seq2seq.force_entries(batch)
         launched = time.perf_counter() - began
         synchronise(model)
-        print(f"pairs, source, target {shape}: started in {launched:.4f} s, done in {time.perf_counter() - began:.4f} s")
+        print(
+            f"pairs, source, target {shape}: started in {launched:.4f} s, done in {time.perf_counter() - began:.4f} s"
+        )
     with profile(activities=activities) as profiler:
         forced(model, middle)
     averages = profiler.key_averages()
@@ -261,7 +263,7 @@ def run(read: Read, arguments: argparse.Namespace, folder: Path) -> dict[str, An
         cells.append(compare(model, weights, read, arguments, folder))
         print(json.dumps(cells[-1], indent=1), flush=True)
         if arguments.profile:
-            profiled(model, building_batches(model, list(blocks_of(with_ids(read())))[:16]))
+            profiled(model, building_batches(model, list(islice(blocks_of(with_ids(read())), 16))))
     config = ModelConfig(arguments.model, device=arguments.device)
     names = ", ".join(str(Path(*path.absolute().parts[-2:])) for path in arguments.data)
     data = f"{names}, {arguments.pairs:,} pairs" if arguments.pairs else names

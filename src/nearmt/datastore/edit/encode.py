@@ -171,7 +171,9 @@ class Encoder:
         prepared = PreparedPairs.joined([part for _, part in parts])
         device, reduction = self._model.device, self._reduction
         entries = int(prepared.forced.target.length_R.sum())
-        columns, kind = (self._model.hidden_size, torch.float32) if reduction is None else (reduction.columns, torch.half)
+        columns, kind = (
+            (self._model.hidden_size, torch.float32) if reduction is None else (reduction.columns, torch.half)
+        )
         fitting_P = np.flatnonzero(prepared.fits_P)
         batches = list(_batches(prepared.forced.size_B, fitting_P, device_of(device).forced_tokens))
         return EncodedBlock(
