@@ -17,8 +17,8 @@ from nearmt.datastore import Datastore
 from nearmt.datastore.disk import Manifest
 from nearmt.datastore.disk.live_segment import Block, FrozenLive, LiveSegment
 from nearmt.datastore.disk.manifest import FILE_NAME, live_names
-from nearmt.models.forced import ForcedPairs
 from nearmt.models import Seq2SeqModel, TranslationModel
+from nearmt.models.forced import ForcedPairs
 from nearmt.opening import BUILDING, REPAIRING
 from nearmt.reduction import Reduction
 
