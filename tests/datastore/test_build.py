@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -274,17 +276,12 @@ def test_blocks_are_encoded_in_order_however_many_batches_they_have(
     assert told == sorted(told) and told[-1] == sum(map(len, blocks)) - 1
 
 
-@pytest.mark.usefixtures("small_blocks")
-def test_processes_prepare_what_threads_prepare(
-    tiny: TranslationModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As for a GPU: several blocks are cut into batches together, and processes make tokens and words. What they cannot
-    be sent is prepared here."""
-    exceeds = Pair(long_text(tiny, tiny.seq2seq.positions + 1), "a", metadata=MappingProxyType({"a": "b"}))
-    pairs = [*make_pairs(40), exceeds, *make_pairs(3, seed=4)]
-    expected = Datastore.build(tmp_path / "threads", pairs, tiny)
-    as_gpu = replace(DEVICES["cuda"], forced_tokens=100, forced_blocks=3, preparers=2)
-    monkeypatch.setitem(DEVICES, "cpu", replace(as_gpu, index_files=True))
+@pytest.fixture
+def as_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Several blocks are cut into batches together, and processes make tokens and words: sizes of the blocks that were
+    prepared here."""
+    as_gpu = replace(DEVICES["cuda"], forced_tokens=100, forced_blocks=3, preparers=2, index_files=True)
+    monkeypatch.setitem(DEVICES, "cpu", as_gpu)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
     prepared_here: list[int] = []
     real = Preparation.__call__
@@ -294,13 +291,56 @@ def test_processes_prepare_what_threads_prepare(
         return real(self, some)
 
     monkeypatch.setattr(Preparation, "__call__", prepare)
-    found = Datastore.build(tmp_path / "processes", pairs, tiny)
-    names = ("token.i32", "end.i64", "pairs.jsonl", "source.i32", "id.u64", "word.u16")
-    whole, other = (arrays(store.path) for store in (expected, found))
-    assert {n: whole[n] for n in whole if n.endswith(names)} == {n: other[n] for n in other if n.endswith(names)}
+    return prepared_here
+
+
+def assert_same_content(found: Datastore, expected: Datastore) -> None:
+    """But for the rounding of keys, which depends on the batch."""
+    exact = ("token.i32", "end.i64", "pairs.jsonl", "source.i32", "id.u64", "word.u16")
+    one, other = (
+        {name: data for name, data in arrays(store.path).items() if name.endswith(exact)} for store in (found, expected)
+    )
+    assert one == other
     torch.testing.assert_close(all_keys(found), all_keys(expected), rtol=1e-3, atol=2e-3)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_processes_prepare_what_threads_prepare(
+    tiny: TranslationModel, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """What cannot be sent to a process is prepared here."""
+    exceeds = Pair(long_text(tiny, tiny.seq2seq.positions + 1), "a", metadata=MappingProxyType({"a": "b"}))
+    pairs = [*make_pairs(40), exceeds, *make_pairs(3, seed=4)]
+    expected = Datastore.build(tmp_path / "threads", pairs, tiny)
+    prepared_here = request.getfixturevalue("as_for_a_gpu")
+    assert_same_content(Datastore.build(tmp_path / "processes", pairs, tiny), expected)
     # Twice, because the reduction is fitted first: the first blocks, and the one that cannot be sent.
     assert sum(prepared_here) == 2 * (4 * BLOCK + BLOCK)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("program", ["", "import time; time.sleep(60)", "print('not an answer')"])
+def test_blocks_of_a_process_that_fails_are_prepared_here(
+    program: str,
+    tiny: TranslationModel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    pairs = make_pairs(40)
+    expected = Datastore.build(tmp_path / "threads", pairs, tiny)
+    prepared_here = request.getfixturevalue("as_for_a_gpu")
+
+    def start() -> subprocess.Popen[bytes]:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        process = subprocess.Popen([sys.executable, "-c", program], **pipes)
+        if "sleep" in program:
+            threading.Timer(0.5, process.kill).start()
+        return process
+
+    monkeypatch.setattr("nearmt.datastore.edit.preparing._start", start)
+    assert_same_content(Datastore.build(tmp_path / "processes", pairs, tiny), expected)
+    assert sum(prepared_here) == 2 * 40
 
 
 def assert_unfinished(path: Path) -> None:

@@ -18,6 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 from typing import IO
 
 import numpy as np
@@ -34,7 +35,8 @@ from nearmt.models.ragged import Ragged
 _FEW = 4
 #: Blocks that are prepared or waiting, for each process.
 _AHEAD = 2
-_LENGTH = 8
+#: Bytes of the length before a message, and the most that a message has.
+_LENGTH, _MOST = 8, 1 << 32
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,7 @@ class _Workers:
 
 def _start() -> subprocess.Popen[bytes]:
     """A process that prepares; one thread is enough for it, and Ctrl-C is the caller's."""
-    path = os.pathsep.join(part or os.getcwd() for part in sys.path)
+    path = os.pathsep.join(part or str(Path.cwd()) for part in sys.path)
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     return subprocess.Popen(
         [sys.executable, "-c", "from nearmt.datastore.edit.preparing import serve; serve()"],
@@ -227,6 +229,8 @@ def _write(stream: IO[bytes], data: bytes) -> None:
 
 def _read(stream: IO[bytes]) -> bytes:
     size = int.from_bytes(_exactly(stream, _LENGTH), "little")
+    if size > _MOST:  # something else wrote there
+        raise EOFError
     return _exactly(stream, size)
 
 
