@@ -18,6 +18,7 @@ from nearmt.datastore.disk import Manifest
 from nearmt.datastore.disk.live_segment import Block, FrozenLive, LiveSegment
 from nearmt.datastore.disk.manifest import FILE_NAME, live_names
 from nearmt.models import Seq2SeqModel, TranslationModel
+from nearmt.models.forced import ForcedPairs
 from nearmt.opening import BUILDING, REPAIRING
 from nearmt.reduction import Reduction
 
@@ -101,18 +102,16 @@ def assert_no_strays(path: Path) -> None:
 
 def count_encoded(monkeypatch: pytest.MonkeyPatch, fail_at: int | None = None) -> list[int]:
     """Sizes of the batches force-decoded from now on; the call number `fail_at` fails."""
-    real = Seq2SeqModel.force_aligned
+    real = Seq2SeqModel.force_entries
     sizes: list[int] = []
 
-    def force_aligned(
-        self: Seq2SeqModel, sources: list[list[int]], targets: list[list[int]]
-    ) -> list[tuple[Tensor, Tensor]]:
+    def force_entries(self: Seq2SeqModel, pairs: ForcedPairs) -> tuple[Tensor, Tensor]:
         if len(sizes) == fail_at:
             raise MemoryError("the encoder failed")
-        sizes.append(len(sources))
-        return real(self, sources, targets)
+        sizes.append(len(pairs.source))
+        return real(self, pairs)
 
-    monkeypatch.setattr(Seq2SeqModel, "force_aligned", force_aligned)
+    monkeypatch.setattr(Seq2SeqModel, "force_entries", force_entries)
     return sizes
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,9 +19,10 @@ import torch
 
 from nearmt.contracts import Pair
 from nearmt.datastore import BuildConfig, Datastore, reindex
-from nearmt.datastore.disk import Manifest, SegmentWriter
+from nearmt.datastore.disk import Manifest, PairBlock, SegmentWriter
 from nearmt.datastore.edit.build import build
 from nearmt.datastore.edit.encode import encode_block, encode_blocks
+from nearmt.datastore.edit.preparing import Preparation, PreparedPairs
 from nearmt.engines.devices import DEVICES
 from nearmt.errors import ConfigError, DatastoreError, InputError, MissingPackageError, OutputError
 from nearmt.models import TranslationModel
@@ -191,15 +195,15 @@ def test_memory_is_bounded_by_some_blocks(
             taken += 1
             yield pair
 
-    real = SegmentWriter.append
+    real = SegmentWriter.write
 
-    def append(self: SegmentWriter, pairs: list[Pair], *others: Any) -> None:
+    def write(self: SegmentWriter, block: PairBlock, too_long: int) -> None:
         nonlocal written
         ahead.append(taken - written)
-        real(self, pairs, *others)
-        written += len(pairs)
+        real(self, block, too_long)
+        written += len(block.digest_P)
 
-    monkeypatch.setattr(SegmentWriter, "append", append)
+    monkeypatch.setattr(SegmentWriter, "write", write)
     Datastore.build(tmp_path / "store", stream(), tiny)
     assert written == 400 and len(ahead) == 100
     # A batch of each of 4 blocks per thread, and blocks that are read, tokenized, waiting and written.
@@ -216,16 +220,16 @@ def test_a_block_that_cannot_be_written_ends_the_build(
     block: int, tiny: TranslationModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Writing goes on in a thread of its own; its errors are not lost, the last block's neither."""
-    real, calls = SegmentWriter.append, iter(range(1000))
+    real, calls = SegmentWriter.write, iter(range(1000))
 
-    def append(self: SegmentWriter, *block_of_pairs: Any) -> None:
+    def write(self: SegmentWriter, *given: Any) -> None:
         if next(calls) == block:
             raise FullDiskError
-        real(self, *block_of_pairs)
+        real(self, *given)
 
     pairs = make_pairs(100)
     with monkeypatch.context() as patch:
-        patch.setattr(SegmentWriter, "append", append)
+        patch.setattr(SegmentWriter, "write", write)
         with pytest.raises(FullDiskError):
             Datastore.build(tmp_path / "store", pairs, tiny)
     assert_unfinished(tmp_path / "store")
@@ -261,7 +265,7 @@ def test_blocks_are_encoded_in_order_however_many_batches_they_have(
     blocks = [make_pairs(5, seed=1), [exceeds], [exceeds, *make_pairs(3, seed=2)], [exceeds] * 2]
     blocks = [*blocks, *[make_pairs(9, seed=seed) for seed in range(12)], [exceeds]]
     told: list[int] = []
-    found = list(encode_blocks(tiny, iter(blocks), progress=told.append))
+    found = [list(block.units()) for block in encode_blocks(tiny, iter(blocks), progress=told.append)]
     assert [[unit.pair for unit in block] for block in found] == blocks
     expected = [list(encode_block(tiny, block)) for block in blocks]
     for unit, alone in zip(chain(*found), chain(*expected), strict=True):
@@ -270,6 +274,73 @@ def test_blocks_are_encoded_in_order_however_many_batches_they_have(
         if unit.key_TD is not None and alone.key_TD is not None:
             torch.testing.assert_close(unit.key_TD, alone.key_TD, rtol=1e-4, atol=1e-4)
     assert told == sorted(told) and told[-1] == sum(map(len, blocks)) - 1
+
+
+@pytest.fixture
+def as_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Several blocks are cut into batches together, and processes make tokens and words: sizes of the blocks that were
+    prepared here."""
+    as_gpu = replace(DEVICES["cuda"], forced_tokens=100, forced_blocks=3, preparers=2, index_files=True)
+    monkeypatch.setitem(DEVICES, "cpu", as_gpu)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
+    prepared_here: list[int] = []
+    real = Preparation.__call__
+
+    def prepare(self: Preparation, some: Sequence[Pair]) -> PreparedPairs:
+        prepared_here.append(len(some))
+        return real(self, some)
+
+    monkeypatch.setattr(Preparation, "__call__", prepare)
+    return prepared_here
+
+
+def assert_same_content(found: Datastore, expected: Datastore) -> None:
+    """But for the rounding of keys, which depends on the batch."""
+    exact = ("token.i32", "end.i64", "pairs.jsonl", "source.i32", "id.u64", "word.u16")
+    one, other = (
+        {name: data for name, data in arrays(store.path).items() if name.endswith(exact)} for store in (found, expected)
+    )
+    assert one == other
+    torch.testing.assert_close(all_keys(found), all_keys(expected), rtol=1e-3, atol=2e-3)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_processes_prepare_what_threads_prepare(
+    tiny: TranslationModel, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """What cannot be sent to a process is prepared here."""
+    exceeds = Pair(long_text(tiny, tiny.seq2seq.positions + 1), "a", metadata=MappingProxyType({"a": "b"}))
+    pairs = [*make_pairs(40), exceeds, *make_pairs(3, seed=4)]
+    expected = Datastore.build(tmp_path / "threads", pairs, tiny)
+    prepared_here = request.getfixturevalue("as_for_a_gpu")
+    assert_same_content(Datastore.build(tmp_path / "processes", pairs, tiny), expected)
+    # Twice, because the reduction is fitted first: the first blocks, and the one that cannot be sent.
+    assert sum(prepared_here) == 2 * (4 * BLOCK + BLOCK)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("program", ["", "import time; time.sleep(60)", "print('not an answer')"])
+def test_blocks_of_a_process_that_fails_are_prepared_here(
+    program: str,
+    tiny: TranslationModel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    pairs = make_pairs(40)
+    expected = Datastore.build(tmp_path / "threads", pairs, tiny)
+    prepared_here = request.getfixturevalue("as_for_a_gpu")
+
+    def start() -> subprocess.Popen[bytes]:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        process = subprocess.Popen([sys.executable, "-c", program], **pipes)
+        if "sleep" in program:
+            threading.Timer(0.5, process.kill).start()
+        return process
+
+    monkeypatch.setattr("nearmt.datastore.edit.preparing._start", start)
+    assert_same_content(Datastore.build(tmp_path / "processes", pairs, tiny), expected)
+    assert sum(prepared_here) == 2 * 40
 
 
 def assert_unfinished(path: Path) -> None:

@@ -18,6 +18,7 @@ from nearmt.engines.cpu.decoder import KernelDecoder
 from nearmt.engines.cpu.encoder import KernelEncoder
 from nearmt.engines.cuda import decoder as cuda_decoder
 from nearmt.engines.cuda.decoder import GraphDecoder
+from nearmt.engines.cuda.forcing import TorchEncoder
 from nearmt.engines.decoders import Network, WholePassEncoder, kernels_support
 from nearmt.engines.reference import decoder_state
 from nearmt.engines.reference.decoder import TorchDecoder
@@ -36,7 +37,9 @@ def on_graphs(model: Seq2SeqModel) -> Seq2SeqModel:
     """The model as on a GPU, without capturing."""
     layers = model.network.decoder
     assert isinstance(layers, TorchDecoder)
-    model.network = Network(model.network.encoder, GraphDecoder(layers))
+    parts = model.family.encoder
+    encoder = model.network.encoder if parts is None else TorchEncoder(parts(model._model))
+    model.network = Network(encoder, GraphDecoder(layers))
     return model
 
 
@@ -179,7 +182,7 @@ def test_whole_targets_give_what_steps_give(opened: Opened, family: str, key_lay
 
 
 def numbers_of(model: Seq2SeqModel) -> list[Tensor]:
-    """Encoded sources, logits and keys of steps whose rows are reordered, and keys of whole targets."""
+    """Encoded sources, logits and keys of steps whose rows are reordered, and keys and attention of whole targets."""
     sources = random_sources(5, count=3, longest=9)
     run = Run(model, sources, seed=4)
     found = [run.state.encoded_SFH * run.state.mask_SF[..., None]]
@@ -188,7 +191,8 @@ def numbers_of(model: Seq2SeqModel) -> list[Tensor]:
         run.is_new = False
         found += [part.clone() for part in model.step(run.state, torch.tensor(newest))]
         run.choose([0, 1, 2], rows_each)
-    return [*found, *model.force_decode(sources, random_sources(6, count=3))]
+    targets = random_sources(6, count=3)
+    return [*found, *model.force_decode(sources, targets), *model.attention(sources, targets)]
 
 
 @served(FAMILIES, engines=("cpu", "cuda"))

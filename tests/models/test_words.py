@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
 from nearmt.models import ModelConfig, load_model
-from nearmt.models.words import CODES, SourceWords, aligned_words, form_codes, stem_code, words_of
+from nearmt.models.forced import ForcedPairs
+from nearmt.models.words import CODES, SourceWords, aligned_codes, form_codes, stem_code, words_of
 
 
 @pytest.mark.parametrize(
@@ -117,9 +117,8 @@ def test_tokens_are_aligned_with_the_words_that_they_translate() -> None:
     model = load_model(ModelConfig(device="cpu"))
     source, target = "Der Motor ist am Morgen kalt.", "The engine is cold in the morning."
     ids, tokens = model.codec.source_ids(source), model.codec.target_ids(target)
-    ((_, weight_TS),) = model.seq2seq.force_aligned([ids], [tokens])
-    (code_T,) = aligned_words(model.codec, [ids], [weight_TS])
-    assert code_T.dtype == np.uint16 and len(code_T) == len(tokens) and code_T[-1] == 0
+    _, code_T = model.seq2seq.force_entries(ForcedPairs.of(model.codec, [ids], [tokens]))
+    assert len(code_T) == len(tokens) and code_T[-1] == 0
     subwords = [subword.strip() for subword in model.codec.subwords(tokens)]
     aligned = dict(zip(subwords, code_T.tolist(), strict=True))
     assert aligned["engine"] == stem_code("motor") and aligned["cold"] == stem_code("kalt")
@@ -133,5 +132,14 @@ def test_a_source_without_words_aligns_nothing() -> None:
         def source_subwords(self, ids: list[int]) -> list[str]:
             return [""] * len(ids)
 
-    (code_T,) = aligned_words(NoWords(), [[3]], [torch.ones(2, 1)])  # type: ignore[arg-type]
-    assert code_T.tolist() == [0, 0, 0]
+    pairs = ForcedPairs.of(NoWords(), [[3]], [[4, 5, 2]])  # type: ignore[arg-type]
+    number_BS, code_BW = torch.from_numpy(pairs.number_BS), torch.from_numpy(pairs.code_BW)
+    assert aligned_codes(torch.ones(1, 2, 1), number_BS, code_BW).tolist() == [[0, 0]]
+
+
+def test_a_token_is_aligned_with_the_word_whose_subwords_get_most_attention() -> None:
+    """Subwords without text do not count, nor does what pads shorter sentences."""
+    weight_BTS = torch.tensor([[[0.3, 0.3, 0.1, 0.3], [0.2, 0.1, 0.7, 0.0]], [[0.6, 0.4, 0.0, 0.0]] * 2])
+    number_BS = torch.tensor([[0, 1, -1, 1], [-1, 0, -1, -1]])
+    code_BW = torch.tensor([[7, 8], [9, 0]])
+    assert aligned_codes(weight_BTS, number_BS, code_BW).tolist() == [[8, 7], [9, 9]]

@@ -48,8 +48,6 @@ MakePredicate = Callable[[Any, str | None, str | None], Predicate]
 
 def clean(text: str) -> str:
     """Remove control characters, collapse white space and strip the ends."""
-    if text.isprintable() and "  " not in text:  # most texts: nothing else that the rules change is printable
-        return text.strip(" ")
     return _single_blanks(_without_controls(text))
 
 
@@ -76,12 +74,17 @@ def has_empty_side(pair: Pair) -> bool:
     return not (pair.source.strip() and pair.target.strip())
 
 
+# Nothing that the rules change is printable but blanks, so most texts need no regular expression.
+
+
 def _without_controls(text: str) -> str:
-    return _CONTROL.sub("", text)
+    return text if text.isprintable() else _CONTROL.sub("", text)
 
 
 def _single_blanks(text: str) -> str:
-    return _SPACE.sub(" ", text).strip(" ")
+    if not text.isprintable() or "  " in text:
+        text = _SPACE.sub(" ", text)
+    return text.strip(" ")
 
 
 def _identical(_on: bool, _source_lang: str | None, _target_lang: str | None) -> Predicate:

@@ -85,6 +85,7 @@ def open_network(
         return Network(KernelEncoder(encoder), KernelDecoder(decoder, joined, key_layer))
     # Imported here: most starts need neither.
     from nearmt.engines.cuda.decoder import GraphDecoder
+    from nearmt.engines.cuda.forcing import TorchEncoder
     from nearmt.engines.reference.decoder import TorchDecoder
 
     layers = TorchDecoder(decoder, joined, key_layer, whole)
@@ -92,7 +93,7 @@ def open_network(
         return Network(WholePassEncoder(whole), layers)
     # cuDNN plans its attention anew for every shape, and every step has another one.
     torch.backends.cuda.enable_cudnn_sdp(False)
-    return Network(WholePassEncoder(whole), GraphDecoder(layers))
+    return Network(WholePassEncoder(whole) if encoder is None else TorchEncoder(encoder), GraphDecoder(layers))
 
 
 def kernels_support(precision: str, device: str) -> bool:

@@ -33,12 +33,36 @@ class Device:
     index_files: bool
     #: Most source and target tokens, padding included, of one forced-decoding pass.
     forced_tokens: int
+    #: Blocks of pairs that are cut into such passes together: of more pairs, more have the same length.
+    forced_blocks: int
+    #: Of these, how many are started before the first is waited for.
+    forced_ahead: int
+    #: Most processes that prepare pairs for it.
+    preparers: int
 
 
 DEVICES = {
-    "cpu": Device(concurrent=True, ahead=1, batches=8, sources_at_once=False, index_files=True, forced_tokens=4096),
+    "cpu": Device(
+        concurrent=True,
+        ahead=1,
+        batches=8,
+        sources_at_once=False,
+        index_files=True,
+        forced_tokens=4096,
+        forced_blocks=1,
+        forced_ahead=0,
+        preparers=0,
+    ),
     "cuda": Device(
-        concurrent=False, ahead=128, batches=64, sources_at_once=True, index_files=False, forced_tokens=65_536
+        concurrent=False,
+        ahead=128,
+        batches=64,
+        sources_at_once=True,
+        index_files=False,
+        forced_tokens=65_536,
+        forced_blocks=8,
+        forced_ahead=2,
+        preparers=12,
     ),
 }
 

@@ -52,6 +52,12 @@ class TextCodec:
         # Tokens of the direction, not of the sentence (T5's prompt).
         self._prefix_length = len(self._source_ids("")) - 1 if is_t5 else 0
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
+
     def _check_direction(
         self, asked: tuple[str | None, str | None], langs: list[str | None], tags: dict[str, str], model_name: str
     ) -> None:

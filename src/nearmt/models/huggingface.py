@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,8 +19,11 @@ from nearmt.engines.reference.decoder_state import DecoderState
 from nearmt.engines.reference.step_decoder import JoinedLinears
 from nearmt.models.constraints import Constraint, constraint_of
 from nearmt.models.families import Family, check_family
+from nearmt.models.forced import ForcedPairs
 from nearmt.models.generation import check_generation, special_tokens
 from nearmt.models.modules import TransformersModules
+from nearmt.models.ragged import Ragged
+from nearmt.models.words import aligned_codes
 from nearmt.timing import timed
 
 if TYPE_CHECKING:
@@ -138,25 +142,46 @@ class Seq2SeqModel:
             scores.append(log_prob_TV.gather(1, token_T1)[:, 0])
         return scores
 
+    @torch.inference_mode()
     def attention(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Tensor]:
         """Attention of every target token but the last to every source token, [T - 1, S] a pair; rows sum to 1.
 
         It is the attention of the lower half of the decoder once the token is fed: lower layers attend to the source
         of the token itself, upper layers to what comes next.
         """
-        return [weight_TS for _, weight_TS in self.force_aligned(sources, targets)]
+        with timed("model/force_decode"):
+            _, weight_BTS = self.network.force_aligned(self._encoded(sources), self._fed(targets))
+            weight_BTS, lengths = weight_BTS[:, len(self.prompt) :], zip(targets, sources, strict=True)
+            return [weight_BTS[b, : len(target) - 1, : len(source)] for b, (target, source) in enumerate(lengths)]
 
     @torch.inference_mode()
-    def force_aligned(
-        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
-    ) -> list[tuple[Tensor, Tensor]]:
-        """What `force_decode` and `attention` give, in one pass: [T, H] and [T - 1, S] a pair."""
+    def force_entries(self, pairs: ForcedPairs) -> tuple[Tensor, Tensor]:
+        """What `force_decode` gives for all pairs, one behind the other, [N, H], and the code of the source word that
+        each token is aligned with, [N]; 0 for the last token of a target, the end of the sentence.
+
+        On a GPU, this returns before it is computed.
+        """
         with timed("model/force_decode"):
-            key_BTH, weight_BTS = self.network.force_aligned(self._encoded(sources), self._fed(targets))
-            weight_BTS, lengths = weight_BTS[:, len(self.prompt) :], zip(targets, sources, strict=True)
-            weights = [weight_BTS[b, : len(target) - 1, : len(source)] for b, (target, source) in enumerate(lengths)]
-            keys = [key_BTH[b, span] for b, span in enumerate(self._predicting(targets))]
-            return list(zip(keys, weights, strict=True))
+            encoded = self._encoded_rows(pairs.source)
+            key_BTH, weight_BTS = self.network.force_aligned(encoded, self.sent(pairs.fed(self.prompt, self.pad_id)))
+            number_BS, code_BW = self.sent(pairs.number_BS), self.sent(pairs.code_BW)
+            code_BT = aligned_codes(weight_BTS, number_BS, code_BW)
+            position_N, following_N, inner_N = map(self.sent, pairs.positions(len(self.prompt), key_BTH.shape[1]))
+            key_NH = key_BTH.flatten(0, 1).index_select(0, position_N)
+            return key_NH, code_BT.flatten().index_select(0, following_N) * inner_N
+
+    def _encoded_rows(self, source: Ragged) -> DecoderState:
+        token_BS = self.sent(source.padded(self.pad_id))
+        length_B = self.sent(source.length_R)
+        mask_BS = (torch.arange(token_BS.shape[1], device=self.device) < length_B[:, None]).long()
+        return self.network.encode(token_BS, mask_BS, source.length_R.tolist())
+
+    def sent(self, array: np.ndarray) -> Tensor:
+        """An array on the model's device. To a GPU it is copied while the program goes on."""
+        tensor = torch.from_numpy(array)
+        if self.device.type != "cuda":
+            return tensor.to(self.device)
+        return tensor.pin_memory().to(self.device, non_blocking=True)
 
     def _fed(self, targets: Sequence[Sequence[int]]) -> Tensor:
         """The decoder's input for whole targets, [B, T]. The last target token is predicted, never fed."""

@@ -16,7 +16,6 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -159,26 +158,17 @@ class SourceWords:
         return frozenset().union(*(form_codes(self.words[number]) for number in numbers))
 
 
-def aligned_words(codec: TextCodec, sources: Sequence[Sequence[int]], attention: Sequence[Tensor]) -> list[np.ndarray]:
-    """For each pair, the code of the source word that every target token is aligned with, [T]; 0 for the last token,
-    the end of the sentence.
+def aligned_codes(weight_BTS: Tensor, number_BS: Tensor, code_BW: Tensor) -> Tensor:
+    """The code of the source word that every position is aligned with, [B, T].
 
-    `attention` is that of every target token but the last, [T - 1, S]: a token is aligned with the word whose subwords
-    get most of it. Subwords without text get much attention that means nothing.
+    `weight_BTS` is its attention to the source's subwords, `number_BS` the word of each (-1 for one without text),
+    `code_BW` the code of each word: a position is aligned with the word whose subwords get most of it. Subwords without
+    text get much attention that means nothing. The sums of a sentence do not depend on its batch.
     """
-    return [
-        _aligned(*words_of(codec.source_subwords(source)), weight_TS)
-        for source, weight_TS in zip(sources, attention, strict=True)
-    ]
-
-
-def _aligned(number_S: list[int], words: list[str], weight_TS: Tensor) -> np.ndarray:
-    code_T = np.zeros(len(weight_TS) + 1, dtype="<u2")
-    if words:
-        belongs_SW = torch.tensor(number_S)[:, None] == torch.arange(len(words))
-        best_T = (weight_TS.cpu().float() @ belongs_SW.float()).argmax(dim=1)
-        code_T[:-1] = np.array([stem_code(word) for word in words])[best_T.numpy()]
-    return code_T
+    words = code_BW.shape[1]
+    number_BTS = torch.where(number_BS < 0, words, number_BS)[:, None].expand_as(weight_BTS)
+    total_BTW = weight_BTS.new_zeros(*weight_BTS.shape[:2], words + 1).scatter_add_(2, number_BTS, weight_BTS)
+    return code_BW.gather(1, total_BTW[:, :, :words].argmax(dim=2))
 
 
 def _code(text: str) -> int:

@@ -41,7 +41,7 @@ def test_building_reports_every_precision(
     monkeypatch: pytest.MonkeyPatch, data: Path, tiny_folder: Path, tiny: TranslationModel, tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    out, model = tmp_path / "building.json", ("--model", tiny_folder, "--device", "cpu")
+    out, model = tmp_path / "building.json", ("--model", tiny_folder, "--device", "cpu", "--transformers")
     run(monkeypatch, "building.py", "--data", data, "--out", out, "--repeats", 2, "--precisions", "fp32,int8", *model)
     report = report_of(out)
     cells = {cell["precision"]: cell for cell in report["cells"]}

@@ -4,7 +4,7 @@ from nearmt.datastore.disk.file_checks import FileRecord
 from nearmt.datastore.disk.live_segment import FrozenLive
 from nearmt.datastore.disk.manifest import Calibration, Manifest, SegmentRecord
 from nearmt.datastore.disk.segment import Segment
-from nearmt.datastore.disk.segment_writer import SegmentWriter
+from nearmt.datastore.disk.segment_writer import PairBlock, SegmentWriter
 from nearmt.datastore.disk.stored_pairs import stored_pairs
 
 #: A segment that entries can be read from: sealed, or live and frozen.
@@ -16,6 +16,7 @@ __all__ = [
     "FileRecord",
     "FrozenLive",
     "Manifest",
+    "PairBlock",
     "Segment",
     "SegmentRecord",
     "SegmentWriter",

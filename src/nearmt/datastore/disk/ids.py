@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -36,7 +35,8 @@ def with_ids(pairs: Iterable[Pair], known: Callable[[str], bool] | None = None) 
         seen[key] = seen.get(key, 0) + 1
         while known and known(numbered(key, seen[key])):
             seen[key] += 1
-        yield replace(pair, id=numbered(key, seen[key]))
+        # Not `dataclasses.replace`, which takes three times as long.
+        yield Pair(pair.source, pair.target, numbered(key, seen[key]), pair.origin, pair.metadata)
 
 
 def numbered(key: str, count: int) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Sized
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from nearmt.contracts import Pair
 from nearmt.datastore.disk.file_checks import FileRecord
-from nearmt.datastore.disk.files import write_json
+from nearmt.datastore.disk.files import sync, write_json
 from nearmt.datastore.disk.ids import digest_of
 from nearmt.datastore.disk.manifest import SegmentRecord
 from nearmt.datastore.disk.pairs import pair_from_json, pair_to_json
@@ -36,6 +37,21 @@ from nearmt.opening import opened
 _PROGRESS = "progress.json"
 
 
+@dataclass(frozen=True)
+class PairBlock:
+    """P pairs with N entries, S source tokens and L bytes of JSON, as they are written; lengths are those of pairs."""
+
+    key_ND: bytes | np.ndarray
+    token_N: np.ndarray
+    token_P: np.ndarray
+    line_L: bytes | np.ndarray
+    line_P: np.ndarray
+    source_S: np.ndarray
+    source_P: np.ndarray
+    digest_P: np.ndarray
+    word_N: np.ndarray
+
+
 class SegmentWriter:
     """Appends blocks of encoded pairs; after an interruption it continues behind the last complete block."""
 
@@ -50,6 +66,8 @@ class SegmentWriter:
             for name in FILES:
                 with opened(folder / name, "ab") as file:
                     file.truncate(self._progress["bytes"][name])
+        #: Checksums of what was written so far; None if an earlier process wrote a part of it.
+        self._content = None if self.pairs else {name: hashlib.sha256() for name in FILES}
 
     @property
     def pairs(self) -> int:
@@ -71,32 +89,53 @@ class SegmentWriter:
     ) -> None:
         """Write a block: for each pair its keys [T, D], its T target tokens (none if it is too long), its source's, and
         the codes of the words that the target tokens are aligned with [T], 0 where they are unknown."""
-        ends = self.entries + np.cumsum([len(part) for part in tokens])
-        source_ends = self._progress["bytes"][SOURCE] // 4 + np.cumsum([len(part) for part in sources])
-        lines = [json.dumps(pair_to_json(pair), ensure_ascii=False).encode() + b"\n" for pair in pairs]
-        starts = self._progress["bytes"][PAIRS] + np.cumsum([0, *(len(line) for line in lines[:-1])])
         words = [np.zeros(len(part)) for part in tokens] if words is None else words
-        content = {
-            KEY: b"".join(key.astype("<f2").tobytes() for key in keys),
-            TOKEN: np.asarray([token for part in tokens for token in part], dtype="<i4").tobytes(),
-            END: ends.astype("<i8").tobytes(),
-            PAIRS: b"".join(lines),
-            PAIR_START: starts.astype("<i8").tobytes(),
-            SOURCE: np.asarray([token for part in sources for token in part], dtype="<i4").tobytes(),
-            SOURCE_END: source_ends.astype("<i8").tobytes(),
-            ID: np.asarray([digest_of(pair.id) for pair in pairs], dtype="<u8").tobytes(),
-            WORD: b"".join(part.astype("<u2").tobytes() for part in words),
+        lines = [json.dumps(pair_to_json(pair), ensure_ascii=False).encode() + b"\n" for pair in pairs]
+        block = PairBlock(
+            key_ND=b"".join(key.astype("<f2").tobytes() for key in keys),
+            token_N=np.asarray([token for part in tokens for token in part]),
+            token_P=_lengths(tokens),
+            line_L=b"".join(lines),
+            line_P=_lengths(lines),
+            source_S=np.asarray([token for part in sources for token in part]),
+            source_P=_lengths(sources),
+            digest_P=np.asarray([digest_of(pair.id) for pair in pairs], dtype="<u8"),
+            word_N=np.concatenate([*words, np.zeros(0)]),
+        )
+        self.write(block, too_long)
+
+    def write(self, block: PairBlock, too_long: int) -> None:
+        """Write a block of pairs, of which so many are too long and have no entries."""
+        begin = self._progress["bytes"]
+        ends = self.entries + np.cumsum(block.token_P)
+        content: dict[str, bytes | np.ndarray] = {
+            KEY: block.key_ND,
+            TOKEN: block.token_N.astype("<i4", copy=False),
+            END: ends.astype("<i8"),
+            PAIRS: block.line_L,
+            PAIR_START: (begin[PAIRS] + np.cumsum(block.line_P) - block.line_P).astype("<i8"),
+            SOURCE: block.source_S.astype("<i4", copy=False),
+            SOURCE_END: (begin[SOURCE] // 4 + np.cumsum(block.source_P)).astype("<i8"),
+            ID: block.digest_P,
+            WORD: block.word_N.astype("<u2", copy=False),
         }
         for name, data in content.items():
-            with writing(self.folder / name), opened(self.folder / name, "ab") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            self._progress["bytes"][name] += len(data)
-        self._progress["pairs"] += len(pairs)
+            self._append(name, data)
+        for name in content:  # after all are written: the system writes them together
+            with writing(self.folder / name):
+                sync(self.folder / name)
+        self._progress["pairs"] += len(block.token_P)
         self._progress["entries"] = int(ends[-1]) if len(ends) else self.entries
         self._progress["too_long"] += too_long
         self._record()
+
+    def _append(self, name: str, data: bytes | np.ndarray) -> None:
+        view = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data.reshape(-1).view(np.uint8)
+        with writing(self.folder / name), opened(self.folder / name, "ab") as file:
+            file.write(view)
+        self._progress["bytes"][name] += len(view)
+        if self._content is not None:
+            self._content[name].update(view)
 
     def _record(self) -> None:
         write_json(self.folder / _PROGRESS, {"settings": self._settings, "progress": self._progress})
@@ -143,8 +182,13 @@ class SegmentWriter:
 
     def seal(self) -> SegmentRecord:
         """The record of the finished segment. Its progress file is removed when a manifest names the segment."""
-        files = {name: FileRecord.of(self.folder / name) for name in FILES}
+        files = {name: self._file_record(name) for name in FILES}
         return SegmentRecord(self.folder.name, self.pairs, self.entries, int(self._progress["too_long"]), files)
+
+    def _file_record(self, name: str) -> FileRecord:
+        if self._content is None:
+            return FileRecord.of(self.folder / name)
+        return FileRecord(self._progress["bytes"][name], self._content[name].hexdigest())
 
     def _resume(self) -> dict[str, Any] | None:
         try:
@@ -154,3 +198,7 @@ class SegmentWriter:
         except (OSError, ValueError, KeyError):
             return None
         return left["progress"] if complete and left["settings"] == self._settings else None
+
+
+def _lengths(parts: Sequence[Sized]) -> np.ndarray:
+    return np.fromiter(map(len, parts), np.int64, len(parts))

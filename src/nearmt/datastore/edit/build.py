@@ -7,6 +7,7 @@ block when the same build is started again.
 
 from __future__ import annotations
 
+import contextvars
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,7 +19,7 @@ from typing import Any
 from nearmt import __version__
 from nearmt.config.building import BuildConfig
 from nearmt.contracts import Pair, Progress
-from nearmt.datastore.disk import FileRecord, Manifest, SegmentWriter
+from nearmt.datastore.disk import FileRecord, Manifest, PairBlock, SegmentWriter
 from nearmt.datastore.disk.file_names import segment_name
 from nearmt.datastore.disk.files import LOCK, WriterLock, writer_lock
 from nearmt.datastore.disk.ids import with_ids
@@ -27,7 +28,7 @@ from nearmt.datastore.disk.pairs import blocks_of
 from nearmt.datastore.disk.recovery import recover
 from nearmt.datastore.disk.replacement import make_folder, publish, remove_unused
 from nearmt.datastore.edit.calibrating import cache_columns_of, calibrated
-from nearmt.datastore.edit.encode import EncodedPair, encode_blocks
+from nearmt.datastore.edit.encode import EncodedBlock, encode_blocks
 from nearmt.datastore.edit.reductions import reduction_for
 from nearmt.datastore.edit.tokens import marks_of
 from nearmt.datastore.search.calibrate import expected
@@ -37,6 +38,7 @@ from nearmt.models import TranslationModel
 from nearmt.models.naming import recorded_name
 from nearmt.opening import BUILDING
 from nearmt.reduction import Reduction
+from nearmt.timing import timed
 
 
 def build(
@@ -125,25 +127,35 @@ def write_pairs(
     start = writer.pairs
     told = (lambda done: progress(start + done, 0)) if progress else None
     encoded = encode_blocks(model, blocks_of(left), reduction.to(model.seq2seq.device), told)
+    context = contextvars.copy_context()
     with ThreadPoolExecutor(1, "nearmt-writer") as thread:
         written: Future[None] | None = None
         for block in encoded:
             if written is not None:
-                written.result()
-            written = thread.submit(_append, writer, block)
+                with timed("build/wait for writer"):
+                    written.result()
+            written = thread.submit(context.run, _append, writer, block)
         if written is not None:
             written.result()
 
 
-def _append(writer: SegmentWriter, block: list[EncodedPair]) -> None:
-    writer.append(
-        [unit.pair for unit in block],
-        [unit.key_TD.numpy() for unit in block if unit.key_TD is not None],
-        [unit.tokens for unit in block],
-        [unit.source for unit in block],
-        sum(unit.key_TD is None for unit in block),
-        [unit.word_T for unit in block],
-    )
+def _append(writer: SegmentWriter, block: EncodedBlock) -> None:
+    forced, lines = block.prepared.forced, block.prepared.lines
+    with timed("build/write"):
+        writer.write(
+            PairBlock(
+                key_ND=block.key_ND.numpy(),
+                token_N=forced.target.value_X,
+                token_P=forced.target.length_R,
+                line_L=lines.value_X,
+                line_P=lines.length_R,
+                source_S=forced.source.value_X,
+                source_P=forced.source.length_R,
+                digest_P=block.prepared.digest_P,
+                word_N=block.word_N.numpy(),
+            ),
+            len(block.pairs) - int(block.prepared.fits_P.sum()),
+        )
 
 
 def new_manifest(folder: Path, model: TranslationModel, reduction: Reduction, cleaning: str) -> Manifest:

@@ -18,7 +18,8 @@ def open_entries(segments: Sequence[AnySegment], device: torch.device, keys: lis
     token_N = _join([torch.from_numpy(segment.token_N) for segment in segments], torch.int32)
     ends, start = [], 0
     for segment in segments:
-        ends.append(torch.from_numpy(segment.end_P) + start)
+        end_P = torch.from_numpy(segment.end_P)
+        ends.append(end_P + start if start else end_P)  # the first stays memory-mapped
         start += segment.record.entries
     optional = [None if part is None else part.to(device) for part in (_weights(segments), _words(segments))]
     return entry_table(keys, token_N.to(device), _join(ends, torch.long).to(device), *optional)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from nearmt.datastore.disk import AnySegment
+from nearmt.datastore.disk.spilled import spilled
 from nearmt.datastore.search.recall import sample
 from nearmt.datastore.search.source_matrix import PairRows, SourceMatrix
 from nearmt.engines.devices import device_of
@@ -47,7 +48,8 @@ class Postings:
         joined_S = segment.source_S.astype(np.int64) * max(1, self.pairs) + pair_S
         joined_X, times_X = np.unique(joined_S, return_counts=True)
         token_X, pair_X = np.divmod(joined_X, max(1, self.pairs))
-        self.pair_X, self.times_X = pair_X.astype(np.int32), times_X.astype(np.int32)
+        # In files: they grow with the store, and a search reads few of them.
+        self.pair_X, self.times_X = spilled(pair_X.astype(np.int32)), spilled(times_X.astype(np.int32))
         self._token_U, start_U = np.unique(token_X, return_index=True)
         self._bound_U = np.append(start_U, len(token_X))
         self._rows: tuple[torch.device, PairRows] | None = None
@@ -96,13 +98,19 @@ class Telling(NamedTuple):
     rarity_W: np.ndarray
 
 
-def _added_up(part: Postings, gain_X: np.ndarray, span_W2: np.ndarray, counts_W: np.ndarray) -> np.ndarray:
+def _added_up(part: Postings, held_back_P: np.ndarray, span_W2: np.ndarray, counts_W: np.ndarray) -> np.ndarray:
     """The sum of the gains of the postings in these spans for each pair of a part, [P], times `counts_W`."""
     spans = [slice(start, end) for start, end in span_W2.tolist()]
     if not spans:
         return np.zeros(part.pairs)
-    gain_Y = np.concatenate([gain_X[span] for span in spans]) * np.repeat(counts_W, span_W2[:, 1] - span_W2[:, 0])
-    return np.bincount(np.concatenate([part.pair_X[span] for span in spans]), gain_Y, minlength=part.pairs)
+    pair_Y, times_Y = (np.concatenate([array[span] for span in spans]) for array in (part.pair_X, part.times_X))
+    gain_Y = _saturated(times_Y, held_back_P[pair_Y]).astype(np.float32)
+    gain_Y = gain_Y * np.repeat(counts_W, span_W2[:, 1] - span_W2[:, 0])
+    return np.bincount(pair_Y, gain_Y, minlength=part.pairs)
+
+
+def _saturated(times: Any, held_back: Any) -> Any:
+    return times * (_K1 + 1) / (times + held_back)
 
 
 def _weakly(method: Callable[[tuple[int, ...]], _Found]) -> Callable[[tuple[int, ...]], _Found]:
@@ -148,16 +156,20 @@ class SourceIndex:
 
     def _gain(self, times: Any, length: Any) -> Any:
         """What a subword adds that occurs so often in a source of this length, before its rarity counts."""
-        return times * (_K1 + 1) / (times + _K1 * (1 - _B + _B * length / self._mean_length))
+        return _saturated(times, self._held_back(length))
+
+    def _held_back(self, length: Any) -> Any:
+        """The longer a source, the less each of its subwords counts."""
+        return _K1 * (1 - _B + _B * length / self._mean_length)
 
     def _rarity(self, found: int | np.ndarray) -> Any:
         """The fewer pairs hold a subword, the more it tells."""
         return np.log1p((self.seen - found + 0.5) / (found + 0.5))
 
     @cached_property
-    def _gains(self) -> list[np.ndarray]:
-        """What each subword adds to the score of each pair that holds it, by part, before its rarity counts."""
-        return [self._gain(part.times_X, part.length_P[part.pair_X]).astype(np.float32) for part in self._parts]
+    def _held_back_P(self) -> list[np.ndarray]:
+        """By how much each pair's source is held back, by part."""
+        return [self._held_back(part.length_P) for part in self._parts]
 
     def _telling(self, source: tuple[int, ...]) -> Telling:
         """The subwords of a source that are not common."""
@@ -186,8 +198,8 @@ class SourceIndex:
         telling = self._telling_of(source)
         counts_W = telling.times_W * telling.rarity_W
         added = [
-            _added_up(part, gain_X, span_W2, counts_W)
-            for part, gain_X, span_W2 in zip(self._parts, self._gains, telling.spans, strict=True)
+            _added_up(part, held_back_P, span_W2, counts_W)
+            for part, held_back_P, span_W2 in zip(self._parts, self._held_back_P, telling.spans, strict=True)
         ]
         score_P = np.concatenate(added, dtype=np.float32) if added else np.zeros(0, dtype=np.float32)
         if self._seen_P is not None:

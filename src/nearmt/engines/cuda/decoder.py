@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nearmt.engines.cuda.forcing import WholeTargets
 from nearmt.engines.cuda.graphs import capture
 from nearmt.engines.cuda.sizes import padded_size
 from nearmt.engines.reference.decoder import TorchDecoder
@@ -203,7 +204,9 @@ class GraphDecoder:
 
     def __init__(self, decoder: TorchDecoder) -> None:
         self._decoder = decoder
-        self.force, self.force_aligned = decoder.force, decoder.force_aligned
+        whole = WholeTargets(decoder.parts, decoder.joined, decoder.key_layer)
+        forcing = whole if WholeTargets.supports(decoder.parts) else decoder
+        self.force, self.force_aligned = forcing.force, forcing.force_aligned
         self.force_with_logits = decoder.force_with_logits
         self.batches: OrderedDict[Shape, StaticBatch] = OrderedDict()
         self._lock = threading.Lock()

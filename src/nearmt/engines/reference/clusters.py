@@ -25,9 +25,9 @@ def find_centres(
     for _ in range(_ROUNDS):
         cluster_S = nearest(key_SD, centre_CD)
         count_C = torch.bincount(cluster_S, minlength=clusters)
-        # Sums over sorted keys: adding in the order of threads would differ from run to run.
-        sorted_SD = key_SD[cluster_S.argsort(stable=True)]
-        total_CD = torch.segment_reduce(sorted_SD, "sum", lengths=count_C, axis=0)
+        # Sums in the order of the keys: adding in the order of threads would differ from run to run.
+        order_S = cluster_S.argsort(stable=True)
+        total_CD = torch.nn.functional.embedding_bag(order_S, key_SD, count_C.cumsum(0) - count_C, mode="sum")
         # A cluster that lost all its keys keeps its centre.
         centre_CD = torch.where(count_C[:, None] > 0, total_CD / count_C.clamp(min=1)[:, None], centre_CD)
     return centre_CD

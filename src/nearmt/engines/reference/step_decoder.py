@@ -77,8 +77,8 @@ class StepDecoder:
     """Feeds every row tokens. Holds weights only; the state of a request is its `DecoderState`."""
 
     def __init__(self, parts: DecoderParts, joined: JoinedLinears, key_layer: str, layers: Layers) -> None:
-        self._parts, self._key_layer, self._layers = parts, key_layer, layers
-        self._source = joined.source
+        self.parts, self.joined, self.key_layer = parts, joined, key_layer
+        self._layers = layers
         self._count, self._heads = len(parts.layers), parts.layers[0].own.heads
 
     def begin(self, encoded_SFH: Tensor, mask_SF: Tensor, lengths: list[int]) -> DecoderState:
@@ -93,20 +93,20 @@ class StepDecoder:
                     state.begin(self._source_key_values(state.encoded_SFH))
                 hidden_BH, key_BH = self.run(state, token_B)
         with timed("model/output"):
-            return self._parts.project(hidden_BH).float(), key_BH.float()
+            return self.parts.project(hidden_BH).float(), key_BH.float()
 
     def run(self, batch: Batch, token_B: Tensor) -> tuple[Tensor, Tensor]:
         """Feed a token: what is projected to logits, and the key, each [B, H]."""
-        hidden_BH = self._parts.embed(token_B, batch.position_S.repeat_interleave(batch.rows_each))
+        hidden_BH = self.parts.embed(token_B, batch.position_S.repeat_interleave(batch.rows_each))
         batch.begin_step()
         hidden_BH, input_BH = self._layers.run(batch, hidden_BH)
         batch.end_step()
-        hidden_BH = self._parts.finish(hidden_BH)
-        return hidden_BH, hidden_BH if self._key_layer == "output" else input_BH
+        hidden_BH = self.parts.finish(hidden_BH)
+        return hidden_BH, hidden_BH if self.key_layer == "output" else input_BH
 
     def project(self, hidden_BH: Tensor) -> Tensor:
         """From states to logits."""
-        return self._parts.project(hidden_BH)
+        return self.parts.project(hidden_BH)
 
     def unfolded(self, state: DecoderState, token_ST: Tensor) -> tuple[Tensor, Tensor]:
         """What `run` gives at every position of whole targets, fed at once; each [S, T, H]."""
@@ -114,13 +114,13 @@ class StepDecoder:
         state.unfold(length)
         state.begin(self._source_key_values(state.encoded_SFH))
         position_B = torch.arange(length, device=token_ST.device).repeat(count)
-        hidden_BH, input_BH = self._layers.run(state, self._parts.embed(token_ST.flatten(), position_B))
-        hidden_STH = self._parts.finish(hidden_BH).view(count, length, -1)
-        return hidden_STH, hidden_STH if self._key_layer == "output" else input_BH.view(count, length, -1)
+        hidden_BH, input_BH = self._layers.run(state, self.parts.embed(token_ST.flatten(), position_B))
+        hidden_STH = self.parts.finish(hidden_BH).view(count, length, -1)
+        return hidden_STH, hidden_STH if self.key_layer == "output" else input_BH.view(count, length, -1)
 
     def _source_key_values(self, encoded_SFH: Tensor) -> KeyValues:
         """Keys and values of the source, for all layers."""
-        found_SFLPAD = self._source(encoded_SFH).unflatten(-1, (self._count, 2, self._heads, -1))
+        found_SFLPAD = self.joined.source(encoded_SFH).unflatten(-1, (self._count, 2, self._heads, -1))
         # One copy for both: [2, L, G, F, D].
         key_LGFD, value_LGFD = found_SFLPAD.permute(3, 2, 0, 4, 1, 5).flatten(2, 3).contiguous()
         return self._layers.key_values(key_LGFD, value_LGFD)
