@@ -1,0 +1,137 @@
+"""Training an adapter on the pairs of a memory, with early stopping on pairs that are held out."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from nearmt import __version__
+from nearmt.config import option
+from nearmt.contracts import Pair, Progress
+from nearmt.errors import InputError
+from nearmt.models import Adapter, TrainableModel
+from nearmt.models.adapters import MOST_RANK
+from nearmt.research.training.batches import EncodedPairs, encode_pairs
+from nearmt.research.training.checkpoint import Checkpoint
+from nearmt.research.training.finetune import device_name, explain_out_of_memory
+from nearmt.research.training.loop import OnEpoch, Outcome, TrainingConfig, train
+from nearmt.research.training.low_rank import adapter_of, add_low_rank
+
+#: Fewer pairs say too little: on so few, training mostly learns them by heart.
+FEWEST_PAIRS = 200
+#: One pair of so many is held out, and at most so many are.
+_HOLD_OUT_EVERY, _MOST_HELD_OUT = 20, 200
+
+
+@dataclass(frozen=True)
+class AdaptConfig(TrainingConfig):
+    """How an adapter is trained."""
+
+    rank: int = option(32, "rank of the adapter: its size and how much it can learn", low=1, high=MOST_RANK)
+    alpha: float | None = option(None, "its output is scaled by alpha / rank (default: twice the rank)", low=1e-3)
+    learning_rate: float = option(1e-3, "highest learning rate", low=1e-9, high=1)
+    warmup: bool = option(True, "raise the learning rate linearly over the first epoch")
+    dropout: float | None = option(0.1, "dropout while training (default: the model's own)", low=0, high=0.9)
+
+    @property
+    def scale(self) -> float:
+        return 2.0 if self.alpha is None else self.alpha / self.rank
+
+
+@dataclass(frozen=True)
+class AdapterData:
+    """The pairs of a memory, tokenised as the memory has them."""
+
+    train: EncodedPairs
+    held_out: EncodedPairs
+
+    @classmethod
+    def encoded(cls, pairs: Sequence[Pair], model: TrainableModel, marks: str) -> AdapterData:
+        train, held_out = split(pairs)
+        learned, left_out = (
+            encode_pairs(some, model.translation, purpose, marks)
+            for some, purpose in ((train, "train on"), (held_out, "hold out"))
+        )
+        return cls(learned, left_out)
+
+
+@dataclass(frozen=True)
+class AdapterResult:
+    """A finished training."""
+
+    #: None if the loss on held-out pairs did not fall.
+    adapter: Adapter | None
+    outcome: Outcome
+    base_loss: float
+    loss: float
+    seconds: float
+
+
+def split(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
+    """Pairs to train on, and pairs evenly spread over the memory that are held out; no pair is in both."""
+    if len(pairs) < FEWEST_PAIRS:
+        raise InputError(
+            f"{len(pairs)} pairs are too few for an adapter, which would learn them by heart: it takes at least "
+            f"{FEWEST_PAIRS}; the memory itself helps with any number"
+        )
+    every = max(_HOLD_OUT_EVERY, -(-len(pairs) // _MOST_HELD_OUT))
+    held_out = list(pairs[::every])
+    known = {(pair.source, pair.target) for pair in held_out}
+    return [pair for pair in pairs if (pair.source, pair.target) not in known], held_out
+
+
+def train_adapter(
+    model: TrainableModel,
+    data: AdapterData,
+    config: AdaptConfig,
+    folder: Path | None = None,
+    *,
+    progress: Progress | None = None,
+    on_epoch: OnEpoch | None = None,
+) -> AdapterResult:
+    """Train an adapter of a model, whose own weights stay as they are.
+
+    `folder` keeps checkpoints: the same training is continued there.
+    """
+    start = time.perf_counter()
+    layers = add_low_rank(model, config.rank, config.scale, config.seed)
+    checkpoint = None if folder is None else Checkpoint(folder, _key(model, data, config))
+    with explain_out_of_memory(config, model):
+        outcome = train(model, data.train, data.held_out, config, progress, on_epoch, checkpoint)
+    base_loss, loss = outcome.history[0].dev_loss, outcome.best_loss
+    assert base_loss is not None  # training refuses such a model
+    seconds = round(sum(epoch.seconds for epoch in outcome.history), 2) or round(time.perf_counter() - start, 2)
+    adapter = None
+    if outcome.best.number:
+        notes = _notes(model, data, config, outcome, seconds)
+        adapter = adapter_of(model, layers, config.scale, notes)
+    return AdapterResult(adapter, outcome, base_loss, loss, seconds)
+
+
+def _key(model: TrainableModel, data: AdapterData, config: AdaptConfig) -> str:
+    """Everything that the result depends on."""
+    text = f"{model.translation.fingerprint} {data.train.digest()} {data.held_out.digest()} {config.signature()}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _notes(
+    model: TrainableModel, data: AdapterData, config: AdaptConfig, outcome: Outcome, seconds: float
+) -> dict[str, Any]:
+    return {
+        "nearmt": __version__,
+        "model": model.translation.name,
+        "settings": config.public_values(),
+        "pairs": len(data.train),
+        "held_out": len(data.held_out),
+        "epochs": outcome.best.number,
+        "base_loss": outcome.history[0].dev_loss,
+        "loss": outcome.best_loss,
+        "device": device_name(model.translation.seq2seq.device),
+        "seconds": seconds,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
