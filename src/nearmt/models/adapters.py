@@ -73,6 +73,9 @@ class Adapter:
     layers: Mapping[str, LowRank]
     #: How it was trained, for those who read the file elsewhere.
     notes: Mapping[str, Any] = field(default_factory=dict)
+    #: 64-bit hashes of the ids of pairs that it was not trained on: what the model makes of those is what it makes of
+    #: new text.
+    held_out: frozenset[int] = frozenset()
 
     @cached_property
     def identity(self) -> str:
@@ -98,7 +101,7 @@ class Adapter:
         from safetensors.torch import save
 
         tensors = {f"{name}.{kind}": part for name, layer in self.layers.items() for kind, part in _parts(layer)}
-        about = {"base": self.base, "scale": self.scale, "notes": dict(self.notes)}
+        about = {"base": self.base, "scale": self.scale, "notes": dict(self.notes), "held_out": sorted(self.held_out)}
         with opened(path, "wb") as file:
             file.write(save(tensors, metadata={"adapter": json.dumps(about)}))
 
@@ -111,7 +114,8 @@ class Adapter:
             # Through its descriptor: a link is not followed.
             with opened(path) as content, safe_open(f"/dev/fd/{content.fileno()}", framework="pt") as file:
                 about = json.loads((file.metadata() or {}).get("adapter", ""))
-                found = cls(str(about["base"]), about["scale"], _layers(file), about["notes"])
+                base, held_out = str(about["base"]), frozenset(about["held_out"])
+                found = cls(base, about["scale"], _layers(file), about["notes"], held_out)
         except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise ModelError(f"{path}: not a readable adapter ({error})") from error
         found._check(path)
@@ -120,6 +124,7 @@ class Adapter:
     def _check(self, path: Path) -> None:
         sound = type(self.scale) in (int, float) and 0 < self.scale <= _MOST_SCALE
         sound = sound and _FINGERPRINT.fullmatch(self.base) is not None and isinstance(self.notes, dict)
+        sound = sound and all(type(number) is int and 0 <= number < 1 << 64 for number in self.held_out)
         if not sound or not self.layers or not all(layer.is_sound() for layer in self.layers.values()):
             raise ModelError(f"{path}: not a readable adapter (its numbers do not fit)")
 

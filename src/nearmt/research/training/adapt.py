@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 from nearmt import __version__
 from nearmt.config import option
 from nearmt.contracts import Pair, Progress
+from nearmt.datastore.disk.ids import digest_of, with_ids
 from nearmt.errors import InputError
 from nearmt.models import Adapter, TrainableModel
 from nearmt.models.adapters import MOST_RANK
@@ -24,8 +25,8 @@ from nearmt.research.training.low_rank import adapter_of, add_low_rank
 
 #: Fewer pairs say too little: on so few, training mostly learns them by heart.
 FEWEST_PAIRS = 200
-#: One pair of so many is held out, and at most so many are.
-_HOLD_OUT_EVERY, _MOST_HELD_OUT = 20, 200
+#: One pair of so many is held out, but at least so many pairs and at most so many.
+_HOLD_OUT_EVERY, _LEAST_HELD_OUT, _MOST_HELD_OUT = 20, 20, 200
 
 
 @dataclass(frozen=True)
@@ -49,15 +50,17 @@ class AdapterData:
 
     train: EncodedPairs
     held_out: EncodedPairs
+    #: Hashes of the ids of the pairs that are held out.
+    held_out_ids: frozenset[int]
 
     @classmethod
-    def encoded(cls, pairs: Sequence[Pair], model: TrainableModel, marks: str) -> AdapterData:
-        train, held_out = split(pairs)
+    def encoded(cls, pairs: Iterable[Pair], model: TrainableModel, marks: str) -> AdapterData:
+        train, held_out = split(list(with_ids(pairs)))
         learned, left_out = (
             encode_pairs(some, model.translation, purpose, marks)
             for some, purpose in ((train, "train on"), (held_out, "hold out"))
         )
-        return cls(learned, left_out)
+        return cls(learned, left_out, frozenset(digest_of(pair.id) for pair in held_out))
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def split(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
             f"{len(pairs)} pairs are too few for an adapter, which would learn them by heart: it takes at least "
             f"{FEWEST_PAIRS}; the memory itself helps with any number"
         )
-    every = max(_HOLD_OUT_EVERY, -(-len(pairs) // _MOST_HELD_OUT))
+    every = max(min(_HOLD_OUT_EVERY, len(pairs) // _LEAST_HELD_OUT), -(-len(pairs) // _MOST_HELD_OUT))
     held_out = list(pairs[::every])
     known = {(pair.source, pair.target) for pair in held_out}
     return [pair for pair in pairs if (pair.source, pair.target) not in known], held_out
@@ -109,7 +112,7 @@ def train_adapter(
     adapter = None
     if outcome.best.number:
         notes = _notes(model, data, config, outcome, seconds)
-        adapter = adapter_of(model, layers, config.scale, notes)
+        adapter = adapter_of(model, layers, config.scale, notes, data.held_out_ids)
     return AdapterResult(adapter, outcome, base_loss, loss, seconds)
 
 

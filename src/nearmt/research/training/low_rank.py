@@ -54,8 +54,12 @@ def add_low_rank(model: TrainableModel, rank: int, scale: float, seed: int) -> d
 
 
 def adapter_of(
-    model: TrainableModel, layers: Mapping[str, LowRankLinear], scale: float, notes: Mapping[str, Any]
+    model: TrainableModel,
+    layers: Mapping[str, LowRankLinear],
+    scale: float,
+    notes: Mapping[str, Any],
+    held_out: frozenset[int],
 ) -> Adapter:
     """What was trained, in the precision in which it is stored."""
     changes = {name: layer.change() for name, layer in layers.items()}
-    return Adapter(model.translation.fingerprint, scale, changes, notes)
+    return Adapter(model.translation.fingerprint, scale, changes, notes, held_out)
