@@ -24,7 +24,7 @@ from nearmt.errors import ConfigError, NearmtError, NearmtWarning, warn_renamed
 from nearmt.marking import joined, marks_of, restored, unsure_words, with_chosen_forms
 from nearmt.methods import make_method
 from nearmt.methods.retrieving import RetrievingMethod
-from nearmt.models import ModelConfig, TranslationModel, load_model, split_to_fit
+from nearmt.models import ModelConfig, TranslationModel, load_model, resolve_device, split_to_fit
 from nearmt.models.marks import Marks
 from nearmt.models.words import SourceWords
 from nearmt.provenance import explain_hypothesis
@@ -92,9 +92,12 @@ class Translator:
             raise ConfigError(f"batch-size = {batch_size}: must be at least 1")
         if isinstance(model, str):
             model = ModelConfig(model=model)
-        self.model = load_model(model) if isinstance(model, ModelConfig) else model
         if isinstance(datastore, str):
-            datastore = Datastore.open(datastore, device=str(self.model.seq2seq.device))
+            device = resolve_device(model.device) if isinstance(model, ModelConfig) else str(model.seq2seq.device)
+            datastore = Datastore.open(datastore, device=device)
+        if isinstance(model, ModelConfig):
+            model = load_model(model, None if datastore is None else datastore.adapter)
+        self.model = model
         if datastore is not None:
             datastore.check_model(self.model)
             _learn_pending(datastore, self.model)

@@ -76,11 +76,13 @@ class Adapter:
     #: 64-bit hashes of the ids of pairs that it was not trained on: what the model makes of those is what it makes of
     #: new text.
     held_out: frozenset[int] = frozenset()
+    #: The pairs of the memory that it was made for, those held out among them.
+    pairs: int = 0
 
     @cached_property
     def identity(self) -> str:
-        """A hash of everything that changes the model."""
-        digest = hashlib.sha256(f"{self.base} {self.scale!r}".encode())
+        """A hash of everything in it."""
+        digest = hashlib.sha256(self._about().encode())
         for name, layer in sorted(self.layers.items()):
             for part in (layer.down_RI, layer.up_OR):
                 digest.update(f"{name} {tuple(part.shape)}".encode())
@@ -101,9 +103,13 @@ class Adapter:
         from safetensors.torch import save
 
         tensors = {f"{name}.{kind}": part for name, layer in self.layers.items() for kind, part in _parts(layer)}
-        about = {"base": self.base, "scale": self.scale, "notes": dict(self.notes), "held_out": sorted(self.held_out)}
         with opened(path, "wb") as file:
-            file.write(save(tensors, metadata={"adapter": json.dumps(about)}))
+            file.write(save(tensors, metadata={"adapter": self._about()}))
+
+    def _about(self) -> str:
+        """All but the layers, as JSON."""
+        about = {"base": self.base, "scale": self.scale, "pairs": self.pairs, "held_out": sorted(self.held_out)}
+        return json.dumps({**about, "notes": dict(self.notes)}, sort_keys=True)
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -115,7 +121,7 @@ class Adapter:
             with opened(path) as content, safe_open(f"/dev/fd/{content.fileno()}", framework="pt") as file:
                 about = json.loads((file.metadata() or {}).get("adapter", ""))
                 base, held_out = str(about["base"]), frozenset(about["held_out"])
-                found = cls(base, about["scale"], _layers(file), about["notes"], held_out)
+                found = cls(base, about["scale"], _layers(file), about["notes"], held_out, about["pairs"])
         except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise ModelError(f"{path}: not a readable adapter ({error})") from error
         found._check(path)
@@ -123,6 +129,7 @@ class Adapter:
 
     def _check(self, path: Path) -> None:
         sound = type(self.scale) in (int, float) and 0 < self.scale <= _MOST_SCALE
+        sound = sound and type(self.pairs) is int and self.pairs >= 0
         sound = sound and _FINGERPRINT.fullmatch(self.base) is not None and isinstance(self.notes, dict)
         sound = sound and all(type(number) is int and 0 <= number < 1 << 64 for number in self.held_out)
         if not sound or not self.layers or not all(layer.is_sound() for layer in self.layers.values()):

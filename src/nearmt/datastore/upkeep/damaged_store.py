@@ -193,7 +193,7 @@ def claimed_by(path: Path) -> Manifest:
     """Parse a manifest without comparing its checksum; values and names are validated."""
     manifest = manifest_of(json.loads(_bytes_of(path)))
     check_manifest(manifest)
-    check_names(manifest.log, manifest.reduction_name, manifest.quantisers, manifest.segments)
+    check_names(manifest)
     return manifest
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +50,18 @@ class AdapterData:
     held_out: EncodedPairs
     #: Hashes of the ids of the pairs that are held out.
     held_out_ids: frozenset[int]
+    #: Those of the memory.
+    pairs: int
 
     @classmethod
     def encoded(cls, pairs: Iterable[Pair], model: TrainableModel, marks: str) -> AdapterData:
-        train, held_out = split(list(with_ids(pairs)))
+        everything = list(with_ids(pairs))
+        train, held_out = split(everything)
         learned, left_out = (
             encode_pairs(some, model.translation, purpose, marks)
             for some, purpose in ((train, "train on"), (held_out, "hold out"))
         )
-        return cls(learned, left_out, frozenset(digest_of(pair.id) for pair in held_out))
+        return cls(learned, left_out, frozenset(digest_of(pair.id) for pair in held_out), len(everything))
 
 
 @dataclass(frozen=True)
@@ -75,13 +76,18 @@ class AdapterResult:
     seconds: float
 
 
-def split(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
-    """Pairs to train on, and pairs evenly spread over the memory that are held out; no pair is in both."""
-    if len(pairs) < FEWEST_PAIRS:
+def check_enough(pairs: int) -> None:
+    """Refuse a memory that is too small."""
+    if pairs < FEWEST_PAIRS:
         raise InputError(
-            f"{len(pairs)} pairs are too few for an adapter, which would learn them by heart: it takes at least "
+            f"{pairs} pairs are too few for an adapter, which would learn them by heart: it takes at least "
             f"{FEWEST_PAIRS}; the memory itself helps with any number"
         )
+
+
+def split(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
+    """Pairs to train on, and pairs evenly spread over the memory that are held out; no pair is in both."""
+    check_enough(len(pairs))
     every = max(min(_HOLD_OUT_EVERY, len(pairs) // _LEAST_HELD_OUT), -(-len(pairs) // _MOST_HELD_OUT))
     held_out = list(pairs[::every])
     known = {(pair.source, pair.target) for pair in held_out}
@@ -101,18 +107,17 @@ def train_adapter(
 
     `folder` keeps checkpoints: the same training is continued there.
     """
-    start = time.perf_counter()
     layers = add_low_rank(model, config.rank, config.scale, config.seed)
     checkpoint = None if folder is None else Checkpoint(folder, _key(model, data, config))
     with explain_out_of_memory(config, model):
         outcome = train(model, data.train, data.held_out, config, progress, on_epoch, checkpoint)
     base_loss, loss = outcome.history[0].dev_loss, outcome.best_loss
     assert base_loss is not None  # training refuses such a model
-    seconds = round(sum(epoch.seconds for epoch in outcome.history), 2) or round(time.perf_counter() - start, 2)
+    seconds = round(sum(epoch.seconds for epoch in outcome.history), 2)
     adapter = None
     if outcome.best.number:
         notes = _notes(model, data, config, outcome, seconds)
-        adapter = adapter_of(model, layers, config.scale, notes, data.held_out_ids)
+        adapter = adapter_of(model, layers, config.scale, notes, data.held_out_ids, data.pairs)
     return AdapterResult(adapter, outcome, base_loss, loss, seconds)
 
 
@@ -136,5 +141,5 @@ def _notes(
         "loss": outcome.best_loss,
         "device": device_name(model.translation.seq2seq.device),
         "seconds": seconds,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "created": outcome.ended,
     }

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import islice
 
 import numpy as np
@@ -87,6 +88,8 @@ class Outcome:
     stopped: str = "epochs"
     updates: int = 0
     history: list[Epoch] = field(default_factory=list)
+    #: When it ended.
+    ended: str = ""
 
     @property
     def best(self) -> Epoch:
@@ -169,6 +172,8 @@ class _Training:
             if on_epoch:
                 on_epoch(history[-1])
             self._finished = self._is_last(history[-1])
+            if self._finished:
+                self._outcome.ended = datetime.now(UTC).isoformat(timespec="seconds")
             self._save()
         copy_into(self._trainable, self._best)
         return self._outcome

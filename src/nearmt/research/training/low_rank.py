@@ -59,7 +59,8 @@ def adapter_of(
     scale: float,
     notes: Mapping[str, Any],
     held_out: frozenset[int],
+    pairs: int,
 ) -> Adapter:
     """What was trained, in the precision in which it is stored."""
     changes = {name: layer.change() for name, layer in layers.items()}
-    return Adapter(model.translation.fingerprint, scale, changes, notes, held_out)
+    return Adapter(model.translation.fingerprint, scale, changes, notes, held_out, pairs)
