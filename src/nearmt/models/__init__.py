@@ -85,6 +85,14 @@ class TranslationModel:
     def _loaded_base(self) -> TranslationModel:
         return load_model(self.config)
 
+    def adapted(self, adapter: Adapter | None) -> TranslationModel:
+        """The model loaded once more, with an adapter; itself without one."""
+        if adapter is None:
+            return self
+        model = load_model(self.config, adapter)
+        vars(model)["_loaded_base"] = self
+        return model
+
     @property
     def language_pair(self) -> tuple[str, str]:
         return self.codec.source_lang, self.codec.target_lang

@@ -25,6 +25,8 @@ from nearmt.research.training.low_rank import adapter_of, add_low_rank
 FEWEST_PAIRS = 200
 #: One pair of so many is held out, but at least so many pairs and at most so many.
 _HOLD_OUT_EVERY, _LEAST_HELD_OUT, _MOST_HELD_OUT = 20, 20, 200
+#: Share of the loss that an adapter has to take away at least.
+_LEAST_GAIN = 0.001
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def train_adapter(
     assert base_loss is not None  # training refuses such a model
     seconds = round(sum(epoch.seconds for epoch in outcome.history), 2)
     adapter = None
-    if outcome.best.number:
+    if loss < (1 - _LEAST_GAIN) * base_loss:
         notes = _notes(model, data, config, outcome, seconds)
         adapter = adapter_of(model, layers, config.scale, notes, data.held_out_ids, data.pairs)
     return AdapterResult(adapter, outcome, base_loss, loss, seconds)
