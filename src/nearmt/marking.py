@@ -83,3 +83,26 @@ def unsure_words(subwords: Sequence[str], log_probs: Sequence[float]) -> tuple[s
             words[-1] = word + subword, was_doubtful or is_doubtful
     found = (_PUNCTUATION.sub("", word) for word, is_doubtful in words if is_doubtful)
     return tuple(word for word in found if any(map(str.isalnum, word)))
+
+
+def joined(source: str, parts: Sequence[Translation]) -> Translation:
+    """The translation of a unit from those of its parts."""
+    if not parts:
+        return Translation(source=source, text="", score=0.0)
+    provenance = None
+    if parts[0].provenance is not None:
+        provenance = tuple(token for part in parts for token in part.provenance or ())
+    return Translation(
+        source=source,
+        text=" ".join(part.text for part in parts),
+        score=sum(part.score for part in parts) / len(parts),
+        tokens=sum(part.tokens for part in parts),
+        searches=sum(part.searches for part in parts),
+        missed=sum(part.missed for part in parts),
+        steps=sum(part.steps for part in parts),
+        truncated=any(part.truncated for part in parts),
+        source_parts=sum(part.source_parts for part in parts),
+        provenance=provenance,
+        unsure=tuple(word for part in parts for word in part.unsure),
+        alternatives=parts[0].alternatives if len(parts) == 1 else (),
+    )

@@ -15,10 +15,10 @@ from typing import IO, Any
 
 from nearmt.errors import DatastoreError
 
-#: Folders inside a store: segments, and the work folders of a build and of a repair.
-SEGMENT, BUILDING, REPAIRING = r"segment-\d{6,}(-reduced)*", "building", "repairing"
+#: Folders inside a store: segments, and the work folders of a build, of a repair and of the training of an adapter.
+SEGMENT, BUILDING, REPAIRING, ADAPTING = r"segment-\d{6,}(-reduced)*", "building", "repairing", "adapting"
 #: A path is inside the store from the first of these on.
-_INNER = re.compile(f"{SEGMENT}|{BUILDING}|{REPAIRING}")
+_INNER = re.compile(f"{SEGMENT}|{BUILDING}|{REPAIRING}|{ADAPTING}")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 

@@ -21,9 +21,10 @@ from nearmt.decoding.forbidden import ForbiddenRule
 from nearmt.decoding.marks import MarkRule
 from nearmt.engines.devices import device_of, spread
 from nearmt.errors import ConfigError, NearmtError, NearmtWarning, warn_renamed
-from nearmt.marking import marks_of, restored, unsure_words, with_chosen_forms
+from nearmt.marking import joined, marks_of, restored, unsure_words, with_chosen_forms
 from nearmt.methods import make_method
-from nearmt.models import ModelConfig, TranslationModel, load_model, split_to_fit
+from nearmt.methods.retrieving import RetrievingMethod
+from nearmt.models import ModelConfig, TranslationModel, load_model, resolve_device, split_to_fit
 from nearmt.models.marks import Marks
 from nearmt.models.words import SourceWords
 from nearmt.provenance import explain_hypothesis
@@ -32,6 +33,9 @@ from nearmt.threads import workers
 
 #: Whether `%s` and similar are placeholders, of all units or of each; None if that is not known.
 Flags = bool | Sequence[bool | None] | None
+
+#: Sentences that are compared with a memory together.
+_COMPARED_AT_ONCE = 256
 
 
 @dataclass(frozen=True)
@@ -88,9 +92,12 @@ class Translator:
             raise ConfigError(f"batch-size = {batch_size}: must be at least 1")
         if isinstance(model, str):
             model = ModelConfig(model=model)
-        self.model = load_model(model) if isinstance(model, ModelConfig) else model
         if isinstance(datastore, str):
-            datastore = Datastore.open(datastore, device=str(self.model.seq2seq.device))
+            device = resolve_device(model.device) if isinstance(model, ModelConfig) else str(model.seq2seq.device)
+            datastore = Datastore.open(datastore, device=device)
+        if isinstance(model, ModelConfig):
+            model = load_model(model, None if datastore is None else datastore.adapter)
+        self.model = model
         if datastore is not None:
             datastore.check_model(self.model)
             _learn_pending(datastore, self.model)
@@ -269,6 +276,33 @@ class Translator:
         self, sources: list[SourcePart], explain: bool, alternatives: int
     ) -> Iterator[tuple[list[int], list[Translation]]]:
         """Positions and translations of sources as they are finished."""
+        for translator, positions in self._translators(sources):
+            part = [sources[position] for position in positions]
+            for found, translations in translator._decode_sources(part, explain, alternatives):
+                yield [positions[number] for number in found], translations
+
+    def _translators(self, sources: list[SourcePart]) -> Iterator[tuple[Translator, list[int]]]:
+        """What translates which sources: what the memory knows nothing about goes to the model without its adapter."""
+        if self.model.adapter is None or not isinstance(self.method, RetrievingMethod):
+            yield self, list(range(len(sources)))
+            return
+        foreign: list[bool] = []
+        for start in range(0, len(sources), _COMPARED_AT_ONCE):
+            foreign += self.method.foreign([source.ids for source in sources[start : start + _COMPARED_AT_ONCE]])
+        for is_foreign in (False, True):
+            positions = [position for position, each in enumerate(foreign) if each == is_foreign]
+            if positions:
+                yield self._without_adapter() if is_foreign else self, positions
+
+    def _without_adapter(self) -> Translator:
+        """The model alone, which no adapter has changed."""
+        other = Translator(self.model.base, beam=self.beam, batch_size=self.batch_size)
+        other._decoder = self._decoder
+        return other
+
+    def _decode_sources(
+        self, sources: list[SourcePart], explain: bool, alternatives: int
+    ) -> Iterator[tuple[list[int], list[Translation]]]:
         if self._decoder is not None and not explain and self.method.per_sentence:
             for position, hypothesis in self._decoder.decode(self, sources):
                 yield [position], [self._translation(hypothesis, alternatives)]
@@ -326,26 +360,3 @@ def _learn_pending(datastore: LiveStore, model: TranslationModel) -> None:
         except NearmtError as error:
             told = f"{datastore.pending} logged pairs are not used yet: {error}"
             warnings.warn(told, NearmtWarning, stacklevel=3)
-
-
-def joined(source: str, parts: Sequence[Translation]) -> Translation:
-    """The translation of a unit from those of its parts."""
-    if not parts:
-        return Translation(source=source, text="", score=0.0)
-    provenance = None
-    if parts[0].provenance is not None:
-        provenance = tuple(token for part in parts for token in part.provenance or ())
-    return Translation(
-        source=source,
-        text=" ".join(part.text for part in parts),
-        score=sum(part.score for part in parts) / len(parts),
-        tokens=sum(part.tokens for part in parts),
-        searches=sum(part.searches for part in parts),
-        missed=sum(part.missed for part in parts),
-        steps=sum(part.steps for part in parts),
-        truncated=any(part.truncated for part in parts),
-        source_parts=sum(part.source_parts for part in parts),
-        provenance=provenance,
-        unsure=tuple(word for part in parts for word in part.unsure),
-        alternatives=parts[0].alternatives if len(parts) == 1 else (),
-    )

@@ -86,11 +86,10 @@ def assert_no_strays(path: Path) -> None:
     leftovers."""
     manifest = Manifest.load(path)
     kept = manifest.replaced
-    known = {FILE_NAME, manifest.reduction_name}
+    known = {FILE_NAME, *manifest.shared_names}
     if (path / LOCK).exists():  # empty, and there from the first change on
         assert (path / LOCK).stat().st_size == 0
         known.add(LOCK)
-    known |= manifest.quantisers
     known |= {name for name in live_names(manifest.log) if (path / name).exists()}
     known |= {f"{record.name}/{name}" for record in manifest.segments for name in record.files}
     assert {name for name in contents(path) if not {name, name.partition("/")[0]} & kept.keys()} == known

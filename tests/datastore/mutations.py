@@ -57,6 +57,9 @@ def refit(store: Path) -> None:
         file.rename(store / name)
         path.write_text(path.read_text().replace(known["file"], name))
         raw = json.loads(path.read_text())
+    adapter = raw.get("adapter")
+    if isinstance(adapter, dict):
+        _fit(adapter.get("file"), store / f"adapter-{adapter.get('identity')}.safetensors")
     _fit(raw.get("reduction_file"), store / f"reduction-{raw.get('reduction')}.safetensors")
     for part in raw["segments"] if isinstance(raw.get("segments"), list) else []:
         if isinstance(part, dict) and isinstance(part.get("files"), dict):

@@ -25,6 +25,7 @@ from nearmt.datastore.upkeep.repair import repair
 from nearmt.datastore.upkeep.verify import verify
 from nearmt.errors import DatastoreError, NearmtWarning, OutputError
 from nearmt.models import TranslationModel
+from tests.adapting import random_adapter
 from tests.conftest import make_pairs
 from tests.datastore.crash_writer import Fuse
 from tests.datastore.damage import altered, edited_store
@@ -62,6 +63,7 @@ def mend(path: Path, model: TranslationModel) -> None:
 CHANGES: dict[str, Change] = {
     "overwrite": overwrite,
     "rebuild": lambda path, model: rebuild(path, model, BuildConfig()),
+    "adapt": lambda path, model: rebuild(path, model.adapted(random_adapter(model)), BuildConfig()),
     "reindex": lambda path, model: reindex(path, "IVF2,SQ8"),
     "prune": lambda path, model: prune(path, PruneConfig(device="cpu")),
     "compact": lambda path, model: Datastore.open(path).compact(model),

@@ -17,7 +17,7 @@ def model(source: str, target: str, fingerprint: str = "f") -> Any:
 
 
 def manifest(source: str, target: str, fingerprint: str = "f") -> Any:
-    return SimpleNamespace(source_lang=source, target_lang=target, fingerprint=fingerprint, model="m")
+    return SimpleNamespace(source_lang=source, target_lang=target, fingerprint=fingerprint, model="m", adapter=None)
 
 
 MODELS = Models([model("de", "en"), model("fr", "en"), model("en", "deu_Latn"), model("de-AT", "en", "g")])

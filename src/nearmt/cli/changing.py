@@ -53,7 +53,7 @@ def open_with_model(
     with waiting("opening the datastore"):
         store = Datastore.open(folder, device=resolve_device(config.device))
     with waiting("loading the model"):
-        model = load_model(config)
+        model = load_model(config, store.adapter)
     store.check_model(model)
     return store, model
 

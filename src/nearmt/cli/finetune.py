@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from nearmt.cli.given import given_settings, pick
 from nearmt.cli.manual import ManualCommand
 from nearmt.cli.options import config_options
 from nearmt.cli.reading import check_not_empty, reading_options, warn_about
+from nearmt.cli.training_tables import print_epochs, print_table, shown, tell_epoch
 from nearmt.contracts import Pair
 from nearmt.corpus import CleaningConfig, LabelsConfig, LimitsConfig, PairStream, Request
 from nearmt.errors import ConfigError
@@ -23,7 +23,7 @@ from nearmt.models import ModelConfig, load_trainable
 from nearmt.models.directions import known_direction
 from nearmt.research.training.finetune import FinetuneResult, check_free, finetune
 from nearmt.research.training.grid import GridConfig, GridResult, finetune_grid
-from nearmt.research.training.loop import Epoch, FinetuneConfig
+from nearmt.research.training.loop import FinetuneConfig
 
 
 @click.command(cls=ManualCommand)
@@ -85,7 +85,7 @@ def command(
     explain_run(f"cleaning {cleaning.signature()}")
     if grid.grid is None:
         with progress_bar("updates") as progress:
-            result = finetune(trainable, pairs, dev_pairs, out, config, progress=progress, on_epoch=_tell_epoch)
+            result = finetune(trainable, pairs, dev_pairs, out, config, progress=progress, on_epoch=tell_epoch)
         _print_result(out, result, as_json)
     else:
         del trainable  # every point loads the model again
@@ -102,16 +102,9 @@ def _read(stream: PairStream, purpose: str) -> list[Pair]:
     return pairs
 
 
-def _tell_epoch(epoch: Epoch) -> None:
-    explain_run(
-        f"epoch {epoch.number}: train loss {_shown(epoch.train_loss)}, dev loss {_shown(epoch.dev_loss)}, "
-        f"{epoch.seconds:.1f} s"
-    )
-
-
 def _tell_point(result: FinetuneResult) -> None:
     explain_run(
-        f"{_point(result)}: dev loss {_shown(result.dev_loss)}, dev BLEU {_shown(result.dev_bleu, 2)}, "
+        f"{_point(result)}: dev loss {shown(result.dev_loss)}, dev BLEU {shown(result.dev_bleu, 2)}, "
         f"{result.seconds:.1f} s"
     )
 
@@ -121,17 +114,7 @@ def _print_result(out: Path, result: FinetuneResult, as_json: bool) -> None:
     if as_json:
         echo(json.dumps(dataclasses.asdict(result)))
         return
-    rows = [
-        (
-            f"{epoch.number}{' *' if epoch.number == result.best_epoch else ''}",
-            _shown(epoch.train_loss),
-            _shown(epoch.dev_loss),
-            f"{epoch.learning_rate:.3g}",
-            f"{epoch.seconds:.1f}",
-        )
-        for epoch in result.history
-    ]
-    _print_table(("epoch", "train loss", "dev loss", "learning rate", "seconds"), rows)
+    print_epochs(result.history, result.best_epoch)
     bleu = f", dev BLEU {result.dev_bleu} on {result.dev_bleu_sentences} sentences" if result.dev_bleu_sentences else ""
     echo(f"epoch {result.best_epoch} written to {out}{bleu}")
 
@@ -146,13 +129,13 @@ def _print_grid(out: Path, results: GridResult, as_json: bool) -> None:
         (
             f"{_point(result)}{' *' if results.best == result else ''}",
             str(result.best_epoch),
-            _shown(result.dev_loss),
-            _shown(result.dev_bleu, 2),
+            shown(result.dev_loss),
+            shown(result.dev_bleu, 2),
             f"{result.seconds:.1f}",
         )
         for result in results.points
     ]
-    _print_table(("point", "epoch", "dev loss", "dev BLEU", "seconds"), rows)
+    print_table(("point", "epoch", "dev loss", "dev BLEU", "seconds"), rows)
     if results.best:
         echo(f"{_point(results.best)} written to {out}")
     else:
@@ -172,20 +155,3 @@ def _point(result: FinetuneResult) -> str:
     settings = result.settings
     warmup = "with" if settings["warmup"] else "without"
     return f"{settings['learning-rate']:g} {settings['schedule']} {warmup} warm-up"
-
-
-def _shown(value: float | None, digits: int = 4) -> str:
-    return "" if value is None else f"{value:.{digits}f}"
-
-
-def _print_table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    from rich.table import Table
-
-    from nearmt.cli.safe_console import SafeConsole
-
-    table = Table(box=None)
-    for number, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if number else "left")
-    for row in rows:
-        table.add_row(*row)
-    SafeConsole().print(table)

@@ -39,6 +39,7 @@ COMMANDS = {
     "evaluate": "Translate a test set and score it.",
     "tune": "Find the settings of a method that suit a datastore.",
     "train-adaptive": "Train a network that weighs neighbours.",
+    "adapt": "Train an adapter of the model on a datastore's pairs.",
     "finetune": "Train a model on a memory, for comparison.",
     "experiment": "Measure the systems of the paper.",
     "bench": "Measure how fast nearmt and others translate.",

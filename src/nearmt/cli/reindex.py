@@ -15,8 +15,9 @@ from nearmt.cli.options import config_options
 from nearmt.cli.setup import model_of
 from nearmt.datastore import BuildConfig, rebuild, reindex
 from nearmt.datastore.disk import Manifest
+from nearmt.datastore.edit.adapting import read_adapter
 from nearmt.datastore.edit.build import indexing_of
-from nearmt.models import ModelConfig, load_model
+from nearmt.models import Adapter, ModelConfig, TranslationModel, load_model
 from nearmt.models.directions import known_direction
 
 
@@ -43,7 +44,7 @@ def command(folder: Path, index: str, index_patience: float, **options: Any) -> 
     files of the store.
 
     With --model (or another option of the model) all pairs are encoded again with that model, and the old store
-    stays in place until the new one is complete.
+    stays in place until the new one is complete. An adapter of the store (`nearmt adapt`) stays if it is that model's.
 
     \b
     nearmt reindex memory --index IVF1024,SQ8
@@ -64,7 +65,13 @@ def command(folder: Path, index: str, index_patience: float, **options: Any) -> 
     known_direction(config)
     manifest.check_files(folder)
     with waiting("loading the model"):
-        model = load_model(config)
+        model = _loaded(config, read_adapter(folder, manifest))
     with progress_bar("pairs", manifest.pairs) as progress:
         found = rebuild(folder, model, build_config, progress, Teller())
     print_info(folder, found)
+
+
+def _loaded(config: ModelConfig, adapter: Adapter | None) -> TranslationModel:
+    """The model, with the adapter of the store if that was trained for it."""
+    model = load_model(config)
+    return load_model(config, adapter) if adapter is not None and adapter.base == model.fingerprint else model

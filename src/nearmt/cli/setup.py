@@ -12,13 +12,14 @@ from nearmt.cli.given import pick
 from nearmt.config.run import RunConfig
 from nearmt.datastore import Datastore, FilteredStore, JoinedStore, LiveStore, StoreConfig
 from nearmt.datastore.disk import Manifest
+from nearmt.datastore.edit.adapting import read_adapter
 from nearmt.datastore.filters import Filter
 from nearmt.datastore.joined import check_alike
 from nearmt.datastore.search.remote import remote_use, store_device
 from nearmt.decoding import BeamConfig
 from nearmt.errors import ConfigError, DatastoreError, InputError
 from nearmt.methods import METHOD_CONFIGS, PRESETS
-from nearmt.models import ModelConfig, TranslationModel, load_model, resolve_device
+from nearmt.models import Adapter, ModelConfig, TranslationModel, load_model, resolve_device
 from nearmt.models.directions import known_direction
 from nearmt.models.naming import name_from_store
 from nearmt.translator import Translator
@@ -31,6 +32,8 @@ class Plan:
     method: str
     method_settings: dict[str, Any]
     model: ModelConfig
+    #: What is merged into the model's weights.
+    adapter: Adapter | None
     #: Folders and their weights; empty for method plain.
     datastores: tuple[tuple[str, float], ...]
     filters: tuple[str, ...]
@@ -43,16 +46,17 @@ class Loader:
     """Makes translators, and loads models and datastores that they share once."""
 
     def __init__(self) -> None:
-        self._models: dict[ModelConfig, TranslationModel] = {}
+        self._models: dict[tuple[ModelConfig, str | None], TranslationModel] = {}
         self._datastores: dict[tuple[str, StoreConfig, str], Datastore] = {}
 
     def translator(self, plan: Plan) -> Translator:
         # A damaged store is found before the model is loaded, which takes longer.
         memory = self._memory(plan, resolve_device(plan.model.device)) if plan.datastores else None
-        if plan.model not in self._models:
+        key = plan.model, None if plan.adapter is None else plan.adapter.fingerprint
+        if key not in self._models:
             with waiting("loading the model"):
-                self._models[plan.model] = load_model(plan.model)
-        model = self._models[plan.model]
+                self._models[key] = load_model(plan.model, plan.adapter)
+        model = self._models[key]
         return Translator(model, memory, plan.method, plan.method_settings, plan.beam, plan.batch_size)
 
     def _memory(self, plan: Plan, model_device: str) -> LiveStore:
@@ -102,6 +106,7 @@ def make_plan(settings: Mapping[str, Any], typed: frozenset[str] = frozenset()) 
         method=name,
         method_settings=method_settings,
         model=model,
+        adapter=read_adapter(Path(manifests[0][0]), manifests[0][1]) if manifests else None,
         datastores=stores if name != "plain" else (),
         filters=filters,
         store=pick(StoreConfig, settings),

@@ -131,6 +131,12 @@ def check_alike(stores: Sequence[tuple[str, Manifest, int]]) -> None:
         languages = [f"{m.source_lang} to {m.target_lang}" for m in (mine, manifest)]
         if languages[0] != languages[1]:
             raise DatastoreError(f"{both}: one translates {languages[0]}, the other {languages[1]}")
+        if (mine.adapter or manifest.adapter) and manifest.fingerprint != mine.fingerprint:
+            adapters = [each.adapter.identity if each.adapter else "none" for each in (mine, manifest)]
+            raise DatastoreError(
+                f"{both}: their models have different adapters ({adapters[0]} and {adapters[1]}); use one of them, or "
+                "take the adapters out with `nearmt adapt DIR --remove`"
+            )
         if manifest.fingerprint != mine.fingerprint:
             models = f"'{mine.model}' ({mine.fingerprint}) and '{manifest.model}' ({manifest.fingerprint})"
             raise DatastoreError(f"{both}: built with models {models}; {again}")

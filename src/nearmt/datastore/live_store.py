@@ -13,7 +13,7 @@ from nearmt.contracts import Progress
 from nearmt.corpus.marks import MARKS
 from nearmt.datastore.search.snapshot import Snapshot
 from nearmt.errors import DatastoreError
-from nearmt.models import TranslationModel
+from nearmt.models import Adapter, TranslationModel
 
 
 class LiveStore(Protocol):
@@ -36,6 +36,11 @@ class LiveStore(Protocol):
     @abstractmethod
     def marks(self) -> str:
         """How protected spans are marked in tokens (`corpus.marks`); empty for not at all, or not everywhere."""
+
+    @property
+    @abstractmethod
+    def adapter(self) -> Adapter | None:
+        """What is merged into the weights of the model that computed the keys."""
 
     @property
     @abstractmethod
@@ -71,6 +76,10 @@ class StoreView(LiveStore):
     @property
     def marks(self) -> str:
         return min((store.marks for store in self._stores), default=MARKS)
+
+    @property
+    def adapter(self) -> Adapter | None:
+        return next(iter(store.adapter for store in self._stores), None)
 
     @property
     def pending(self) -> int:

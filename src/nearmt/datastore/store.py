@@ -14,6 +14,7 @@ from nearmt.config.store import StoreConfig
 from nearmt.contracts import Pair, Progress
 from nearmt.corpus import Match
 from nearmt.datastore.disk import Manifest
+from nearmt.datastore.edit.adapting import read_adapter
 from nearmt.datastore.edit.build import build
 from nearmt.datastore.edit.editor import Editor, editing
 from nearmt.datastore.edit.open_store import OpenStore
@@ -22,7 +23,7 @@ from nearmt.datastore.search.checks import check_bounds
 from nearmt.datastore.search.snapshot import Snapshot
 from nearmt.errors import DatastoreError, warn_renamed
 from nearmt.index.milvus import RemoteUse
-from nearmt.models import TranslationModel
+from nearmt.models import Adapter, TranslationModel
 from nearmt.timing import timed
 
 
@@ -93,6 +94,11 @@ class Datastore(LiveStore):
     @property
     def device(self) -> torch.device:
         return self._store.device
+
+    @property
+    def adapter(self) -> Adapter | None:
+        """What is merged into the weights of its model; read from disk."""
+        return read_adapter(self.path, self.manifest)
 
     @property
     def cleaning(self) -> str:
@@ -221,6 +227,12 @@ class Datastore(LiveStore):
 
 def check_model(store: Path, mine: Manifest, model: TranslationModel) -> None:
     """Refuse a model other than the one a store was built with, naming both."""
+    if mine.adapter is not None and model.fingerprint == mine.adapter.base:
+        raise DatastoreError(
+            f"{store}: built with an adapter of model '{mine.model}' ({mine.adapter.identity}), which is not merged "
+            "into this one: `load_model(config, store.adapter)` does it; "
+            f"`nearmt adapt {store} --remove` takes the adapter out"
+        )
     if model.fingerprint != mine.fingerprint:
         raise DatastoreError(
             f"{store}: built with model '{mine.model}' ({mine.fingerprint}), not with '{model.name}' "

@@ -26,8 +26,9 @@ from nearmt.documents.single_tags import InlineTags, with_single_tags
 from nearmt.documents.tags import project
 from nearmt.documents.terms import TermLookup
 from nearmt.languages import base_language
+from nearmt.marking import joined
 from nearmt.models.alignment import Link, Span, align
-from nearmt.translator import Translator, joined
+from nearmt.translator import Translator
 
 #: Similar pairs of which the first that can be repaired is used.
 _REPAIRS_TRIED = 5

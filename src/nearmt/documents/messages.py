@@ -16,7 +16,7 @@ from nearmt.corpus.icu import Argument, Branch, Message, parse_message
 from nearmt.corpus.spans import find_spans
 from nearmt.documents.checks import Finding, Severity, ordered
 from nearmt.documents.filled import FilledUnit
-from nearmt.translator import joined
+from nearmt.marking import joined
 
 #: Stands for an inline tag in the text of a message; private to this module.
 _FIRST_TAG, _LAST_TAG = 0xF0000, 0xFFFFD

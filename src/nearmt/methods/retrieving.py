@@ -30,6 +30,8 @@ RELATED = (0.08, 0.16)
 KNOWN_DOMAIN = (0.4, 0.5)
 #: Where the model knows the domain: the familiarity that sentences have to have.
 FAMILIAR_WHERE_KNOWN = (0.9, 1.2)
+#: Up to this familiarity, a sentence is of another domain than the memory's.
+FOREIGN = 0.8
 #: How close the most similar source has to be to a sentence, so that neighbours count in spite of that.
 SIMILAR = (0.3, 0.5)
 
@@ -179,6 +181,13 @@ class RetrievingMethod:
         # A request sees one state of the store, whatever is added meanwhile.
         store = self.store.snapshot()
         return RetrievingState(self, store, self.retriever(store, request), request)
+
+    def foreign(self, sources: Sequence[Sequence[int]]) -> list[bool]:
+        """Which sentences (subword ids) are of another domain than the memory's: the guard does not trust it there."""
+        if not self.guard or not sources:
+            return [False] * len(sources)
+        similar = self.store.snapshot().similar(sources, 0)
+        return [familiarity <= FOREIGN for familiarity in similar.familiarity]
 
     def signature(self) -> str:
         return f"method:{self.name}|datastore:{self.store.snapshot().profile.identity}|{self.settings()}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
+import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nearmt.config.model import ModelConfig
 from nearmt.engines.cpu.packed_cache import PackedCache, cache_folder
@@ -15,6 +16,7 @@ from nearmt.engines.decoders import kernels_support
 from nearmt.engines.devices import resolve_device
 from nearmt.engines.reference.decoder_state import DecoderState
 from nearmt.errors import ConfigError
+from nearmt.models.adapters import Adapter, merge
 from nearmt.models.auto_precision import resolve_precision
 from nearmt.models.codec import TextCodec
 from nearmt.models.embedded import (
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EMBEDDED",
+    "Adapter",
     "DecoderState",
     "ModelConfig",
     "Seq2SeqModel",
@@ -53,6 +56,10 @@ __all__ = [
 ]
 
 
+_AnyModel = TypeVar("_AnyModel", "PreTrainedModel", "StoredMarian")
+_loads_base = threading.Lock()
+
+
 @dataclass(frozen=True)
 class TranslationModel:
     """A frozen model with its tokenizer, bound to one direction."""
@@ -61,6 +68,30 @@ class TranslationModel:
     seq2seq: Seq2SeqModel
     codec: TextCodec
     fingerprint: str
+    #: How it was loaded.
+    config: ModelConfig = field(default_factory=ModelConfig)
+    #: What is merged into its weights.
+    adapter: Adapter | None = None
+
+    @property
+    def base(self) -> TranslationModel:
+        """The model without its adapter, loaded when it is first asked for."""
+        if self.adapter is None:
+            return self
+        with _loads_base:
+            return self._loaded_base
+
+    @cached_property
+    def _loaded_base(self) -> TranslationModel:
+        return load_model(self.config)
+
+    def adapted(self, adapter: Adapter | None) -> TranslationModel:
+        """The model loaded once more, with an adapter; itself without one."""
+        if adapter is None:
+            return self
+        model = load_model(self.config, adapter)
+        vars(model)["_loaded_base"] = self
+        return model
 
     @property
     def language_pair(self) -> tuple[str, str]:
@@ -100,8 +131,8 @@ class TrainableModel:
         self.tokenizer.save_pretrained(folder)
 
 
-def load_model(config: ModelConfig | None = None) -> TranslationModel:
-    """Load a model by its embedded name, its folder, or its hub id."""
+def load_model(config: ModelConfig | None = None, adapter: Adapter | None = None) -> TranslationModel:
+    """Load a model by its embedded name, its folder, or its hub id; an adapter is merged into its weights."""
     config = config or ModelConfig()
     device = resolve_device(config.device)
     with timed("model/load"):
@@ -110,9 +141,9 @@ def load_model(config: ModelConfig | None = None) -> TranslationModel:
                 config, precision=resolve_precision(config.precision, device, embedded_config(config.model))
             )
             if kernels_support(config.precision, device):
-                return _open_embedded(config, device)
-            return _bound(load_embedded(config.model), embedded_tokenizer(config.model), config, device)
-        return _bound(*load_pretrained(config.model), config, device)
+                return _open_embedded(config, device, adapter)
+            return _bound(load_embedded(config.model), embedded_tokenizer(config.model), config, device, adapter)
+        return _bound(*load_pretrained(config.model), config, device, adapter)
 
 
 def load_trainable(config: ModelConfig) -> TrainableModel:
@@ -132,33 +163,51 @@ def load_trainable(config: ModelConfig) -> TrainableModel:
     return TrainableModel(model, tokenizer, translation)
 
 
-def _open_embedded(config: ModelConfig, device: str) -> TranslationModel:
+def _open_embedded(config: ModelConfig, device: str, adapter: Adapter | None) -> TranslationModel:
     """The embedded model as kernels run it; transformers is imported only if something else is asked of it."""
     model, tokenizer, weights = open_embedded(config.model)
     codec = TextCodec(tokenizer, model.config, config.model, config.source_lang, config.target_lang)
     identity = fingerprint(model.config.model_type, weights, codec.vocabulary())
-    packed = _packed_weights(identity, weights, config, device)
-    return _translation_model(model, codec, identity, config, device, packed, partial(load_embedded, config.model))
+
+    def load() -> PreTrainedModel:
+        return _merged(load_embedded(config.model), adapter, identity, config)
+
+    packed = _packed_weights(identity, weights, config, device, adapter)
+    model = _merged(model, adapter, identity, config)
+    return _translation_model(model, codec, identity, config, device, packed, load, adapter)
 
 
-def _bound(model: PreTrainedModel, tokenizer: Any, config: ModelConfig, device: str) -> TranslationModel:
+def _bound(
+    model: PreTrainedModel, tokenizer: Any, config: ModelConfig, device: str, adapter: Adapter | None = None
+) -> TranslationModel:
     codec = TextCodec(tokenizer, model.config, config.model, config.source_lang, config.target_lang)
     _bind_target_language(model, tokenizer, codec)
     config = replace(config, precision=resolve_precision(config.precision, device, model.config))
     weights = {name: PlainWeights(tensor) for name, tensor in model.state_dict().items()}
     identity = fingerprint(str(model.config.model_type), weights, codec.vocabulary())
-    packed = _packed_weights(identity, weights, config, device)
+    packed = _packed_weights(identity, weights, config, device, adapter)
     del weights  # each is freed when it is converted
-    return _translation_model(model, codec, identity, config, device, packed)
+    model = _merged(model, adapter, identity, config)
+    return _translation_model(model, codec, identity, config, device, packed, adapter=adapter)
+
+
+def _merged(model: _AnyModel, adapter: Adapter | None, identity: str, config: ModelConfig) -> _AnyModel:
+    """A model with an adapter merged into its weights, if there is one."""
+    if adapter is not None:
+        merge(model, adapter, identity, config.model)
+    return model
 
 
 def _packed_weights(
-    identity: str, weights: Mapping[str, Weights], config: ModelConfig, device: str
+    identity: str, weights: Mapping[str, Weights], config: ModelConfig, device: str, adapter: Adapter | None
 ) -> PackedCache | None:
     """int8 weights in the kernels' layout from an earlier start, or to be kept for later ones."""
     if config.precision != "int8" or not kernels_support(config.precision, device):
         return None
-    return PackedCache(cache_folder(), identity, config.precision, checksum(weights))
+    name, sums = identity, checksum(weights)
+    if adapter is not None:
+        name, sums = adapter.fingerprint, f"{sums}+{adapter.identity}"
+    return PackedCache(cache_folder(), name, config.precision, sums)
 
 
 def _translation_model(
@@ -169,13 +218,15 @@ def _translation_model(
     device: str,
     packed: PackedCache | None,
     load: Callable[[], PreTrainedModel] | None = None,
+    adapter: Adapter | None = None,
 ) -> TranslationModel:
     seq2seq = Seq2SeqModel(
         model, key_layer=config.key_layer, precision=config.precision, device=device, packed=packed, load=load
     )
     if packed is not None:
         packed.save()
-    return TranslationModel(config.model, seq2seq, codec, identity)
+    identity = identity if adapter is None else adapter.fingerprint
+    return TranslationModel(config.model, seq2seq, codec, identity, config, adapter)
 
 
 def _bind_target_language(model: PreTrainedModel, tokenizer: Any, codec: TextCodec) -> None:

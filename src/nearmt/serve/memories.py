@@ -20,7 +20,7 @@ from nearmt.datastore.disk.files import LOCK
 from nearmt.datastore.disk.manifest import FILE_NAME
 from nearmt.datastore.search.remote import remote_use, store_device
 from nearmt.datastore.upkeep.description import size_on_disk
-from nearmt.errors import ConfigError, DatastoreError, IndexServerError, writing
+from nearmt.errors import ConfigError, DatastoreError, IndexServerError, ModelError, writing
 from nearmt.models import TranslationModel
 from nearmt.opening import BUILDING
 from nearmt.serve.errors import Busy, Conflict, Forbidden, NotFound
@@ -124,8 +124,7 @@ class Memories:
         if memory is not None and memory.store is not None and memory.model is not None:
             return memory.model
         with _explained(name, folder):
-            manifest = Manifest.load(folder)
-        return self._models.of(name, manifest)
+            return self._models.of_memory(folder, Manifest.load(folder))
 
     @contextmanager
     def using(self, name: str) -> Iterator[Datastore]:
@@ -245,7 +244,7 @@ class Memories:
                     break
                 if memory.users == 0:
                     total, handles = total - memory.bytes, handles - memory.handles
-                    memory.store = None
+                    memory.store = memory.model = None
                     closed.append(memory.name)
         for name in closed:
             self._tell_closed(name)
@@ -267,7 +266,7 @@ def _explained(name: str, folder: Path) -> Iterator[None]:
         yield
     except IndexServerError as error:
         raise Busy(f"memory '{name}': its index does not answer; try again later") from error
-    except DatastoreError as error:
+    except (DatastoreError, ModelError) as error:
         raise Conflict(
             f"memory '{name}': {str(error).replace(f'{folder}: ', '').replace(str(folder), name)}"
         ) from error

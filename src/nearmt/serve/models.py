@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from weakref import WeakValueDictionary
 
 from nearmt.corpus.stop_words import likely_languages
 from nearmt.datastore.disk import Manifest
+from nearmt.datastore.edit.adapting import read_adapter
 from nearmt.errors import ConfigError
 from nearmt.languages import base_language, same_language
 from nearmt.models import ModelConfig, TranslationModel, load_model
@@ -23,6 +27,9 @@ class Models:
         if not models:
             raise ConfigError("no model: give --model at least once")
         self._models = tuple(models)
+        #: Models with the adapter of a memory, by fingerprint, as long as something uses them.
+        self._adapted: WeakValueDictionary[str, TranslationModel] = WeakValueDictionary()
+        self._adapting = threading.Lock()
 
     @classmethod
     def load(cls, configs: Sequence[ModelConfig]) -> Models:
@@ -55,15 +62,30 @@ class Models:
         return fitting[0]
 
     def of(self, memory: str, manifest: Manifest) -> TranslationModel:
-        """The loaded model that a memory was built with; a memory of another model is refused."""
+        """The loaded model that a memory was built with, without the memory's adapter; a memory of another model is
+        refused."""
         languages = manifest.source_lang, manifest.target_lang
+        fingerprint = manifest.fingerprint if manifest.adapter is None else manifest.adapter.base
         for model in self._models:
-            if model.fingerprint == manifest.fingerprint and model.language_pair == languages:
+            if model.fingerprint == fingerprint and model.language_pair == languages:
                 return model
         raise Conflict(
             f"memory '{memory}': was built with model '{manifest.model}' ({languages[0]} to {languages[1]}), which is "
             "not loaded; start the server with it, or reindex the memory for another one"
         )
+
+    def of_memory(self, folder: Path, manifest: Manifest) -> TranslationModel:
+        """The model of a memory; with the memory's adapter it is a model of its own, which is loaded here."""
+        base = self.of(folder.name, manifest)
+        if manifest.adapter is None:
+            return base
+        name = f"{manifest.fingerprint} {'-'.join(base.language_pair)}"
+        with self._adapting:
+            model = self._adapted.get(name)
+            if model is None:
+                model = base.adapted(read_adapter(folder, manifest))
+                self._adapted[name] = model
+            return model
 
 
 def _fits(model: TranslationModel, source_lang: str | None, target_lang: str | None) -> bool:

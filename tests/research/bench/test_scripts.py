@@ -16,6 +16,7 @@ import torch
 from nearmt.contracts import Pair
 from nearmt.datastore import Datastore
 from nearmt.models import TranslationModel
+from tests.research.training.toy import toy_pairs
 
 BENCHMARKS = Path(__file__).parent.parent.parent.parent / "benchmarks"
 
@@ -190,3 +191,31 @@ def test_codes_that_are_words_have_blanks_around_them() -> None:
     assert coded("%s</b>%s<i>", ways["X1"], spans["numbers_of"](source))[0] == "X4 X2%s<i>"
     assert spans["shape"]("%s <b>%d</b> %1$s %(a)s<br>") == (["%s", "%d"], True)
     assert spans["shape"]("<b><i></b></i>") == ([], False)
+
+
+def test_adapters_are_measured_beside_fine_tuning(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_folder: Path
+) -> None:
+    pairs = toy_pairs(210)
+    for folder, parts in (
+        ("toy", {"train": pairs, "dev": pairs[:3], "test": pairs[:4]}),
+        ("news", {"test": pairs[:2]}),
+    ):
+        (tmp_path / folder).mkdir()
+        for part, some in parts.items():
+            lines = "".join(f"{pair.source}\t{pair.target}\n" for pair in some)
+            (tmp_path / folder / f"{part}.tsv").write_text(lines, encoding="utf-8")
+    out, model = tmp_path / "out.json", ("--model", tiny_folder, "--device", "cpu", "--epochs", 1)
+    given = (tmp_path / "toy", "--news", tmp_path / "news", "--out", out, "--work", tmp_path / "work", *model)
+    run(monkeypatch, "adapters.py", *given, "--commit", "abc")
+    report = report_of(out)
+    rows = report["rows"]
+    assert report["commit"] == "abc" and rows["toy adapter"]["lines"] == 4
+    assert rows["toy adapter training"]["dev_loss"] < rows["toy adapter training"]["dev_loss_before"]
+    assert rows["toy adapter training"]["bytes"] < rows["toy fine-tuning"]["bytes"]
+    assert "+" in rows["toy adapter chunk"]["signature"] and "+" not in rows["toy base chunk"]["signature"]
+    assert rows["toy routing"]["test"]["inf"] == {"bleu": rows["toy base"]["bleu"], "share": 1.0}
+    run(monkeypatch, "adapters.py", *given, "--commit", "abc", "--only-try", "--try", "rank=2,dropout=0.2")
+    again = report_of(out)["rows"]
+    assert {name: again[name] for name in rows} == rows  # nothing is measured again
+    assert again["toy try rank=2,dropout=0.2"]["settings"]["rank"] == 2

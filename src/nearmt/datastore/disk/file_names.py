@@ -13,6 +13,7 @@ _SEGMENT = re.compile(SEGMENT)
 _LOG = re.compile(r"log-\d{6,}\.log")
 _LIVE = re.compile(r"live-\d{6,}\.blocks")
 _REDUCTION = re.compile(r"reduction-[0-9a-f]{1,64}\.safetensors")
+_ADAPTER = re.compile(r"adapter-[0-9a-f]{16}\.safetensors")
 _QUANTISER = re.compile(r"quantiser-[0-9a-f]{8,64}\.faiss")
 _SEGMENT_FILE = re.compile(
     r"key\.f16|token\.i32|end\.i64|pairs\.jsonl|pair_start\.i64|source\.i32|source_end\.i64|id\.u64|word\.u16"
@@ -28,17 +29,35 @@ class _Segment(Protocol):
     def named_files(self) -> Iterable[str]: ...
 
 
+class _Manifest(Protocol):
+    @property
+    def log(self) -> str | None: ...
+
+    @property
+    def reduction_name(self) -> str: ...
+
+    @property
+    def adapter_name(self) -> str | None: ...
+
+    @property
+    def quantisers(self) -> Iterable[str]: ...
+
+    @property
+    def segments(self) -> Iterable[_Segment]: ...
+
+
 def is_ours(path: Path) -> bool:
     """Whether a file or folder has a name that nearmt uses inside a store."""
-    return any(kind.fullmatch(path.name) for kind in (_SEGMENT, _LOG, _LIVE, _REDUCTION, _QUANTISER))
+    return any(kind.fullmatch(path.name) for kind in (_SEGMENT, _LOG, _LIVE, _REDUCTION, _ADAPTER, _QUANTISER))
 
 
-def check_names(log: str | None, reduction: str, quantisers: Iterable[str], segments: Iterable[_Segment]) -> None:
+def check_names(manifest: _Manifest) -> None:
     """Refuse (ValueError) names that nearmt does not use, such as paths that lead out of the store."""
-    _check(_LOG, [] if log is None else [log])
-    _check(_REDUCTION, [reduction])
-    _check(_QUANTISER, quantisers)
-    for segment in segments:
+    _check(_LOG, [] if manifest.log is None else [manifest.log])
+    _check(_REDUCTION, [manifest.reduction_name])
+    _check(_ADAPTER, [] if manifest.adapter_name is None else [manifest.adapter_name])
+    _check(_QUANTISER, manifest.quantisers)
+    for segment in manifest.segments:
         _check(_SEGMENT, [segment.name])
         _check(_SEGMENT_FILE, segment.named_files)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nearmt.config.building import KEPT_SECONDS
+from nearmt.datastore.disk.adapter_record import AdapterRecord
 from nearmt.datastore.disk.file_checks import FileRecord, checking, damage_of_named, damaged_file
 from nearmt.datastore.disk.file_names import check_names, check_replaced, is_ours
 from nearmt.datastore.disk.files import json_text, sync, write_json
@@ -121,6 +122,8 @@ class Manifest:
     log: str | None = None
     #: Of a part of a corpus that is to be merged with the others (`edit.shards`), which part it is.
     shard: dict[str, Any] | None = None
+    #: What is merged into the model that the keys are of; None for the model as it is.
+    adapter: AdapterRecord | None = None
     #: Seconds for which replaced files stay, for readers on other machines.
     keep_replaced: int = KEPT_SECONDS
     #: Files, and folders of segments, that are replaced and not removed yet, and since when (Unix time).
@@ -160,9 +163,21 @@ class Manifest:
     def reduction_name(self) -> str:
         return reduction_name(self.reduction)
 
+    @property
+    def shared_names(self) -> set[str]:
+        """Files that belong to all segments; each is named after its content."""
+        adapter = set() if self.adapter_name is None else {self.adapter_name}
+        return {self.reduction_name, *adapter, *self.quantisers}
+
+    @property
+    def adapter_name(self) -> str | None:
+        return None if self.adapter is None else self.adapter.name
+
     def files(self) -> dict[str, FileRecord]:
         """All files whose checksums the manifest records, by path within the store."""
         files = {self.reduction_name: self.reduction_file}
+        if self.adapter is not None:
+            files[self.adapter.name] = self.adapter.file
         for segment in self.segments:
             files |= {f"{segment.name}/{name}": record for name, record in segment.files.items()}
         return files
@@ -172,7 +187,7 @@ class Manifest:
         """Everything in the folder that belongs to the content: files, and segments with their files."""
         inner = {f"{segment.name}/{name}" for segment in self.segments for name in segment.files}
         segments = {segment.name for segment in self.segments}
-        return {self.reduction_name, *self.quantisers, *live_names(self.log), *segments, *inner}
+        return {*self.shared_names, *live_names(self.log), *segments, *inner}
 
     def save(self, folder: Path) -> Manifest:
         """Replace the manifest atomically, after syncing the new files that it names; returns it as it is on disk.
@@ -224,7 +239,7 @@ class Manifest:
                 )
             manifest = manifest_of(raw)
             check_manifest(manifest)
-            check_names(manifest.log, manifest.reduction_name, manifest.quantisers, manifest.segments)
+            check_names(manifest)
             check_replaced(manifest.replaced)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DatastoreError(f"{path}: damaged ({type(error).__name__}: {error}); {REPAIR}") from error
@@ -293,7 +308,9 @@ def manifest_of(raw: dict[str, Any]) -> Manifest:
         SegmentRecord(**{**part, "files": {name: FileRecord(**file) for name, file in part["files"].items()}})
         for part in raw["segments"]
     )
+    adapter = raw.get("adapter")
     parts = {
+        "adapter": adapter and AdapterRecord(**{**adapter, "file": FileRecord(**adapter["file"])}),
         "reduction_file": FileRecord(**raw["reduction_file"]),
         # Stores of development versions have one value more.
         "calibration": Calibration(**{k: v for k, v in raw["calibration"].items() if k != "agreeing_weight"}),

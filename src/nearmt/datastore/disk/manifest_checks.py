@@ -14,6 +14,7 @@ from nearmt.config.building import MOST_SECONDS
 from nearmt.corpus.marks import KNOWN_MARKS
 
 if TYPE_CHECKING:
+    from nearmt.datastore.disk.adapter_record import AdapterRecord
     from nearmt.datastore.disk.file_checks import FileRecord
     from nearmt.datastore.disk.manifest import Calibration, Manifest, SegmentRecord
 
@@ -45,6 +46,8 @@ def check_manifest(manifest: Manifest) -> None:
     _check_calibration(manifest.calibration)
     if manifest.shard is not None:
         _check_shard(manifest.shard)
+    if manifest.adapter is not None:
+        _check_adapter(manifest.adapter, manifest.fingerprint)
     for segment in manifest.segments:
         _check_segment(segment)
     names = [segment.name for segment in manifest.segments]
@@ -100,6 +103,12 @@ _SEGMENT: dict[str, Check] = {
     "index": lambda value: isinstance(value, dict),
     "deleted": _or_none(lambda value: isinstance(value, dict)),
 }
+_ADAPTER: dict[str, Check] = {
+    **dict.fromkeys(("identity", "base", "created"), _text),
+    "rank": _whole(1, _MOST_COLUMNS),
+    **dict.fromkeys(("trained", "held_out", "known"), _COUNT),
+    **dict.fromkeys(("loss", "base_loss"), _real(0, _LARGEST)),
+}
 _INDEX: dict[str, Check] = {
     "factory": _text,
     "effort": _whole(0, _MOST_EFFORT),
@@ -123,6 +132,12 @@ def _check_file(file: FileRecord) -> None:
 
 def _check_calibration(calibration: Calibration) -> None:
     _check(vars(calibration), _CALIBRATION)
+
+
+def _check_adapter(adapter: AdapterRecord, fingerprint: str) -> None:
+    _check(vars(adapter), _ADAPTER)
+    _check_file(adapter.file)
+    _check({"fingerprint": fingerprint}, {"fingerprint": lambda value: value == adapter.fingerprint})
 
 
 def _check_shard(shard: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ def publish(work: Path, folder: Path, manifest: Manifest, lock: WriterLock) -> M
     """Replace the content of the store `folder` by the segments in `work` that `manifest` describes."""
     with writing(folder):
         lock.check()
-        for name in (manifest.reduction_name, *manifest.quantisers):
+        for name in manifest.shared_names:
             # Named after its content: an existing file is kept, the present manifest may name it.
             if not (exists_inside(folder / name) and sha256(folder / name) == sha256(work / name)):
                 (work / name).replace(folder / name)

@@ -27,6 +27,7 @@ from nearmt.datastore.disk.manifest import FILE_NAME, missing_manifest, reductio
 from nearmt.datastore.disk.pairs import blocks_of
 from nearmt.datastore.disk.recovery import recover
 from nearmt.datastore.disk.replacement import make_folder, publish, remove_unused
+from nearmt.datastore.edit.adapting import write_adapter
 from nearmt.datastore.edit.calibrating import cache_columns_of, calibrated
 from nearmt.datastore.edit.encode import EncodedBlock, encode_blocks
 from nearmt.datastore.edit.reductions import reduction_for
@@ -79,10 +80,12 @@ def build_locked(
     allow_empty: bool = True,
     shard: dict[str, Any] | None = None,
     tell: Callable[[str], None] | None = None,
+    known: int | None = None,
 ) -> Manifest | None:
     """Build a store from pairs and make it the content of the locked folder; None if there are no pairs.
 
-    A `shard` is neither indexed nor calibrated: that needs all parts of the corpus.
+    A `shard` is neither indexed nor calibrated: that needs all parts of the corpus. `known`: how many of the pairs are
+    older than the model's adapter; None for all.
     """
     work = lock.folder / BUILDING
     identified = with_ids(pairs)
@@ -93,6 +96,9 @@ def build_locked(
         shutil.rmtree(work)
         return None
     manifest = replace(new_manifest(work, model, reduction, cleaning), keep_replaced=config.keep_replaced)
+    if model.adapter is not None:
+        older = writer.pairs if known is None else min(known, writer.pairs)
+        manifest = replace(manifest, adapter=write_adapter(work, model.adapter, older))
     sealed = (writer.seal(),) if writer.pairs else ()
     if shard is None:
         records = index_store(work, manifest, sealed, indexing_of(config, tell))

@@ -12,11 +12,13 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from nearmt.contracts import Pair
 from nearmt.datastore.disk import AnySegment, SegmentRecord, SegmentWriter
+from nearmt.datastore.disk.adapter_record import AdapterRecord
 from nearmt.datastore.disk.changes import ChangeWriter
 from nearmt.datastore.disk.file_names import next_number, segment_name
 from nearmt.datastore.disk.files import WriterLock, size_of, writer_lock
@@ -101,6 +103,7 @@ class Editor:
         store = self._store
         content = store.content
         folder = store.path / segment_name(next_number(store.path, "segment"))
+        adapter = self._adapter_after_merging(first)
         with timed("store/seal"):
             writer = SegmentWriter(folder, {"merging": secrets.token_hex(8)})
             numbers = range(first, len(content.parts))
@@ -111,7 +114,16 @@ class Editor:
             kept = [self._with_deleted(number) for number in range(first)]
             new = with_weights_of(store.path, writer.seal(), merged)
             records = self._indexed(kept, new, factory, waits) if new.pairs else kept
-        self._replace_manifest(records)
+        self._replace_manifest(records, adapter)
+
+    def _adapter_after_merging(self, first: int) -> AdapterRecord | None:
+        """The record of the adapter when the segments from number `first` on have lost their deleted pairs."""
+        adapter, content = self._store.manifest.adapter, self._store.content
+        if adapter is None:
+            return None
+        start = sum(part.segment.record.pairs for part in content.parts[:first])
+        older = int(content.visible()[start : adapter.known].sum())
+        return dataclasses.replace(adapter, known=min(adapter.known, start + older))
 
     def _indexed(self, kept: list[SegmentRecord], new: SegmentRecord, factory: str, waits: bool) -> list[SegmentRecord]:
         """Index the new segment as the others are; where they have no index, index all segments."""
@@ -132,13 +144,14 @@ class Editor:
             return segment.record
         return with_deleted(self._store.path, segment, deleted_X)
 
-    def _replace_manifest(self, records: list[SegmentRecord]) -> None:
+    def _replace_manifest(self, records: list[SegmentRecord], adapter: AdapterRecord | None) -> None:
         """Switch to other segments and a new log that holds the pending pairs, by one rename."""
         store = self._store
         log = begin_log(store.path, store.content.pending())
         calibration = dataclasses.replace(store.manifest.calibration, recall=mean_recall(records))
         before = store.manifest.segments
-        manifest = dataclasses.replace(store.manifest, segments=tuple(records), log=log, calibration=calibration)
+        changes: dict[str, Any] = {"segments": tuple(records), "log": log, "calibration": calibration}
+        manifest = dataclasses.replace(store.manifest, **changes, adapter=adapter)
         self.lock.check()
         manifest.save(store.path)
         store.refresh()

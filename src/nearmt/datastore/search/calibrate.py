@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -89,7 +90,7 @@ def likely_settings(model: TranslationModel, store: Snapshot, search_scale: floa
     `likely_weight` is the most likely lambda of equation 3. It is large where neighbours predict tokens that the model
     does not, that is, for domains the model was not trained on. `agreement` is the strength of source agreement.
     """
-    entries, everything = store.entries, list(store.numbers())
+    entries, everything = store.entries, _new_to(model, store)
     chosen = [everything[index] for index in sample(len(everything), _SCORED_PAIRS, seed=1).tolist()]
     numbers = [number for number in chosen if len(entries.of_pair(number))]
     # Pairs of similar length are scored together.
@@ -107,6 +108,17 @@ def likely_settings(model: TranslationModel, store: Snapshot, search_scale: floa
         "likely_weight": min(held_out.likely(0.0)[0], most),
         "agreement": _strongest({strength: held_out.likely(strength)[1] for strength in _STRENGTHS}),
     }
+
+
+def _new_to(model: TranslationModel, store: Snapshot) -> list[int]:
+    """The pairs that say how the model does on new text: all, but of an adapted model those that were held out. Those
+    that it was trained on, it knows better."""
+    numbers = list(store.numbers())
+    if model.adapter is None or not numbers:
+        return numbers
+    held_out = np.array(sorted(model.adapter.held_out), dtype=np.uint64)
+    new_P = np.isin(np.concatenate([segment.id_P for segment in store.segments]), held_out)
+    return [number for number in numbers if new_P[number]]
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,11 @@ from nearmt.datastore.disk.manifest_checks import check_manifest
 from nearmt.datastore.disk.replay import remaining_pairs
 from nearmt.datastore.disk.retention import is_marked
 from nearmt.datastore.disk.segment import END, PAIRS, numbers
+from nearmt.datastore.edit.adapting import read_adapter
 from nearmt.datastore.upkeep.pair_salvage import Salvaged, parsed, salvage_pairs, without_flip
 from nearmt.datastore.upkeep.verify import SOUND, TORN
 from nearmt.errors import DatastoreError
-from nearmt.models import TranslationModel
+from nearmt.models import Adapter, TranslationModel
 from nearmt.opening import exists_inside, opened
 
 #: Loads a model, given the settings that could be read.
@@ -75,7 +76,14 @@ class DamagedStore:
                 settings[name.replace("_", "-")] = known.group(1)
         model = self._load(settings)
         self.loaded = True
-        return model
+        return model.adapted(self._adapter())
+
+    def _adapter(self) -> Adapter | None:
+        """None if there is none, or if it is lost."""
+        try:
+            return None if self.claimed is None else read_adapter(self.path, self.claimed)
+        except DatastoreError:
+            return None
 
     def all_pairs(self) -> list[Pair]:
         """All readable pairs of the segments and the log."""
@@ -193,7 +201,7 @@ def claimed_by(path: Path) -> Manifest:
     """Parse a manifest without comparing its checksum; values and names are validated."""
     manifest = manifest_of(json.loads(_bytes_of(path)))
     check_manifest(manifest)
-    check_names(manifest.log, manifest.reduction_name, manifest.quantisers, manifest.segments)
+    check_names(manifest)
     return manifest
 
 

@@ -42,6 +42,7 @@ def describe(folder: Path, manifest: Manifest) -> dict[str, Any]:
         **({"part": "{number} of {count}".format(**manifest.shard)} if manifest.shard else {}),
         "model": manifest.model,
         "fingerprint": manifest.fingerprint,
+        **_adapter(manifest, content),
         "languages": f"{manifest.source_lang}-{manifest.target_lang}",
         "key_layer": manifest.key_layer,
         "precision": manifest.precision,
@@ -78,6 +79,24 @@ def _rows(manifest: Manifest) -> dict[str, Any]:
         "collection": names,
         "memory_number": str(indexes[0]["memory"]),
         "parts": ", ".join(str(index["part"]) for index in indexes),
+    }
+
+
+def _adapter(manifest: Manifest, content: Content[Any]) -> dict[str, Any]:
+    """What is known of the adapter, and how many pairs it does not know, if there is one."""
+    adapter = manifest.adapter
+    if adapter is None:
+        return {}
+    newer = int(content.visible()[adapter.known :].sum()) + len(content.pending())
+    return {
+        "adapter": adapter.identity,
+        "adapter_rank": adapter.rank,
+        "adapter_pairs": adapter.trained,
+        "adapter_held_out": adapter.held_out,
+        "adapter_loss": f"{adapter.loss:.3f} (without it {adapter.base_loss:.3f})",
+        "adapter_created": adapter.created,
+        "adapter_megabytes": round(adapter.file.bytes / 1e6, 1),
+        "pairs_newer_than_adapter": newer,
     }
 
 

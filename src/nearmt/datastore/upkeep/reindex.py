@@ -17,6 +17,7 @@ from nearmt.datastore.disk import Manifest, Segment, SegmentRecord, stored_pairs
 from nearmt.datastore.disk.file_checks import FileRecord
 from nearmt.datastore.disk.files import WriterLock, writer_lock
 from nearmt.datastore.disk.manifest import reduction_name
+from nearmt.datastore.disk.replay import replayed
 from nearmt.datastore.disk.segment import KEY
 from nearmt.datastore.edit.build import build_locked, indexing_of
 from nearmt.datastore.edit.calibrating import cache_columns_of, calibrated
@@ -66,10 +67,19 @@ def rebuild(
     with writer_lock(path) as lock:
         manifest = Manifest.load(path)
         config = replace(config, keep_replaced=manifest.keep_replaced)
-        pairs = stored_pairs(path, manifest)
-        built = build_locked(lock, pairs, model, config, manifest.cleaning, progress, tell=tell)
+        pairs, known = stored_pairs(path, manifest), _known_pairs(path, manifest, model)
+        built = build_locked(lock, pairs, model, config, manifest.cleaning, progress, tell=tell, known=known)
         assert built is not None
         return built
+
+
+def _known_pairs(path: Path, manifest: Manifest, model: TranslationModel) -> int | None:
+    """How many pairs of a store are older than the adapter of a model, without deleted ones."""
+    if model.adapter is None:
+        return None
+    if manifest.adapter is None or manifest.adapter.identity != model.adapter.identity:
+        return model.adapter.pairs
+    return int(replayed(path, manifest).content.visible()[: manifest.adapter.known].sum())
 
 
 @contextmanager

@@ -82,6 +82,9 @@ class _Repair:
         if manifest is None:
             self._say(f"{FILE_NAME}: is damaged: all pairs are encoded again")
             self._rebuild()
+        elif manifest.adapter_name is not None and not self._store.is_sound(manifest.adapter_name):
+            self._say(f"{manifest.adapter_name}: is lost: all pairs are encoded again with the model alone")
+            self._rebuild()
         elif (reduction := self._reduction(manifest)) is None:
             self._say(f"{manifest.reduction_name}: is lost: all pairs are encoded again")
             self._rebuild()
@@ -123,6 +126,8 @@ class _Repair:
     def _repair_files(self, manifest: Manifest, reduction: Reduction) -> None:
         """Keep undamaged files, and compute the others again."""
         store = self._store
+        if manifest.adapter_name is not None:
+            link(self._path / manifest.adapter_name, self._work / manifest.adapter_name)
         shared = all(store.is_sound(name) for name in manifest.quantisers)
         for name in manifest.quantisers if shared else ():
             link(self._path / name, self._work / name)

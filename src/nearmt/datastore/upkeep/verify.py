@@ -23,7 +23,7 @@ from nearmt.datastore.disk.records import read_records
 from nearmt.datastore.disk.recovery import recover
 from nearmt.datastore.disk.segment_checks import segment_damage
 from nearmt.errors import DatastoreError
-from nearmt.opening import BUILDING, REPAIRING, exists_inside
+from nearmt.opening import ADAPTING, BUILDING, REPAIRING, exists_inside
 
 #: Verdicts: undamaged; damaged; a log with an incomplete last operation; computed again when it is needed; without a
 #: recorded checksum; no longer part of the store; not part of the store; keys that a server does not have, or does not
@@ -34,6 +34,7 @@ REPLACED, STRAY, LOST = "replaced", "stray", "lost"
 _ATTEMPTS = 5
 _UNFINISHED = {
     BUILDING: "a build that did not finish; the same `nearmt build` goes on with it",
+    ADAPTING: "an adapter whose training did not finish; `nearmt adapt --resume` goes on with it",
     REPAIRING: "a repair that did not finish; it can be deleted",
 }
 

@@ -14,6 +14,7 @@ import torch
 
 from nearmt.datastore import Datastore
 from nearmt.datastore.disk import Manifest
+from nearmt.datastore.edit.adapting import read_adapter
 from nearmt.decoding import BeamConfig
 from nearmt.engines.devices import device_of
 from nearmt.errors import ConfigError, MissingPackageError
@@ -93,7 +94,9 @@ class SystemLoader:
 
     def model(self, precision: str) -> TranslationModel:
         if precision not in self._models:
-            self._models[precision] = load_model(dataclasses.replace(self.model_config, precision=precision))
+            config, folder = dataclasses.replace(self.model_config, precision=precision), self.config.datastore
+            adapter = None if folder is None else read_adapter(Path(folder), Manifest.load(Path(folder)))
+            self._models[precision] = load_model(config, adapter)
         return self._models[precision]
 
     def store(self, nominate: str) -> Datastore:

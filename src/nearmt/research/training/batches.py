@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Pair
+from nearmt.datastore.disk.pairs import blocks_of
+from nearmt.datastore.edit.tokens import tokens_of_all
 from nearmt.errors import InputError
 from nearmt.models import TranslationModel
 
@@ -65,13 +67,15 @@ class EncodedPairs:
         return found.hexdigest()[:16]
 
 
-def encode_pairs(pairs: Iterable[Pair], model: TranslationModel, purpose: str) -> EncodedPairs:
-    """Tokenise pairs for a model. `purpose` appears in error messages."""
+def encode_pairs(pairs: Iterable[Pair], model: TranslationModel, purpose: str, marks: str = "") -> EncodedPairs:
+    """Tokenise pairs for a model, as a datastore does that marks protected spans in this way (empty: not at all).
+
+    `purpose` appears in error messages.
+    """
     positions, prompt = model.seq2seq.positions, len(model.seq2seq.prompt)
     tokens, lengths = (array("i"), array("i")), (array("i"), array("i"))
     too_long = 0
-    for pair in pairs:
-        source, target = model.codec.source_ids(pair.source), model.codec.target_ids(pair.target)
+    for source, target in (ids for block in blocks_of(pairs) for ids in tokens_of_all(model.codec, block, marks)):
         # The last target token is not an input.
         if len(source) > positions or len(target) + prompt - 1 > positions:
             too_long += 1

@@ -23,7 +23,7 @@ from nearmt.datastore.disk.files import write_json
 from nearmt.errors import ConfigError, OutputError, writing
 from nearmt.models import ModelConfig, TrainableModel, TranslationModel, load_trainable
 from nearmt.research.training.batches import EncodedPairs, encode_pairs
-from nearmt.research.training.loop import Epoch, FinetuneConfig, OnEpoch, Outcome, train
+from nearmt.research.training.loop import Epoch, FinetuneConfig, OnEpoch, Outcome, TrainingConfig, train
 from nearmt.translator import Translator
 
 #: The file in the model folder that records the training.
@@ -114,7 +114,7 @@ def train_into(
 ) -> FinetuneResult:
     """Train, measure BLEU, and write model and record into an existing folder."""
     start = time.perf_counter()
-    with _explain_out_of_memory(config, model):
+    with explain_out_of_memory(config, model):
         outcome = train(model, data.train, data.dev, config, progress, on_epoch)
         model.translation.seq2seq.follow_weights()
         seconds = time.perf_counter() - start
@@ -125,7 +125,7 @@ def train_into(
         model=model.translation.name,
         fingerprint=model.translation.fingerprint,
         settings=config.public_values(),
-        device=_device_name(model.translation.seq2seq.device),
+        device=device_name(model.translation.seq2seq.device),
         dev_bleu=bleu,
         dev_bleu_sentences=len(scored),
         bleu_signature=bleu_signature,
@@ -195,7 +195,7 @@ def check_free(out: Path) -> None:
 
 
 @contextmanager
-def _explain_out_of_memory(config: FinetuneConfig, model: TrainableModel) -> Iterator[None]:
+def explain_out_of_memory(config: TrainingConfig, model: TrainableModel) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError as error:
@@ -205,5 +205,5 @@ def _explain_out_of_memory(config: FinetuneConfig, model: TrainableModel) -> Ite
         ) from error
 
 
-def _device_name(device: torch.device) -> str:
+def device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
 
 import numpy as np
 import torch
@@ -16,6 +19,15 @@ from nearmt.contracts import Progress
 from nearmt.errors import ModelError
 from nearmt.models import TrainableModel
 from nearmt.research.training.batches import Batches, EncodedPairs
+from nearmt.research.training.checkpoint import (
+    Checkpoint,
+    Saved,
+    copy_into,
+    optimizer_state,
+    random_state,
+    restore_optimizer,
+    restore_random_state,
+)
 from nearmt.research.training.schedules import SCHEDULES, learning_rate
 from nearmt.research.training.teacher import Teacher, set_dropout
 
@@ -24,8 +36,8 @@ BETAS = (0.9, 0.98)
 
 
 @dataclass(frozen=True)
-class FinetuneConfig(Config):
-    """How a model is fine-tuned."""
+class TrainingConfig(Config):
+    """How a model is trained."""
 
     learning_rate: float = option(5e-5, "highest learning rate", low=1e-9, high=1)
     schedule: str = option("inverse-sqrt", "schedule of the learning rate", choices=SCHEDULES)
@@ -40,8 +52,14 @@ class FinetuneConfig(Config):
     weight_decay: float = option(0.0, "weight decay of AdamW", low=0, high=1)
     clip_norm: float = option(1.0, "maximum norm of gradients; 0 turns clipping off", low=0)
     mixed_precision: bool = option(True, "use bf16 for matrix products on a GPU; weights stay fp32")
-    dev_limit: int = option(500, "dev sentences translated at the end for BLEU; 0 for none", low=0)
     seed: int = option(1, "random seed of batch order and dropout", low=0)
+
+
+@dataclass(frozen=True)
+class FinetuneConfig(TrainingConfig):
+    """How a model is fine-tuned."""
+
+    dev_limit: int = option(500, "dev sentences translated at the end for BLEU; 0 for none", low=0)
 
 
 @dataclass(frozen=True)
@@ -70,6 +88,8 @@ class Outcome:
     stopped: str = "epochs"
     updates: int = 0
     history: list[Epoch] = field(default_factory=list)
+    #: When it ended.
+    ended: str = ""
 
     @property
     def best(self) -> Epoch:
@@ -89,16 +109,20 @@ def train(
     model: TrainableModel,
     pairs: EncodedPairs,
     dev: EncodedPairs,
-    config: FinetuneConfig,
+    config: TrainingConfig,
     progress: Progress | None = None,
     on_epoch: OnEpoch | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Outcome:
-    """Train until the last epoch or until patience runs out, then restore the best epoch's weights."""
+    """Train until the last epoch or until patience runs out, then restore the best epoch's weights.
+
+    With a checkpoint, an earlier training that was interrupted is continued.
+    """
     device = model.translation.seq2seq.device
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(config.seed)
         try:
-            return _Training(model, pairs, dev, config, progress).run(on_epoch)
+            return _Training(model, pairs, dev, config, progress, checkpoint).run(on_epoch)
         finally:
             model.weights.eval()
             model.weights.zero_grad(set_to_none=True)
@@ -110,10 +134,11 @@ class _Training:
         model: TrainableModel,
         pairs: EncodedPairs,
         dev: EncodedPairs,
-        config: FinetuneConfig,
+        config: TrainingConfig,
         progress: Progress | None,
+        checkpoint: Checkpoint | None,
     ) -> None:
-        self._config, self._progress = config, progress
+        self._config, self._progress, self._checkpoint = config, progress, checkpoint
         self._weights = model.weights
         if config.dropout is not None:
             set_dropout(model.weights, config.dropout)
@@ -131,47 +156,104 @@ class _Training:
         )
         self._halvings = 0
         self._outcome = Outcome("bf16" if self._teacher.mixed else "fp32", len(self._batches))
+        self._best: dict[str, Tensor] = {}
+        #: Of the present epoch: batches that are done, the sum of their losses, and seconds of earlier sittings.
+        self._done, self._elapsed = 0, 0.0
+        self._total = torch.zeros((), dtype=torch.float64, device=self._teacher.device)
+        self._finished = False
 
     def run(self, on_epoch: OnEpoch | None) -> Outcome:
-        outcome, config = self._outcome, self._config
-        for number in range(config.epochs + 1):
-            outcome.history.append(self._epoch(number))
+        self._restore()
+        history = self._outcome.history
+        while not self._finished:
+            history.append(self._epoch(len(history)))
+            self._done, self._elapsed = 0, 0.0
+            self._total.zero_()
             if on_epoch:
-                on_epoch(outcome.history[-1])
-            if not math.isfinite(_dev_loss(outcome.history[-1])):
-                if number == 0:
-                    raise ModelError("the model's loss on the dev set is not a number before any training")
-                outcome.stopped = "diverged"
-                break
-            if outcome.best.number == number:
-                best = {name: weight.detach().to("cpu", copy=True) for name, weight in self._trainable.items()}
-            elif outcome.worse_in_a_row() >= config.patience:
-                outcome.stopped = "patience"
-                break
-            else:
-                self._halvings += 1
-        with torch.no_grad():
-            for name, weight in self._trainable.items():
-                weight.copy_(best[name])
-        return outcome
+                on_epoch(history[-1])
+            self._finished = self._is_last(history[-1])
+            if self._finished:
+                self._outcome.ended = datetime.now(UTC).isoformat(timespec="seconds")
+            self._save()
+        copy_into(self._trainable, self._best)
+        return self._outcome
+
+    def _is_last(self, epoch: Epoch) -> bool:
+        """Keep the weights of an epoch if they are the best so far; returns whether training ends with it."""
+        outcome = self._outcome
+        if not math.isfinite(_dev_loss(epoch)):
+            if epoch.number == 0:
+                raise ModelError("the model's loss on the dev set is not a number before any training")
+            outcome.stopped = "diverged"
+            return True
+        if outcome.best.number == epoch.number:
+            self._best = {name: weight.detach().to("cpu", copy=True) for name, weight in self._trainable.items()}
+        elif outcome.worse_in_a_row() >= self._config.patience:
+            outcome.stopped = "patience"
+            return True
+        else:
+            self._halvings += 1
+        return epoch.number >= self._config.epochs
 
     def _epoch(self, number: int) -> Epoch:
         """Train one epoch (number 0 trains nothing) and measure the dev loss."""
-        start = time.perf_counter()
-        train_loss = self._train_epoch(number) if number else None
+        start = time.perf_counter() - self._elapsed
+        train_loss = self._train_epoch(number, start) if number else None
         dev_loss = self._teacher.loss_per_token(self._dev_batches, self._dev_tokens)
         rate = self._rate(self._outcome.updates) if number else 0.0
         return Epoch(number, _number(train_loss), _number(dev_loss), rate, round(time.perf_counter() - start, 2))
 
-    def _train_epoch(self, number: int) -> float:
+    def _train_epoch(self, number: int, start: float) -> float:
         """Run one pass over the pairs; the loss is summed on the device and read once, at the end."""
         self._weights.train()
-        total = torch.zeros((), dtype=torch.float64, device=self._teacher.device)
-        for batch in self._batches.epoch(np.random.default_rng([self._config.seed, number])):
+        batches = self._batches.epoch(np.random.default_rng([self._config.seed, number]))
+        for batch in islice(batches, self._done, None):
             loss = self._teacher.loss_sum(batch, self._config.label_smoothing)
-            total += loss.detach()
+            self._total += loss.detach()
             self._update(loss / batch.target_mask_BT.sum())
-        return float(total) / self._tokens
+            self._done += 1
+            if self._checkpoint is not None and self._checkpoint.due:
+                self._elapsed = time.perf_counter() - start
+                self._save()
+        return float(self._total) / self._tokens
+
+    def _save(self) -> None:
+        if self._checkpoint is None:
+            return
+        outcome, device = self._outcome, self._teacher.device
+        tensors = {
+            **{f"weight {name}": weight for name, weight in self._trainable.items()},
+            **{f"best {name}": weight for name, weight in self._best.items()},
+            **optimizer_state(self._optimizer),
+            **random_state(device),
+            "total": self._total,
+        }
+        values = {
+            "outcome": dataclasses.asdict(outcome),
+            "done": self._done,
+            "elapsed": self._elapsed,
+            "halvings": self._halvings,
+            "finished": self._finished,
+        }
+        self._checkpoint.save(Saved(tensors, values))
+
+    def _restore(self) -> None:
+        """Continue where a training was interrupted."""
+        saved = None if self._checkpoint is None else self._checkpoint.load()
+        if saved is None:
+            return
+        assert self._checkpoint is not None
+        with self._checkpoint.readable():
+            values, device = saved.values, self._teacher.device
+            history = [Epoch(**epoch) for epoch in values["outcome"]["history"]]
+            self._outcome = Outcome(**{**values["outcome"], "history": history})
+            self._done, self._elapsed = int(values["done"]), float(values["elapsed"])
+            self._halvings, self._finished = int(values["halvings"]), bool(values["finished"])
+            copy_into(self._trainable, saved.named("weight"))
+            self._best = saved.named("best")
+            restore_optimizer(self._optimizer, saved)
+            restore_random_state(saved, device)
+            self._total = saved.tensors["total"].to(device)
 
     def _update(self, loss: Tensor) -> None:
         """Run one optimiser step on the mean loss of a batch."""
