@@ -70,8 +70,7 @@ class LaneFeed:
         task = self.tasks.pop(sentence)
         del self.marks[sentence], self.forbidden[sentence]
         if task.beam.finished:
-            searches, missed = self.methods.searches_of(sentence), self.methods.missed_of(sentence)
-            task.tell(replace(task.beam.best, searches=searches, missed=missed))
+            task.tell(replace(task.beam.best, **self.methods.counts_of(sentence)))
 
     def fail(self, error: Exception) -> None:
         """A step failed: tell all tasks that were taken."""
