@@ -3,7 +3,7 @@
 OUT/stores/<domain>               the datastore
 OUT/pruned/<domain>               the pruned datastore
 OUT/finetuned/<domain>            the fine-tuned model
-OUT/adaptive/<domain>.<method>    the network of Adaptive kNN-MT; .<network> that of others
+OUT/adaptive/<domain>.<method>    the network of Adaptive kNN-MT; <domain>.<row> those of the experiment field
 OUT/tuned/<domain>.<row>.toml     tuned settings for `--config`; .json has all trials as well
 
 Each is stored with a signature of its inputs and made again when that changes.
@@ -20,7 +20,6 @@ from nearmt.datastore import Datastore, PruneConfig, prune
 from nearmt.datastore.disk.files import write_json
 from nearmt.errors import writing
 from nearmt.methods import make_method
-from nearmt.methods.networks import NETWORKS
 from nearmt.models import ModelConfig, TranslationModel, load_model
 from nearmt.research.experiments.cells import ResultFiles
 from nearmt.research.experiments.data import Domain
@@ -173,4 +172,4 @@ class Artefacts:
 
 def _network_name(domain: Domain, row: Row) -> str:
     """The name of the file of a row's network."""
-    return ".".join([domain.name, row.method, *([row.network] if row.network != NETWORKS[0] else [])])
+    return f"{domain.name}.{row.method if row.name == f'adaptive-{row.method}' else row.name}"
