@@ -72,15 +72,11 @@ class SharedMethods:
 
     missed = compared = searches
 
-    def counts_of(self, sentence: int) -> dict[str, int]:
-        """What was counted for a sentence that was not released yet, by the names of a hypothesis."""
+    def counts_of(self, sentence: int) -> tuple[int, int, int]:
+        """Searches, missed ones, and entries compared, for a sentence that was not released yet."""
         group, number = self._members[sentence]
         state = group.state
-        return {
-            "searches": state.searches[number],
-            "missed": state.missed[number],
-            "compared": state.compared[number],
-        }
+        return state.searches[number], state.missed[number], state.compared[number]
 
     def join(self, sentence: int, task: Task) -> None:
         """A sentence that begins next. It sees its store as it is now."""

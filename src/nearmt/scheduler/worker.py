@@ -70,7 +70,8 @@ class LaneFeed:
         task = self.tasks.pop(sentence)
         del self.marks[sentence], self.forbidden[sentence]
         if task.beam.finished:
-            task.tell(replace(task.beam.best, **self.methods.counts_of(sentence)))
+            searches, missed, compared = self.methods.counts_of(sentence)
+            task.tell(replace(task.beam.best, searches=searches, missed=missed, compared=compared))
 
     def fail(self, error: Exception) -> None:
         """A step failed: tell all tasks that were taken."""

@@ -62,4 +62,4 @@ class KernelHead(Network):
 
     def temperature(self) -> float:
         """The bandwidth where keys say nothing, on distances that are not squared."""
-        return float(self.bandwidth.bias.detach().exp()) * self.shape.scale**0.5
+        return float(self.bandwidth.bias.detach().exp() * self.shape.scale**0.5)

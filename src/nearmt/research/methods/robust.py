@@ -66,4 +66,5 @@ class RobustHead(Network):
 
     def temperature(self) -> float:
         """T where distances and tokens say nothing."""
-        return self.shape.scale / (_STEEPEST * float(torch.sigmoid(self.output.bias.detach()[1])))
+        steepness = _STEEPEST * torch.sigmoid(self.output.bias.detach()[1])
+        return float(self.shape.scale / steepness)
