@@ -36,6 +36,9 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "chunk, of each hypothesis": ("chunk", {"scope": "hypothesis"}),
     "chunk, in order": ("chunk", {"recall": "in-order"}),
     "efficient": ("efficient", {"reuse-scope": "source"}),
+    "subset": ("subset", {"subset": 20}),
+    "sk-mt": ("sk-mt", {}),
+    "retomaton": ("retomaton", {"follow": 2}),
 }
 
 

@@ -89,20 +89,20 @@ class ToyServer:
         end = self.end_P[np.searchsorted(self.end_P, entry.clip(min=0), side="right")]
         return {"chunk": np.where((chunk < end[..., None]) & (entry[..., None] >= 0), chunk, -1)}
 
-    def answer_similar(self, sources: Sequence[Sequence[int]], count: int) -> Arrays:
-        found = [self._similar(source, count) for source in sources]
+    def answer_similar(self, sources: Sequence[Sequence[int]], count: int, candidates: int) -> Arrays:
+        found = [self._similar(source, count, candidates) for source in sources]
         width = max((len(entries) for entries in found), default=0)
         padded = [[*entries, *[-1] * (width - len(entries))] for entries in found]
         entry_SX = np.array(padded, dtype=np.int64).reshape(len(found), width)
         alike = {"familiarity": self.familiarity, "closeness": self.closeness, "close": []}
         return {"entry": entry_SX, **{name: [value] * len(found) for name, value in alike.items()}}
 
-    def _similar(self, source: Sequence[int], count: int) -> list[int]:
+    def _similar(self, source: Sequence[int], count: int, candidates: int) -> list[int]:
         if not source or not len(self.end_P):
             return []
-        first = source[0] % len(self.end_P)
-        start, last = self.end_P[first - 1] if first else 0, min(first + count, len(self.end_P))
-        return list(range(start, self.end_P[last - 1])) if last > first else []
+        last = min(source[0] % len(self.end_P) + max(count, candidates), len(self.end_P))
+        first = max(source[0] % len(self.end_P), last - count)  # the last candidates have the fewest edits
+        return list(range(self.end_P[first - 1] if first else 0, self.end_P[last - 1])) if last > first else []
 
 
 class ToyStore:
@@ -131,6 +131,7 @@ class ToyStore:
         return StoreProfile(
             identity="toy",
             pairs=len(self.ends),
+            entries=len(self),
             columns=self.columns,
             search_scale=self.search_scale,
             scale=lambda columns: float(self.search_scale**0.5),
@@ -164,8 +165,8 @@ class ToyStore:
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
         return torch.from_numpy(self.server("chunks", entry=entry_BK.numpy(), size=size)["chunk"])
 
-    def similar(self, sources: Sequence[Sequence[int]], count: int) -> SimilarSources:
-        found = self.server("similar", sources=sources, count=count)
+    def similar(self, sources: Sequence[Sequence[int]], count: int, candidates: int = 0) -> SimilarSources:
+        found = self.server("similar", sources=sources, count=count, candidates=candidates)
         return SimilarSources(torch.from_numpy(found.pop("entry")), **found)
 
     def new_cache(self, plan: CachePlan, device: torch.device) -> SentenceCache:

@@ -46,6 +46,12 @@ class Scores:
         """Log-probability of the likeliest token of each row, [B]."""
         return self.logits_BV.amax(dim=1) + self.offset_B
 
+    def likeliest(self, count: int) -> Tensor:
+        """Log-probabilities of the likeliest tokens of each row, best first, [B, up to count]."""
+        if count == 1:
+            return self.surest()[:, None]
+        return self.logits_BV.topk(min(count, self.logits_BV.shape[1]), dim=1).values + self.offset_B[:, None]
+
     def log_probs(self) -> Tensor:
         """A copy of all log-probabilities, [B, V]."""
         return self.logits_BV + self.offset_B[:, None]
@@ -69,6 +75,8 @@ class StoreProfile:
     identity: str
     #: Pairs that can be found.
     pairs: int
+    #: Entries that can be found: what a query is compared with.
+    entries: int
     #: Columns of the keys, by falling variance.
     columns: int
     #: Typical squared distance of a query to its neighbours: the unit of T.
@@ -193,6 +201,8 @@ class Translation:
     unsure: tuple[str, ...] = ()
     #: Searches that brought nothing, because the server of the index did not answer.
     missed: int = 0
+    #: Entries that its hypotheses were compared with, in searches and in caches.
+    compared: int = 0
 
     @property
     def pieces(self) -> int:

@@ -99,6 +99,7 @@ def joined(source: str, parts: Sequence[Translation]) -> Translation:
         tokens=sum(part.tokens for part in parts),
         searches=sum(part.searches for part in parts),
         missed=sum(part.missed for part in parts),
+        compared=sum(part.compared for part in parts),
         steps=sum(part.steps for part in parts),
         truncated=any(part.truncated for part in parts),
         source_parts=sum(part.source_parts for part in parts),

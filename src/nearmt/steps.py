@@ -52,6 +52,8 @@ class Step:
     ends: Sequence[int] = ()
     #: Rows that end with a repetition; None if there are none.
     repeating: Sequence[int] | None = None
+    #: The latest token of every row, [B], that of the prompt at first.
+    newest_B: Tensor | None = None
 
     @property
     def rows_each(self) -> int:
@@ -68,6 +70,10 @@ class MethodState(Protocol):
     @property
     def missed(self) -> Sequence[int]:
         """How many of these searches brought nothing, because a server did not answer."""
+
+    @property
+    def compared(self) -> Sequence[int]:
+        """How many entries the hypotheses of each sentence were compared with, in searches and in caches."""
 
     @property
     def evidence(self) -> list[Evidence] | None:

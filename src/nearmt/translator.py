@@ -344,6 +344,7 @@ class Translator:
             tokens=len(hypothesis.tokens),
             searches=hypothesis.searches,
             missed=hypothesis.missed,
+            compared=hypothesis.compared,
             steps=hypothesis.steps,
             truncated=hypothesis.truncated,
             provenance=provenance,

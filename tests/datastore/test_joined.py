@@ -31,6 +31,9 @@ METHODS: list[tuple[str, dict[str, Any]]] = [
     ("knn", GIVEN),
     ("chunk", {**GIVEN, "cache-lambda": 0.5, "cache-temperature": 3.0, "schedule": "every:2"}),
     ("chunk", {**GIVEN, "cache-lambda": 0.5, "cache-temperature": 3.0, "recall": "in-order"}),
+    ("subset", {**GIVEN, "subset": 30}),
+    ("sk-mt", {**GIVEN, "lambda": 1.0, "temperature": 60.0, "references": 30}),
+    ("retomaton", {**GIVEN, "follow": 1}),
 ]
 TEXTS = ["die pumpe prüfen", "das ventil nicht öffnen", "motor und welle reinigen"]
 

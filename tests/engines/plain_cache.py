@@ -44,6 +44,9 @@ class PlainCache:
             self._append(sentence, chunk)
         return found
 
+    def held(self, sentences: Sequence[int]) -> list[int]:
+        return [len(self.entries_of.get(sentence, [])) for sentence in sentences]
+
     def release(self, sentences: Sequence[int]) -> None:
         for sentence in sentences:
             self.entries_of.pop(sentence, None)

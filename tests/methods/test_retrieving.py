@@ -25,9 +25,9 @@ class AskedStore(ToyStore):
         super().__init__(known.key_ND, known.token_N, known.ends)
         self.asked: list[tuple[list[list[int]], int]] = []
 
-    def similar(self, sources: Sequence[Sequence[int]], count: int) -> SimilarSources:
+    def similar(self, sources: Sequence[Sequence[int]], count: int, candidates: int = 0) -> SimilarSources:
         self.asked.append(([list(source) for source in sources], count))
-        return super().similar(sources, count)
+        return super().similar(sources, count, candidates)
 
 
 def run(store: AskedStore, method: str, settings: dict[str, Any], sources: Sequence[Sequence[int]] = SOURCES) -> None:

@@ -34,6 +34,9 @@ class RecordingCache:
         self.steps.append((list(sentences), list(due), rows))
         return Retrieved.nothing(len(query_BD), CACHE.width, query_BD.device)
 
+    def held(self, sentences: Sequence[int]) -> list[int]:
+        return [100 * (sentence + 1) for sentence in sentences]
+
     def release(self, sentences: Sequence[int]) -> None:
         self.released.append(list(sentences))
 
@@ -55,7 +58,7 @@ class RecordingStore(ToyStore):
 
 
 def retriever_of(
-    schedule: Schedule, lengths: Sequence[int], beams: int = 3, max_steps: int = 20
+    schedule: Schedule | None, lengths: Sequence[int], beams: int = 3, max_steps: int = 20
 ) -> tuple[ScheduledRetriever, RecordingCache]:
     store, plan = RecordingStore(), RetrievalPlan(schedule, beams, CACHE)
     retriever = ScheduledRetriever(store, plan, lengths, max_steps, CPU)
@@ -129,3 +132,22 @@ def test_finished_sentences_and_moved_rows_are_passed_on() -> None:
     retriever.release([2, 0])
     retriever.reorder(torch.tensor([1, 1, 0]))
     assert cache.released == [[2, 0]] and cache.reordered == [[1, 1, 0]]
+
+
+def test_comparisons_are_counted_by_row() -> None:
+    """Rows that search are compared with all entries, the others with what their sentence has in its cache."""
+    retriever, _ = retriever_of(EverySchedule(2), [5, 5], beams=3)
+    entries = len(RecordingStore())
+    retrieve(retriever, {0: 1, 1: 2}, rows=5)
+    assert retriever.compared == [3 * entries + 2 * 100, 5 * 200]
+    retrieve(retriever, {1: 3}, rows=2)
+    assert retriever.compared == [3 * entries + 2 * 100, 5 * 200 + 2 * entries]
+    assert retriever.searches == [1, 1]
+
+
+def test_without_a_schedule_nothing_is_searched() -> None:
+    retriever, cache = retriever_of(None, [5, 9])
+    for time in (1, 2, 3):
+        retrieve(retriever, {0: time, 1: time})
+    assert [due for _, due, _ in cache.steps] == [[], [], []]
+    assert retriever.searches == [0, 0] and retriever.compared == [3 * 2 * 100, 3 * 2 * 200]

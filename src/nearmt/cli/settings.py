@@ -82,7 +82,8 @@ def settings(method: str | None = None) -> Iterator[Setting]:
         for name in config.public_fields():
             users = _methods_with(config, name)
             if name not in seen and (method is None or users is None or method in users):
-                yield _setting(config, name, users)
+                own = METHOD_CONFIGS.get(method or "", config)  # a method may have another default
+                yield _setting(own if name in own.public_fields() else config, name, users)
             seen.add(name)
 
 

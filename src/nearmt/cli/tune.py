@@ -74,7 +74,7 @@ def command(
     settings = {**given.settings(), "datastore": folders}
     config = pick(TuneConfig, settings)
     if settings.get("method") == "plain":
-        raise ConfigError("method 'plain' has nothing to tune; use knn, efficient or chunk")
+        raise ConfigError("method 'plain' has nothing to tune; use one that retrieves")
     record = out.with_name(out.name + ".trials.jsonl")
     _check_output(out, record, overwrite)
     plan = make_plan(settings, frozenset(given.typed))

@@ -150,11 +150,41 @@ class ChunkConfig(KnnConfig):
         return self.recall != "cache" or self.varying_chunk or not usual
 
 
+@dataclass(frozen=True)
+class SubsetConfig(KnnConfig):
+    """Retrieval and mixing of neighbours."""
+
+    subset: int = option(512, "pairs with similar sources, whose entries alone are searched", low=1, high=65536)
+
+
+@dataclass(frozen=True)
+class SkMtConfig(KnnConfig):
+    """Retrieval and mixing of neighbours."""
+
+    k: int = option(2, "neighbours retrieved", low=1, high=1024)
+    references: int = option(16, "most similar pairs, whose entries alone are searched", low=1, high=65536)
+    candidates: int = option(
+        64, "pairs found by their words, among which edit distance finds the most similar", low=1, high=65536
+    )
+
+
+@dataclass(frozen=True)
+class RetomatonConfig(KnnConfig):
+    """Retrieval and mixing of neighbours."""
+
+    follow: int = option(
+        8, "neighbours that must go on with the chosen token to save a search; 0 always searches", low=0, high=1024
+    )
+
+
 #: The settings of each method.
 METHOD_CONFIGS: dict[str, type[Config]] = {
     "plain": PlainConfig,
     "knn": KnnConfig,
     "efficient": EfficientConfig,
     "chunk": ChunkConfig,
+    "subset": SubsetConfig,
+    "sk-mt": SkMtConfig,
+    "retomaton": RetomatonConfig,
 }
 METHODS = tuple(METHOD_CONFIGS)

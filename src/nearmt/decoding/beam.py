@@ -56,8 +56,8 @@ def beam_search(
         batch = RunningBatch(model, state, feed, slots, scoring, marks, trace, forbidden)
         while batch.step():
             pass
-    counts = zip(beams, state.searches, state.missed, strict=True)
-    return [replace(beam.best, searches=searches, missed=missed) for beam, searches, missed in counts], state
+    counts = zip(beams, state.searches, state.missed, state.compared, strict=True)
+    return [replace(beam.best, searches=s, missed=m, compared=c) for beam, s, m, c in counts], state
 
 
 class _Sentences:

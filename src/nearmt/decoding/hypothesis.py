@@ -35,6 +35,7 @@ class Hypothesis:
     steps: int = 0  # of its sentence until the beam was done, which may be after this hypothesis had ended
     searches: int = 0  # of the datastore, by its sentence
     missed: int = 0  # those of them that a server did not answer
+    compared: int = 0  # entries, in searches and in caches
     others: tuple[Hypothesis, ...] = ()  # of the best: what else ended, best first
     log_probs: tuple[float, ...] = ()  # of the tokens, as the beam counted them
 

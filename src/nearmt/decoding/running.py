@@ -146,7 +146,8 @@ class RunningBatch:
         total_B = self._total(logits_BV, beams[0])
         times = state.time_S.tolist()
         repeating = None if self.method.store is None else np.flatnonzero(state.repeats_B()).tolist() or None
-        step = Step(logits_BV, hidden_BH, times, state.sentences, self.model.eos_ids, repeating)
+        newest_B = state.newest_BT[:, -1]
+        step = Step(logits_BV, hidden_BH, times, state.sentences, self.model.eos_ids, repeating, newest_B)
         mixed = self.method.scores(step)
         tracer = None if before is None else Tracer(before, mixed.log_probs())
         ranked = constrain(self.model, state, beams, mixed, total_B, self._marks)

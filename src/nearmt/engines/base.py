@@ -291,6 +291,9 @@ class SentenceCache(Protocol):
         their sentence's cache after this step. All other rows recall from their sentence's cache.
         """
 
+    def held(self, sentences: Sequence[int]) -> list[int]:
+        """How many entries the caches of sentences have, or at most have."""
+
     def release(self, sentences: Sequence[int]) -> None:
         """These sentences are finished: their caches are free."""
 

@@ -16,6 +16,9 @@ from nearmt.config.methods import (
     ChunkConfig,
     EfficientConfig,
     KnnConfig,
+    RetomatonConfig,
+    SkMtConfig,
+    SubsetConfig,
 )
 from nearmt.errors import ConfigError
 
@@ -36,6 +39,9 @@ __all__ = [
     "KnnConfig",
     "KnnMethod",
     "PlainMethod",
+    "RetomatonConfig",
+    "SkMtConfig",
+    "SubsetConfig",
     "make_method",
 ]
 
@@ -45,6 +51,9 @@ _CLASSES = {
     "knn": ("nearmt.methods.knn", "KnnMethod"),
     "chunk": ("nearmt.methods.chunk", "ChunkMethod"),
     "efficient": ("nearmt.research.methods.efficient", "EfficientMethod"),
+    "subset": ("nearmt.research.methods.subset", "SubsetMethod"),
+    "sk-mt": ("nearmt.research.methods.sk_mt", "SkMtMethod"),
+    "retomaton": ("nearmt.research.methods.retomaton", "RetomatonMethod"),
     "chunk variant": ("nearmt.research.methods.paper_chunk", "PaperChunkMethod"),
 }
 _EXPORTED = {name: (module, name) for module, name in _CLASSES.values() if module.startswith("nearmt.methods")}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,15 +25,16 @@ from nearmt.engines.base import EndRule, Scoring
 from nearmt.engines.precision import apply_precision
 from nearmt.errors import ConfigError, InputError, writing
 from nearmt.methods.mixing import Votes, weighed
+from nearmt.methods.networks import NETWORKS, Network, Seen, new_network
 from nearmt.models import TranslationModel
 
 HIDDEN = 32
 # As many as a method may ask for.
-_MOST_NEIGHBOURS = 1024
+_MOST_NEIGHBOURS, _MOST_COLUMNS = 1024, 4096
 # Distances in typical distances; farther neighbours, and padding, get this value.
-_FARTHEST = 8.0
+FARTHEST = 8.0
 # Log-probabilities are clamped to this.
-_UNLIKELIEST = -12.0
+UNLIKELIEST = -12.0
 # Where the file keeps what is not a tensor.
 _METADATA = "nearmt"
 
@@ -45,9 +46,13 @@ class HeadShape:
     k: int
     confidence: bool
     scale: float  # the typical distance of a nearest neighbour: the unit of its inputs
+    network: str = NETWORKS[0]
+    columns: int = 0  # of the keys
 
     def __post_init__(self) -> None:
         if not (1 <= self.k <= _MOST_NEIGHBOURS and 0 < self.scale < float("inf")):
+            raise ValueError(f"{self}")
+        if self.network not in NETWORKS or not 0 <= self.columns <= _MOST_COLUMNS:
             raise ValueError(f"{self}")
 
 
@@ -68,7 +73,7 @@ class NetworkOrigin:
     model: str  # fingerprint
 
 
-class Head(nn.Module):
+class Head(Network):
     """2K inputs (3K + 1 with confidence), one hidden layer, a weight for every subset size and for none."""
 
     def __init__(self, shape: HeadShape, temperature: float) -> None:
@@ -78,6 +83,16 @@ class Head(nn.Module):
         self.hidden = nn.Linear(inputs, HIDDEN)
         self.output = nn.Linear(HIDDEN, 1 + len(subset_sizes(shape.k)))
         self.log_temperature = nn.Parameter(torch.tensor(temperature).log())
+
+    def weigh(self, seen: Seen) -> tuple[Tensor, Tensor]:
+        distance_BK, token_BK, spoken_BK, likeliest_BR, count_BK = seen[:5]
+        return self.forward(distance_BK, token_BK, spoken_BK, likeliest_BR[:, 0], count_BK)
+
+    def quick(self) -> list[nn.Parameter]:
+        return [self.log_temperature]
+
+    def temperature(self) -> float:
+        return float(self.log_temperature.detach().exp())
 
     def forward(
         self, distance_BK: Tensor, token_BK: Tensor, spoken_BK: Tensor, surest_B: Tensor, count_BK: Tensor | None
@@ -106,12 +121,12 @@ class Head(nn.Module):
         return weight_BR[:, 0], nn.functional.pad(total_BK, (0, columns - k))
 
     def _features(self, distance_BK: Tensor, token_BK: Tensor, spoken_BK: Tensor, surest_B: Tensor) -> Tensor:
-        near_BK = (distance_BK / self.shape.scale).clamp(max=_FARTHEST)
+        near_BK = (distance_BK / self.shape.scale).clamp(max=FARTHEST)
         there_BK = ~torch.isinf(distance_BK)
         features = [near_BK, distinct_counts(token_BK, there_BK) / self.shape.k]
         if self.shape.confidence:
-            spoken_BK = torch.where(there_BK, spoken_BK, _UNLIKELIEST).clamp(min=_UNLIKELIEST)
-            features += [spoken_BK / -_UNLIKELIEST, surest_B.clamp(min=_UNLIKELIEST)[:, None] / -_UNLIKELIEST]
+            spoken_BK = torch.where(there_BK, spoken_BK, UNLIKELIEST).clamp(min=UNLIKELIEST)
+            features += [spoken_BK / -UNLIKELIEST, surest_B.clamp(min=UNLIKELIEST)[:, None] / -UNLIKELIEST]
         return torch.cat(features, dim=1)
 
 
@@ -133,8 +148,9 @@ class AdaptiveMixer:
     # Boosted neighbours harm general text that just reaches the mark; the domain's own goes beyond it (docs/log.md).
     trusted: ClassVar[tuple[float, float]] = (1.0, 1.3)
 
-    def __init__(self, heads: dict[str, Head], origin: NetworkOrigin, boost: float = 0.0) -> None:
-        self.heads, self.origin, self.boost = heads, origin, boost
+    def __init__(self, heads: Mapping[str, Network], origin: NetworkOrigin, boost: float = 0.0) -> None:
+        self.heads, self.origin, self.boost = dict(heads), origin, boost
+        self.sees_keys = any(head.sees_keys for head in heads.values())
 
     @property
     def identity(self) -> str | None:
@@ -151,11 +167,13 @@ class AdaptiveMixer:
     @torch.no_grad()
     def evidence(self, votes: Votes, scores: Scores) -> Evidence:
         found, token_BK, count_BK = votes.found, votes.token_BK, votes.count_BK
-        inputs = (found.distance_BK, token_BK, scores.at(token_BK), scores.surest(), count_BK)
-        model_B, weight_BK = self._head("search", scores.offset_B.device)(*inputs)
+        device, likeliest = scores.offset_B.device, max(head.likeliest for head in self.heads.values())
+        inputs = found.distance_BK, token_BK, scores.at(token_BK), scores.likeliest(likeliest)
+        seen = Seen(*inputs, count_BK, votes.query_BD, votes.key_BKD)
+        model_B, weight_BK = self._head("search", device).weigh(seen)
         if "cache" in self.heads:
             recalled_B = found.origin_B == int(Origin.CACHE)
-            cache_model_B, cache_weight_BK = self._head("cache", scores.offset_B.device)(*inputs)
+            cache_model_B, cache_weight_BK = self._head("cache", device).weigh(seen)
             model_B = torch.where(recalled_B, cache_model_B, model_B)
             weight_BK = torch.where(recalled_B[:, None], cache_weight_BK, weight_BK)
         if self.boost:
@@ -185,14 +203,14 @@ class AdaptiveMixer:
         scores = scoring.normalise(logits_BV)
         return scoring.mix(scores, weighed(self, scores, votes, trust_B, rule, ends))
 
-    def _head(self, name: str, device: torch.device) -> Head:
+    def _head(self, name: str, device: torch.device) -> Network:
         head = self.heads[name]
-        if head.log_temperature.device != device:
+        if next(head.parameters()).device != device:
             self.heads[name] = head = head.to(device)
         return head
 
 
-def save_adaptive(path: Path, heads: dict[str, Head], about: dict[str, Any]) -> None:
+def save_adaptive(path: Path, heads: Mapping[str, Network], about: dict[str, Any]) -> None:
     """The heads as a safetensors file; `about` says where they come from: at least the `model`."""
     from safetensors.torch import save
 
@@ -211,10 +229,13 @@ def save_adaptive(path: Path, heads: dict[str, Head], about: dict[str, Any]) -> 
             partial.unlink(missing_ok=True)
 
 
-def load_adaptive(path: Path, k: int, cache_k: int | None, boost: float = 0.0) -> AdaptiveMixer:
+def load_adaptive(
+    path: Path, k: int, cache_k: int | None, boost: float = 0.0, columns: int | None = None
+) -> AdaptiveMixer:
     """A trained network for `k` neighbours of a search and `cache_k` of the cache; refused if it is for other numbers.
 
-    Without a cache, the head for it is dropped: only distances in the cache are not squared.
+    Without a cache, the head for it is dropped: only distances in the cache are not squared. `columns` are those of the
+    keys of the store.
     """
     from safetensors import SafetensorError
 
@@ -236,18 +257,21 @@ def load_adaptive(path: Path, k: int, cache_k: int | None, boost: float = 0.0) -
         raise ConfigError(
             f"{path}: was trained for {trained_k} neighbours from the cache, not for {cache_k}; set cache-k={trained_k}"
         )
+    search, wanted = heads["search"], heads["search"].shape.columns
+    if search.sees_keys and columns not in (None, wanted):
+        raise ConfigError(f"{path}: was trained on keys of {wanted} columns, those of this datastore have {columns}")
     identity = hashlib.sha256(content).hexdigest()[:12]
     return AdaptiveMixer(heads, NetworkOrigin(str(path), identity, model), boost)
 
 
-def _read(path: Path) -> tuple[dict[str, Head], str]:
+def _read(path: Path) -> tuple[dict[str, Network], str]:
     """The heads and the fingerprint of their model; many kinds of errors if it is another file."""
     from safetensors import safe_open
 
     with safe_open(path, "pt") as file:
         about = json.loads(file.metadata()[_METADATA])
         tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
-    heads = {name: Head(HeadShape(**shape), 1.0) for name, shape in about["heads"].items()}
+    heads = {name: new_network(HeadShape(**shape), 1.0) for name, shape in about["heads"].items()}
     if "search" not in heads or not heads.keys() <= {"search", "cache"}:
         raise ValueError(f"heads {sorted(heads)}")
     if not isinstance(about["model"], str):

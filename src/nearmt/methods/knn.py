@@ -52,10 +52,11 @@ def resolve(config: AnyKnnConfig, store: EntrySource) -> AnyKnnConfig:
     return replace(config, weight=weight, temperature=temperature, ends=config.ends or "near")
 
 
-def search_mixer(config: KnnConfig) -> Mixer:
+def search_mixer(config: KnnConfig, store: EntrySource) -> Mixer:
     """A mixer for methods whose neighbours all come from searches."""
     if config.adaptive is not None:
-        return load_adaptive(Path(config.adaptive), config.k, None, boost=config.adaptive_boost)
+        path, columns = Path(config.adaptive), store.profile.columns
+        return load_adaptive(path, config.k, None, config.adaptive_boost, columns)
     assert config.weight is not None and config.temperature is not None
     return FixedMixer(config.weight, config.temperature, config.weight, config.temperature)
 
@@ -89,7 +90,7 @@ class KnnMethod(RetrievingMethod):
     def __init__(self, store: LiveSource, config: KnnConfig | None = None) -> None:
         now = store.snapshot()
         self.config = resolve(config or KnnConfig(), now)
-        mixer, rule = search_mixer(self.config), end_rule(self.config, now)
+        mixer, rule = search_mixer(self.config, now), end_rule(self.config, now)
         rules = agreement_rule(self.config), rule
         super().__init__(store, mixer, self.config.guard, *rules, tolerance_of(self.config))
         self.break_loops = self.config.break_loops

@@ -29,6 +29,9 @@ class Votes(NamedTuple):
     count_BK: Tensor | None
     #: The share of its weight that each keeps, by its source; None for all of it.
     agreement_BK: Tensor | None
+    #: The queries, and the keys of the neighbours, for mixers that see them.
+    query_BD: Tensor | None = None
+    key_BKD: Tensor | None = None
 
 
 def votes_of(
@@ -46,11 +49,23 @@ def votes_of(
     return Votes(found, store.tokens(found.entry_BK), count_BK, agreement_BK)
 
 
+def keys_of(store: EntrySource, entry_BK: Tensor) -> Tensor:
+    """The keys of neighbours, on all columns; any for -1."""
+    columns = store.profile.columns
+    if not store.profile.entries:
+        return torch.zeros(*entry_BK.shape, columns, device=entry_BK.device)
+    return store.keys(entry_BK.clamp(min=0).flatten(), columns).view(*entry_BK.shape, columns)
+
+
 class Mixer(Protocol):
     """Weighs what was retrieved at one step."""
 
     #: Familiarity of a sentence at which the guard lets neighbours begin to count, and count fully.
     trusted: ClassVar[tuple[float, float]]
+
+    @property
+    def sees_keys(self) -> bool:
+        """Whether it needs the queries and the keys of the neighbours."""
 
     @property
     def identity(self) -> str | None:
@@ -98,6 +113,7 @@ class FixedMixer(Mixing):
     """Equations 2 and 3 with constant weights and temperatures: one pair for searches, one for the cache."""
 
     trusted: ClassVar[tuple[float, float]] = TRUSTED
+    sees_keys: ClassVar[bool] = False
     identity: ClassVar[str | None] = None
 
     def check_model(self, model: TranslationModel) -> None:
@@ -115,5 +131,5 @@ class FixedMixer(Mixing):
         rule: EndRule | None,
         ends: Sequence[int],
     ) -> Scores:
-        found, token_BK, count_BK, agreement_BK = votes
+        found, token_BK, count_BK, agreement_BK = votes[:4]
         return scoring.mix_neighbours(logits_BV, found, token_BK, count_BK, self, trust_B, rule, ends, agreement_BK)

@@ -29,6 +29,10 @@ class PlainState:
     def missed(self) -> Sequence[int]:
         return [0] * len(self._lengths)
 
+    @property
+    def compared(self) -> Sequence[int]:
+        return [0] * len(self._lengths)
+
     def begin(self, sentences: Sequence[int]) -> list[float]:
         return [math.inf] * len(sentences)
 

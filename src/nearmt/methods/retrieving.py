@@ -14,7 +14,7 @@ from torch import Tensor
 from nearmt.contracts import Evidence, Scores, SimilarSources
 from nearmt.datastore.search.agreement import SlotWords, between, sentence_words
 from nearmt.engines.base import AgreementRule, EndRule, SentenceWords
-from nearmt.methods.mixing import Mixer, votes_of, weighed
+from nearmt.methods.mixing import Mixer, keys_of, votes_of, weighed
 from nearmt.models import TranslationModel
 from nearmt.retrieval.retriever import Retriever
 from nearmt.retrieval.source import EntrySource, LiveSource
@@ -61,11 +61,16 @@ class RetrievingState:
     def missed(self) -> Sequence[int]:
         return self._retriever.missed
 
+    @property
+    def compared(self) -> Sequence[int]:
+        return self._retriever.compared
+
     def begin(self, sentences: Sequence[int]) -> list[float]:
         seeds, guard = self._method.seeds, self._method.guard
         agreement = self._method.agreement is not None and bool(self._request.words)
         if self._request.sources and (seeds or guard or agreement):
-            similar = self.store.similar([self._request.sources[sentence] for sentence in sentences], seeds)
+            sources = [self._request.sources[sentence] for sentence in sentences]
+            similar = self.store.similar(sources, seeds, self._method.candidates)
             self._retriever.begin(sentences, similar.entry_SX)
             if agreement:
                 mine = [self._request.words[sentence] for sentence in sentences]
@@ -94,9 +99,12 @@ class RetrievingState:
     def scores(self, step: Step) -> Scores:
         """log p(y_t | y_<t, x) of equation 3."""
         trust_B = self._trust_of(step)
-        found = self._retriever.retrieve(self.store.query(step.hidden_BH), step.times, step.sentences)
-        votes = votes_of(found, self.store, self._method.agreement, self._words(step))
         scoring, mixer, rule = self._request.scoring, self._method.mixer, self._method.end_rule
+        query_BD = self.store.query(step.hidden_BH)
+        found = self._retriever.retrieve(query_BD, step.times, step.sentences)
+        votes = votes_of(found, self.store, self._method.agreement, self._words(step))
+        if mixer.sees_keys:
+            votes = votes._replace(query_BD=query_BD, key_BKD=keys_of(self.store, found.entry_BK))
         if self.evidence is None:
             return mixer.mix(scoring, step.logits_BV, votes, trust_B, rule, step.ends)
         scores = scoring.normalise(step.logits_BV)
@@ -151,8 +159,10 @@ class RetrievingMethod:
     per_sentence = True
     #: Tokens of a retrieved chunk.
     chunk = 1
-    #: Pairs with similar sources whose entries are retrieved when a sentence begins.
+    #: Pairs with similar sources whose entries are retrieved when a sentence begins; and among how many of them those
+    #: with the fewest edits are chosen, if they are.
     seeds = 0
+    candidates = 0
 
     def __init__(
         self,

@@ -1,7 +1,8 @@
 """Which engine runs a system's cache: speeds are compared only between systems whose caches run on the same one.
 
 The default cache (one for each source sentence, all chunks kept, no duplicates, chunks of fixed length) runs on the
-engine of the device: C kernels, CUDA, or the torch reference. The paper's variants run in plain torch everywhere.
+engine of the device: C kernels, CUDA, or the torch reference. So do the entries of similar sentences. The paper's
+variants, and the pointers of RetoMaton, run in plain torch everywhere.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ def runs_torch_cache(settings: Mapping[str, Any]) -> bool:
 
 def cache_engine(method: str, settings: Mapping[str, Any]) -> str | None:
     """Return "torch" or "engine"; None for methods that have no cache."""
+    if method == "retomaton":
+        return TORCH
+    if method in ("subset", "sk-mt"):
+        return ENGINE
     if method != "chunk":
         return None
     return TORCH if runs_torch_cache(settings) else ENGINE

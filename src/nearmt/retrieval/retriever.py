@@ -21,6 +21,9 @@ class Retriever(Protocol):
     searches: list[int]
     #: How often that brought nothing, because the server of its index did not answer.
     missed: list[int]
+    #: How many entries the rows of each sentence were compared with. A search counts as exact: an approximate index
+    #: compares a part of that.
+    compared: list[int]
 
     def begin(self, sentences: Sequence[int], entry_SX: Tensor) -> None:
         """Sentences begin; `entry_SX` are the entries of pairs with similar sources (-1: none)."""
@@ -37,9 +40,9 @@ class Retriever(Protocol):
 
 @dataclass(frozen=True)
 class RetrievalPlan:
-    """When a sentence searches, for how many of its hypotheses, and what its cache does."""
+    """When a sentence searches (None: never), for how many of its hypotheses, and what its cache does."""
 
-    schedule: Schedule
+    schedule: Schedule | None
     #: Hypotheses of a sentence that search when it is due, best first. All share what they bring.
     search_beams: int
     cache: CachePlan
@@ -55,21 +58,24 @@ class ScheduledRetriever:
         self, store: EntrySource, plan: RetrievalPlan, lengths: Sequence[int], max_steps: int, device: torch.device
     ) -> None:
         """`lengths` are |x| of all sentences of the request, `device` is the model's."""
-        self._rows = plan.search_beams
+        self._rows, self._entries = plan.search_beams, store.profile.entries
         self._schedule, self._lengths, self._max_steps = plan.schedule, lengths, max_steps
         #: The steps at which each sentence searches.
         self._due: list[dict[int, int]] = []
         self._cache = store.new_cache(plan.cache, device)
         self.searches: list[int] = []
         self.missed: list[int] = []
+        self.compared: list[int] = []
         self._follow()
 
     def _follow(self) -> None:
         """Plan the searches of sentences that were appended to the request."""
         for length in self._lengths[len(self._due) :]:
-            self._due.append(search_steps(self._schedule, length, self._max_steps))
+            never = self._schedule is None
+            self._due.append({} if never else search_steps(self._schedule, length, self._max_steps))
             self.searches.append(0)
             self.missed.append(0)
+            self.compared.append(0)
 
     def begin(self, sentences: Sequence[int], entry_SX: Tensor) -> None:
         if entry_SX.shape[1]:
@@ -80,13 +86,22 @@ class ScheduledRetriever:
             self._follow()
         now = enumerate(zip(times, sentences, strict=True))
         due = [slot for slot, (time, sentence) in now if time in self._due[sentence]]
-        for slot in due:
-            self.searches[sentences[slot]] += 1
+        self._count(len(query_BD) // len(sentences), sentences, due)
         found = self._cache.step(query_BD, sentences, due, self._rows)
         if found.missed:
             for slot in due:
                 self.missed[sentences[slot]] += 1
         return found
+
+    def _count(self, each: int, sentences: Sequence[int], due: Sequence[int]) -> None:
+        """Count what the next step of the cache does."""
+        for sentence, held in zip(sentences, self._cache.held(sentences), strict=True):
+            self.compared[sentence] += each * held
+        searching = min(self._rows, each)
+        for slot in due:
+            sentence = sentences[slot]
+            self.searches[sentence] += 1
+            self.compared[sentence] += searching * (self._entries - self._cache.held([sentence])[0])
 
     def reorder(self, row_B: Tensor) -> None:
         self._cache.reorder(row_B)

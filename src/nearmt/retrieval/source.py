@@ -48,8 +48,9 @@ class EntrySource(LiveSource, Protocol):
     def chunks(self, entry_BK: Tensor, size: int) -> Tensor:
         """Each entry and its successors in its sentence, [B, K, size]; -1 beyond the end of the sentence."""
 
-    def similar(self, sources: Sequence[Sequence[int]], count: int) -> SimilarSources:
-        """Up to `count` pairs with the most similar sources of each sentence (subword ids)."""
+    def similar(self, sources: Sequence[Sequence[int]], count: int, candidates: int = 0) -> SimilarSources:
+        """Up to `count` pairs with the most similar sources of each sentence (subword ids): those that have most in
+        common with it, or, among so many candidates of that kind, those with the fewest edits."""
 
     def new_cache(self, plan: CachePlan, device: torch.device) -> SentenceCache:
         """The sentence cache of one request whose queries are on `device`."""

@@ -7,7 +7,7 @@ is retrieval and mixing, is done by one group of rows after the other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -68,21 +68,15 @@ class SharedMethods:
 
     @property
     def searches(self) -> Sequence[int]:
-        raise NotImplementedError("ask `searches_of`, before a sentence is released")
+        raise NotImplementedError("ask `counts_of`, before a sentence is released")
 
-    @property
-    def missed(self) -> Sequence[int]:
-        raise NotImplementedError("ask `missed_of`, before a sentence is released")
+    missed = compared = searches
 
-    def searches_of(self, sentence: int) -> int:
-        """How often the store was searched for a sentence that was not released yet."""
+    def counts_of(self, sentence: int) -> tuple[int, int, int]:
+        """Searches, missed ones, and entries compared, for a sentence that was not released yet."""
         group, number = self._members[sentence]
-        return group.state.searches[number]
-
-    def missed_of(self, sentence: int) -> int:
-        """How many of these searches brought nothing, because a server did not answer."""
-        group, number = self._members[sentence]
-        return group.state.missed[number]
+        state = group.state
+        return state.searches[number], state.missed[number], state.compared[number]
 
     def join(self, sentence: int, task: Task) -> None:
         """A sentence that begins next. It sees its store as it is now."""
@@ -148,7 +142,7 @@ def _part(step: Step, members: Sequence[tuple[int, int]], row_R: Tensor | None) 
     """The step of one group, whose rows these are (None: all)."""
     numbers = [number for _, number in members]
     if row_R is None:
-        return Step(step.logits_BV, step.hidden_BH, step.times, numbers, step.ends, step.repeating)
+        return replace(step, sentences=numbers)
     repeating = None
     if step.repeating is not None:
         repeats = set(step.repeating)
@@ -160,6 +154,7 @@ def _part(step: Step, members: Sequence[tuple[int, int]], row_R: Tensor | None) 
         numbers,
         step.ends,
         repeating,
+        None if step.newest_B is None else step.newest_B.index_select(0, row_R),
     )
 
 

@@ -70,8 +70,8 @@ class LaneFeed:
         task = self.tasks.pop(sentence)
         del self.marks[sentence], self.forbidden[sentence]
         if task.beam.finished:
-            searches, missed = self.methods.searches_of(sentence), self.methods.missed_of(sentence)
-            task.tell(replace(task.beam.best, searches=searches, missed=missed))
+            searches, missed, compared = self.methods.counts_of(sentence)
+            task.tell(replace(task.beam.best, searches=searches, missed=missed, compared=compared))
 
     def fail(self, error: Exception) -> None:
         """A step failed: tell all tasks that were taken."""

@@ -17,6 +17,7 @@ def measured(name: str, share: float, speed: float, *, ter: bool = False) -> Sys
         **dataclasses.asdict(score(outputs, REFERENCES, ter=ter)),
         tokens_per_second=speed,
         searches_per_sentence=0.0,
+        compared_per_sentence=0.0,
         average_interval=None,
         sentences=15,
         tokens=100,

@@ -94,7 +94,7 @@ def test_rows_that_share_tuned_settings_are_the_same_system() -> None:
         for row in experiment.rows:
             # The guard does not affect tuning, so one row may be another without it.
             settings = {name: value for name, value in row.settings.items() if name != "guard"}
-            system = (row.method, settings, row.pruned, row.adaptive, row.fine_tuned)
+            system = (row.method, settings, row.pruned, row.adaptive, row.network, row.fine_tuned)
             assert systems.setdefault(row.tuning_name if row.method != "plain" else row.name, system) == system
     assert {name for name in systems if not re.fullmatch(r"[a-z0-9-]+", name)} == set()
 

@@ -15,10 +15,18 @@ from nearmt.contracts import Origin, Pair
 from nearmt.datastore import Datastore
 from nearmt.errors import ConfigError, InputError
 from nearmt.methods import make_method
-from nearmt.methods.adaptive import Head, load_adaptive
+from nearmt.methods.adaptive import load_adaptive
+from nearmt.methods.networks import Network
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.models import TranslationModel
-from nearmt.research.training.adaptive import AdaptiveConfig, AdaptiveResult, HeadResult, _train_head, train_adaptive
+from nearmt.research.training.adaptive import (
+    AdaptiveConfig,
+    AdaptiveResult,
+    HeadResult,
+    _seen,
+    _train_head,
+    train_adaptive,
+)
 from nearmt.research.training.trace import Trace, trace_pairs
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
@@ -44,16 +52,18 @@ def planted(
         token_XK=torch.where(is_right_XK, gold_X[:, None], wrong_XK),
         count_XK=torch.ones(tokens, K),
         log_prob_XK=torch.where(is_right_XK, gold_log_prob_X[:, None], -8.0),
-        best_log_prob_X=torch.full((tokens,), -0.5),
+        likeliest_XR=torch.full((tokens, 8), -0.5),
         gold_X=gold_X,
         gold_log_prob_X=gold_log_prob_X,
+        entry_XK=torch.zeros(tokens, K, dtype=torch.long),
+        query_XD=torch.zeros(tokens, 4),
     )
 
 
-def model_weight(head: Head, trace: Trace) -> float:
+def model_weight(head: Network, trace: Trace) -> float:
     """Return the mean w_0."""
     with torch.no_grad():
-        model_X, _ = head(trace.distance_XK, trace.token_XK, trace.log_prob_XK, trace.best_log_prob_X, trace.count_XK)
+        model_X, _ = head.weigh(_seen(head, trace, None))
     return float(model_X.mean())
 
 
@@ -79,7 +89,7 @@ def test_head_learns_the_number_of_neighbours() -> None:
     trace.token_XK[:, 0] = trace.gold_X
     head, _ = _train_head(trace, AdaptiveConfig(updates=500, batch_tokens=256, learning_rate=1e-2, confidence=False))
     with torch.no_grad():
-        _, weight_XK = head(trace.distance_XK, trace.token_XK, trace.log_prob_XK, trace.best_log_prob_X, trace.count_XK)
+        _, weight_XK = head.weigh(_seen(head, trace, None))
     assert float(weight_XK[:, 0].mean()) > 0.9
 
 
@@ -100,8 +110,7 @@ def test_missing_neighbours_are_accepted() -> None:
     head, result = _train_head(trace, QUICK)
     assert all(bool(parameter.isfinite().all()) for parameter in head.parameters())
     assert result.loss < 0.6 * result.loss_model_alone
-    started = Head(head.shape, 0.5 * head.shape.scale).log_temperature
-    assert not torch.allclose(head.log_temperature, started, atol=1e-4)
+    assert head.temperature() != pytest.approx(0.5 * head.shape.scale, rel=1e-4)
 
 
 def test_training_stops_at_the_maximum_of_updates() -> None:

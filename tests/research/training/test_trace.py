@@ -19,7 +19,7 @@ from nearmt.methods import make_method
 from nearmt.methods.mixing import FixedMixer, Mixer, Votes
 from nearmt.methods.retrieving import RetrievingMethod, RetrievingState
 from nearmt.models import TranslationModel
-from nearmt.research.training.trace import Trace, trace_pairs
+from nearmt.research.training.trace import LIKELIEST, Trace, trace_pairs
 from nearmt.retrieval.source import LiveSource
 from nearmt.steps import Request, Step
 from tests.conftest import make_pairs
@@ -42,11 +42,13 @@ class RecordingMixer:
     """A mixer that records its inputs and delegates to another."""
 
     trusted: ClassVar[tuple[float, float]] = FixedMixer.trusted
+    sees_keys: ClassVar[bool] = True
 
     def __init__(self, mixer: Mixer) -> None:
         self._mixer, self.identity = mixer, mixer.identity
         self.found: list[Retrieved] = []
         self.log_probs: list[Tensor] = []
+        self.queries: list[Tensor] = []
 
     def evidence(self, votes: Votes, scores: Scores) -> Evidence:
         return self._mixer.evidence(votes, scores)
@@ -60,7 +62,9 @@ class RecordingMixer:
         rule: EndRule | None,
         ends: Sequence[int],
     ) -> Scores:
+        assert votes.query_BD is not None
         self.found.append(votes.found)
+        self.queries.append(votes.query_BD)
         self.log_probs.append(logits_BV.log_softmax(dim=1))
         return self._mixer.mix(scoring, logits_BV, votes, trust_B, rule, ends)
 
@@ -100,6 +104,10 @@ class ForcedState:
     @property
     def missed(self) -> Sequence[int]:
         return self.searches
+
+    @property
+    def compared(self) -> Sequence[int]:
+        return self._state.compared
 
     @property
     def searches(self) -> Sequence[int]:
@@ -149,9 +157,11 @@ def decoded(model: TranslationModel, method: RetrievingMethod, pairs: list[Pair]
                     token_XK=token_K,
                     count_XK=torch.ones(len(token_K)) if count_K is None else count_K.clamp(min=1.0),
                     log_prob_XK=log_prob_BV[row][token_K],
-                    best_log_prob_X=log_prob_BV[row].max(),
+                    likeliest_XR=log_prob_BV[row].sort(descending=True).values[:LIKELIEST],
                     gold_X=torch.tensor(gold),
                     gold_log_prob_X=log_prob_BV[row][gold],
+                    entry_XK=found.entry_BK[row],
+                    query_XD=recording.queries[step][row],
                 )
             )
     return Trace(*(torch.stack([getattr(row, name) for row in rows]) for name in Trace.__dataclass_fields__))
@@ -167,10 +177,11 @@ def assert_same(trace: Trace, expected: Trace) -> None:
     assert len(trace) == len(expected)
     for name in ("origin_X", "gold_X", "count_XK"):
         assert torch.equal(getattr(trace, name), getattr(expected, name)), name
-    for name in ("distance_XK", "best_log_prob_X", "gold_log_prob_X"):
+    for name in ("distance_XK", "likeliest_XR", "gold_log_prob_X", "query_XD"):
         assert torch.allclose(getattr(trace, name), getattr(expected, name), atol=2e-3, rtol=1e-4), name
     there_XK = trace.distance_XK.isfinite()
-    assert torch.equal(trace.token_XK[there_XK], expected.token_XK[there_XK])
+    for name in ("token_XK", "entry_XK"):
+        assert torch.equal(getattr(trace, name)[there_XK], getattr(expected, name)[there_XK]), name
     assert torch.allclose(trace.log_prob_XK[there_XK], expected.log_prob_XK[there_XK], atol=1e-3)
 
 
@@ -210,8 +221,8 @@ def test_trace_does_not_depend_on_the_batch_size(
         tiny, made("chunk", tiny_store, CHUNK), PAIRS, progress=lambda done, total: seen.append((done, total))
     )
     assert seen == [(number, len(PAIRS)) for number in range(1, len(PAIRS) + 1)]
-    for name in ("gold_log_prob_X", "best_log_prob_X"):
-        found, expected = (getattr(trace, name).sort().values for trace in (apart, together))
+    for name in ("gold_log_prob_X", "likeliest_XR"):
+        found, expected = (getattr(trace, name).sort(dim=0).values for trace in (apart, together))
         assert torch.allclose(found, expected, atol=1e-3)
     assert int((apart.origin_X == int(Origin.SEARCH)).sum()) == int((together.origin_X == int(Origin.SEARCH)).sum())
 

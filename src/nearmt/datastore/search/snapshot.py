@@ -20,6 +20,7 @@ from nearmt.datastore.disk.ids import DigestIndex, digest_of
 from nearmt.datastore.search.agreement import CLOSE
 from nearmt.datastore.search.containing import FoundPairs, pairs_containing
 from nearmt.datastore.search.contexts import ExactMatch
+from nearmt.datastore.search.edits import by_similarity
 from nearmt.datastore.search.entries import open_entries
 from nearmt.datastore.search.indexing import open_index
 from nearmt.datastore.search.matches import SegmentSources, SourceLookup
@@ -212,6 +213,7 @@ class Snapshot:
         return StoreProfile(
             identity=self.identity,
             pairs=self.pair_count,
+            entries=self.findable(),
             columns=self.reduction.columns,
             search_scale=self.calibration.search_scale,
             scale=partial(_scale, self.calibration, self.reduction, self._cache_columns),
@@ -284,15 +286,26 @@ class Snapshot:
     def _sources(self) -> SourceIndex:
         return SourceIndex([part.postings for part in self._parts], self.seen_P, self.device)
 
-    def similar(self, sources: Sequence[Sequence[int]], count: int) -> SimilarSources:
+    def similar(self, sources: Sequence[Sequence[int]], count: int, candidates: int = 0) -> SimilarSources:
         with timed("index/similar"):
-            number_SP, shares = self._sources.best_of_each(sources, max(count, COMPARED))
+            number_SP, shares = self._sources.best_of_each(sources, max(count, candidates, COMPARED))
             nearest = zip(number_SP[:, :COMPARED].tolist(), shares, strict=True)
             usual = self.calibration.familiar
             familiarity = [inf if usual is None else _familiarity(best, usual) for best in shares]
             closeness = [float(best[-1]) for best in shares]
             close = [self._close(numbers, best) for numbers, best in nearest]
+            if candidates:
+                number_SP = self._by_edits(sources, number_SP[:, :candidates])
             return SimilarSources(self.entries.of_pairs_each(number_SP[:, :count]), familiarity, closeness, close)
+
+    def _by_edits(self, sources: Sequence[Sequence[int]], number_SP: Tensor) -> Tensor:
+        """The numbers of pairs (-1: none) for each sentence, those with the most similar sources by edits first."""
+        ordered_SP = torch.full(number_SP.shape, -1)
+        for ordered_P, source, numbers in zip(ordered_SP, sources, number_SP.tolist(), strict=True):
+            found = [number for number in numbers if number >= 0]
+            places = by_similarity(source, [self._sources.source(number) for number in found])
+            ordered_P[: len(found)] = torch.tensor([found[place] for place in places], dtype=torch.long)
+        return ordered_SP
 
     def source(self, number: int) -> list[int]:
         """The source tokens of a pair."""

@@ -130,6 +130,9 @@ class CpuCache:
             self._remember([sentences[slot] for slot in due], entry_RK)
         return found
 
+    def held(self, sentences: Sequence[int]) -> list[int]:
+        return self._slots.counts(sentences, self._count)
+
     def release(self, sentences: Sequence[int]) -> None:
         for cache in self._slots.release(sentences):
             self._count[cache] = 0

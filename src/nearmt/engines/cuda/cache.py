@@ -105,6 +105,8 @@ class CacheBuffers:
         #: Upper bounds of the counts: what the device counted last, and what may have been added since.
         self._most = [0] * len(self._count_U)
         self._since = [0] * len(self._count_U)
+        #: Upper bounds that do not depend on when counts arrive.
+        self._given = [0] * len(self._count_U)
         self._arriving: ArrivingNumbers | None = None
         self._uncounted = 0
         self._slots = CacheSlots()
@@ -136,12 +138,17 @@ class CacheBuffers:
         """Sentences that have a cache."""
         return self._slots.sentences - {-1}
 
+    def held(self, sentences: Sequence[int]) -> list[int]:
+        """How many entries the caches of sentences have at most: an entry counts as often as it was appended."""
+        return self._slots.counts(sentences, self._given)
+
     def reserve(self, caches: Sequence[int], more: int) -> None:
         """Make capacity for `more` entries of each of these caches."""
         self._sync_counts()
         for cache in caches:
             self._most[cache] += more
             self._since[cache] += more
+            self._given[cache] += more
         missing = max(self._most[cache] for cache in caches) - self._entry_UM.shape[1]
         if missing > 0:
             self.side.join()
@@ -203,12 +210,13 @@ class CacheBuffers:
             self._stale.difference_update(caches)
             self._arriving = None  # counts from before
             for cache in caches:
-                self._most[cache] = 0
+                self._most[cache] = self._given[cache] = 0
 
     def _add_caches(self, count: int) -> None:
         self.side.join()
         count = -(-count // _CACHES) * _CACHES
         self._most, self._since = self._most + [0] * count, self._since + [0] * count
+        self._given += [0] * count
         self._entry_UM = pad(self._entry_UM, (0, 0, 0, count), value=-1)
         self._count_U = pad(self._count_U, (0, count))
         self._known_UW = pad(self._known_UW, (0, 0, 0, count))
@@ -286,6 +294,9 @@ class CudaCache:
         if due:
             self._take(step, searching, rows)
         return step.found.first(count)
+
+    def held(self, sentences: Sequence[int]) -> list[int]:
+        return self._buffers.held(sentences)
 
     def release(self, sentences: Sequence[int]) -> None:
         self._buffers.release(sentences)

@@ -52,6 +52,10 @@ class CacheSlots:
         """The caches of sentences that have one."""
         return [self._cache_of[sentence] for sentence in sentences]
 
+    def counts(self, sentences: Sequence[int], count_U: Sequence[int]) -> list[int]:
+        """A number of the cache of each sentence; 0 for those that have none."""
+        return [count_U[self._cache_of[each]] if each in self._cache_of else 0 for each in sentences]
+
     def assign(self, sentences: Sequence[int]) -> list[int]:
         """The caches of sentences; those that have none get one."""
         for sentence in sentences:
@@ -130,6 +134,9 @@ class ReferenceCache:
             with timed("cache/fill"):
                 entry_RKC = self._store.chunks(entry_RK, self._plan.chunk)
                 self._append(self._caches(sentences), entry_RKC.reshape(len(sentences), -1))
+
+    def held(self, sentences: Sequence[int]) -> list[int]:
+        return self._slots.counts(sentences, self._count)
 
     def release(self, sentences: Sequence[int]) -> None:
         for cache in self._slots.release(sentences):

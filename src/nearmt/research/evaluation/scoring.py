@@ -22,6 +22,8 @@ class Evaluation(Scores):
     #: search and detokenisation are included, loading is not.
     tokens_per_second: float
     searches_per_sentence: float
+    #: Entries that the hypotheses of a sentence are compared with, in searches (as if these were exact) and in caches.
+    compared_per_sentence: float
     #: Average number of decoding steps between two searches; None without searches.
     average_interval: float | None
     sentences: int
@@ -55,6 +57,7 @@ def evaluate(
         **dataclasses.asdict(scores),
         tokens_per_second=round(tokens / seconds, 1),
         searches_per_sentence=round(searches / len(pairs), 2),
+        compared_per_sentence=round(sum(t.compared for t in translations) / len(pairs), 1),
         average_interval=round(sum(t.steps for t in translations) / searches, 2) if searches else None,
         sentences=len(pairs),
         tokens=tokens,

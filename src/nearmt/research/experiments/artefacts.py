@@ -3,7 +3,7 @@
 OUT/stores/<domain>               the datastore
 OUT/pruned/<domain>               the pruned datastore
 OUT/finetuned/<domain>            the fine-tuned model
-OUT/adaptive/<domain>.<method>    the network of Adaptive kNN-MT
+OUT/adaptive/<domain>.<method>    the network of Adaptive kNN-MT; <domain>.<row> those of the experiment field
 OUT/tuned/<domain>.<row>.toml     tuned settings for `--config`; .json has all trials as well
 
 Each is stored with a signature of its inputs and made again when that changes.
@@ -156,15 +156,20 @@ class Artefacts:
         return {name: value for name, value in record.items() if name != "history"}
 
     def adaptive(self, domain: Domain, row: Row) -> tuple[Path, dict[str, Any]]:
-        """Return a method's adaptive network and its facts; train it on dev set and general text if it is missing."""
-        path = self.setup.out / "adaptive" / f"{domain.name}.{row.method}"
+        """Return a method's trained network and its facts; train it on dev set and general text if it is missing."""
+        path = self.setup.out / "adaptive" / _network_name(domain, row)
         facts = path.with_name(path.name + ".facts.json")
         with made_once(self.results, path, self.setup.row_signature(domain, row)) as missing:
             if missing:
                 store, model = self.store(domain, row), self.model(domain)
                 dev, general = domain.pairs("dev"), self.setup.general.pairs("dev")
                 with self.progress_bar(f"{domain.name} {row.name}: training") as progress:
-                    how = self.setup.adaptive
+                    how = self.setup.adaptive(row)
                     found = train_adaptive(model, store, row.method, dev, general, path, how, row.settings, progress)
                 write_json(facts, self.setup.public(dataclasses.asdict(found)))
         return path, {"adaptive": read_object(facts)}
+
+
+def _network_name(domain: Domain, row: Row) -> str:
+    """The name of the file of a row's network."""
+    return f"{domain.name}.{row.method if row.name == f'adaptive-{row.method}' else row.name}"

@@ -22,6 +22,13 @@ EFFICIENT = Row("efficient", "Efficient kNN-MT", "efficient", AS_PUBLISHED, prun
 CHUNK = Row("chunk", "Chunk-based kNN-MT (nearmt)", "chunk")
 PAPER = Row("paper", "Chunk-based kNN-MT (paper's cache)", "chunk", dict(PRESETS["paper"]))
 ADAPTIVE_KNN = Row("adaptive-knn", "Adaptive kNN-MT", "knn", adaptive=True)
+SUBSET = Row("subset", "Subset kNN-MT", "subset", AS_PUBLISHED)
+SK_MT = Row("sk-mt", "SK-MT", "sk-mt", AS_PUBLISHED, tune=False)
+RETOMATON = Row("retomaton", "RetoMaton", "retomaton", AS_PUBLISHED)
+#: The networks of others, as published: nothing guards them.
+ADAPTIVE = Row("adaptive", "Adaptive kNN-MT", "knn", AS_PUBLISHED, adaptive=True)
+KERNEL_SMOOTHED = replace(ADAPTIVE, name="kernel-smoothed", label="Kernel-smoothed kNN-MT", network="kernel-smoothed")
+ROBUST = replace(ADAPTIVE, name="robust", label="Robust kNN-MT", network="robust")
 ADAPTIVE_CHUNK = Row("adaptive-chunk", "Adaptive chunk-based kNN-MT", "chunk", adaptive=True)
 
 #: TER appears only in reports of earlier runs; new runs do not compute it.
@@ -125,6 +132,13 @@ def _timed(row: Row, batch_size: int, device: str) -> Row:
     )
 
 
+def field() -> Experiment:
+    """Not in the paper: what others do in place of a search at every step, and of a fixed weight."""
+    rows = (BASE, KNN, CHUNK, SUBSET, SK_MT, RETOMATON, ADAPTIVE, KERNEL_SMOOTHED, ROBUST)
+    metrics = ("bleu", "chrf", "searches_per_sentence", "compared_per_sentence", *SPEED)
+    return Experiment("field", "The field side by side", rows, metrics, reference="knn")
+
+
 def languages() -> Experiment:
     """Appendix C: other language pairs, with a multilingual model."""
     return Experiment("languages", "Languages", (BASE, KNN, CHUNK, PAPER), (*QUALITY, *SPEED), reference="knn")
@@ -194,6 +208,7 @@ _FUNCTIONS: tuple[Callable[[], Experiment], ...] = (
     neighbours,
     cache,
     speed,
+    field,
     languages,
     off_domain,
     on_the_fly,

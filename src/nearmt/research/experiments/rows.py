@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from nearmt.methods.networks import NETWORKS
+
 if TYPE_CHECKING:
     from nearmt.contracts import Pair
     from nearmt.research.experiments.artefacts import Artefacts
@@ -35,8 +37,9 @@ class Row:
     tune: bool = True
     fine_tuned: bool = False
     pruned: bool = False
-    #: Whether a trained network weighs the neighbours (Adaptive kNN-MT).
+    #: Whether a trained network weighs the neighbours, and whose (`methods.networks`).
     adaptive: bool = False
+    network: str = NETWORKS[0]
     batch_size: int | None = None
     search_device: str | None = None
     #: On the fly: sentences translated between two learning steps; None to learn once or never.

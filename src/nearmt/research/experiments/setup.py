@@ -63,9 +63,8 @@ class Setup:
         }
         return FinetuneConfig.from_mapping({**chosen, **limits})
 
-    @property
-    def adaptive(self) -> AdaptiveConfig:
-        return AdaptiveConfig(updates=self.config.adaptive_updates)
+    def adaptive(self, row: Row) -> AdaptiveConfig:
+        return AdaptiveConfig(updates=self.config.adaptive_updates, network=row.network)
 
     def model_signature(self, domain: Domain) -> str:
         config, folder, content = self.model_of(domain), Path(self.model.model), ""
@@ -97,7 +96,7 @@ class Setup:
             parts += [
                 f"dev:{domain.digest('dev')}",
                 f"general:{self.general.digest('dev')}",
-                self.adaptive.signature(),
+                self.adaptive(row).signature(),
             ]
         return "|".join(parts)
 

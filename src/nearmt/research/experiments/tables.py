@@ -18,6 +18,7 @@ METRICS: dict[str, tuple[str, str]] = {
     "tokens_per_second": ("Tokens a second", ".0f"),
     "average_interval": ("Average interval between searches", ".2f"),
     "searches_per_sentence": ("Searches a sentence", ".2f"),
+    "compared_per_sentence": ("Entries compared a sentence", ",.0f"),
     "learning_seconds": ("Learning, seconds", ".1f"),
     "inference_seconds": ("Translating, seconds", ".1f"),
     "total_seconds": ("Both together, seconds", ".1f"),
@@ -36,7 +37,7 @@ SIGNIFICANT = 0.05
 _NAMES = {"it": "IT"}
 #: Marks rows with a torch cache in tables of times that also have rows with other caches.
 _TORCH_MARK = " †"
-_TORCH_NOTE = "† The paper's cache runs in plain torch: compare its times only with other rows marked †."
+_TORCH_NOTE = "† The cache runs in plain torch: compare its times only with other rows marked †."
 _ALL_TORCH_NOTE = "The caches of all rows run in plain torch."
 
 

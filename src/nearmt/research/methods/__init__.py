@@ -1,1 +1,1 @@
-"""Systems that the paper compares with, and its own cache strategies: retrievers and methods for experiments."""
+"""Systems that the paper compares with, others of the field, and the paper's own caches: for experiments."""

@@ -32,7 +32,7 @@ class EfficientMethod(RetrievingMethod):
         if self.config.reuse_distance is None:
             self.config = replace(self.config, reuse_distance=REUSE_SHARE * now.profile.search_scale**0.5)
         # A re-used distribution keeps the squared distances of its search: the same mixer fits.
-        mixer, rule = search_mixer(self.config), end_rule(self.config, now)
+        mixer, rule = search_mixer(self.config, now), end_rule(self.config, now)
         rules = agreement_rule(self.config), rule
         super().__init__(store, mixer, self.config.guard, *rules, tolerance_of(self.config))
         self.break_loops = self.config.break_loops

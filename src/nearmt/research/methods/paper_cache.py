@@ -62,6 +62,12 @@ class PaperCache:
                 self._cut(owner, self._seeds[owner])
         self._append(owners, entry_GX)
 
+    def held(self, rows: Sequence[int], sentences: Sequence[int]) -> list[int]:
+        """How many entries the cache has that each of these rows reads."""
+        if self._config.scope == "batch":
+            return [sum(self._count)] * len(rows)
+        return [self._count[owner] for owner in self._owners(rows, sentences)]
+
     def release(self, sentences: Sequence[int]) -> None:
         """These sentences are finished. What a batch shares stays."""
         if self._config.scope == "source":

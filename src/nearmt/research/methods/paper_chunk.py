@@ -54,7 +54,8 @@ class PaperChunkRetriever:
         cache = PaperCacheConfig(config.scope, config.retention, config.duplicates, plan.cache.columns)
         self._cache = PaperCache(store, cache, len(request.lengths), request.device)
         self._reader: ChunkReader | None = None
-        self.searches, self.missed = [0] * len(request.lengths), [0] * len(request.lengths)
+        self.searches, self.missed, self.compared = ([0] * len(request.lengths) for _ in range(3))
+        self._entries = store.profile.entries
 
     @property
     def _in_order(self) -> bool:
@@ -76,6 +77,7 @@ class PaperChunkRetriever:
         if due:
             for slot in due:
                 self.searches[sentences[slot]] += 1
+                self.compared[sentences[slot]] += searching * self._entries
             self._search(found, query_BD, due, times, sentences, searching)
             for slot in due:
                 self.missed[sentences[slot]] += found.missed
@@ -100,6 +102,8 @@ class PaperChunkRetriever:
             return
         rows = [slot * each + row for slot in slots for row in range(each)]
         owners = [sentences[slot] for slot in slots for _ in range(each)]
+        for owner, held in zip(owners, self._cache.held(rows, owners), strict=True):
+            self.compared[owner] += held
         with timed("cache/search"):
             query_RE = query_BD[row_R, : self._plan.cache.columns]
             found.put(row_R, Origin.CACHE, self._cache.recall(rows, owners, query_RE, self._plan.cache.cache_k))

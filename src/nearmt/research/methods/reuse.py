@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import torch
@@ -23,7 +24,8 @@ class ReusingRetriever:
     def __init__(self, store: EntrySource, k: int, reuse_distance: float, whole_batch: bool, sentences: int) -> None:
         self._store, self._k, self._limit = store, k, reuse_distance
         self._whole_batch = whole_batch
-        self.searches, self.missed = [0] * sentences, [0] * sentences
+        self.searches, self.missed, self.compared = ([0] * sentences for _ in range(3))
+        self._entries = store.profile.entries
         self._query_MD: Tensor | None = None
         self._owner_M = torch.zeros(0, dtype=torch.long)
         self._found = Neighbours(torch.zeros(0), torch.zeros(0))
@@ -46,9 +48,10 @@ class ReusingRetriever:
             fresh = self._store.search(query_BD[due_R], self._k)
             found.put(due_R, Origin.SEARCH, fresh)
             self._remember(query_BD[due_R], owner_B[due_R], fresh)
-            for sentence in {sentence_of[row] for row in due_R.tolist()}:
+            for sentence, rows in Counter(sentence_of[row] for row in due_R.tolist()).items():
                 self.searches[sentence] += 1
                 self.missed[sentence] += fresh.missed
+                self.compared[sentence] += rows * self._entries
         return found
 
     def reorder(self, row_B: Tensor) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,19 @@ from nearmt.config import Config, option
 from nearmt.contracts import Origin, Pair, Progress
 from nearmt.errors import ConfigError, InputError
 from nearmt.methods import make_method
-from nearmt.methods.adaptive import Head, HeadShape, save_adaptive
+from nearmt.methods.adaptive import HeadShape, save_adaptive
 from nearmt.methods.chunk import ChunkMethod
 from nearmt.methods.knn import KnnMethod
+from nearmt.methods.mixing import keys_of
+from nearmt.methods.networks import NETWORKS, Network, Seen, new_network
 from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.models import TranslationModel
-from nearmt.research.methods.efficient import EfficientMethod
+from nearmt.research.training.noise import noise_rate, with_noise
 from nearmt.research.training.trace import Trace, trace_pairs
 from nearmt.retrieval.source import LiveSource
+
+#: Looks up the keys of entries.
+Keys = Callable[[Tensor], Tensor]
 
 _CHECKED_EVERY = 100  # updates between two checks
 _HELD_OUT = 0.1  # share of the tokens used for early stopping
@@ -37,7 +43,8 @@ class AdaptiveConfig(Config):
     updates: int = option(5000, "maximum number of updates", low=1)
     batch_tokens: int = option(1024, "target tokens of an update", low=1)
     patience: int = option(5, f"checks without gain before stopping; one every {_CHECKED_EVERY} updates", low=1)
-    confidence: bool = option(True, "give the network the model's confidence as an input")
+    network: str = option(NETWORKS[0], "whose network: Zheng's, Jiang's of 2021, or Jiang's of 2022", choices=NETWORKS)
+    confidence: bool = option(True, "give the network the model's confidence as an input (adaptive)")
     seed: int = option(1, "random seed of initial weights and batches", low=0, high=2**63 - 1)
 
 
@@ -84,13 +91,13 @@ def train_adaptive(
     config, started = config or AdaptiveConfig(), time.perf_counter()
     if not dev:
         raise InputError("the development set has no pairs: nothing to learn from")
-    retrieving = _retrieving_method(method, datastore, settings)
+    retrieving = _retrieving_method(method, config.network, datastore, settings)
     trace = trace_pairs(model, retrieving, [*dev, *general], progress)
     if not len(trace):
         raise InputError("no neighbours to learn from: the datastore is empty, or all pairs are too long for the model")
-    heads, results = {}, {}
+    heads, results, keys = {}, {}, partial(keys_of, datastore.snapshot())
     for name, part in _steps_by_head(trace, retrieving).items():
-        heads[name], results[name] = _train_head(part, config)
+        heads[name], results[name] = _train_head(part, config, keys)
     about = {
         "model": model.fingerprint,
         "datastore": datastore.snapshot().profile.identity,
@@ -101,13 +108,17 @@ def train_adaptive(
     return AdaptiveResult(str(out), method, len(dev), len(general), results, seconds)
 
 
-def _retrieving_method(name: str, datastore: LiveSource, settings: Mapping[str, Any] | None) -> RetrievingMethod:
+def _retrieving_method(
+    name: str, network: str, datastore: LiveSource, settings: Mapping[str, Any] | None
+) -> RetrievingMethod:
     method = make_method(name, datastore, settings)
     if not isinstance(method, RetrievingMethod):
         raise ConfigError(f"method '{name}' retrieves nothing that could be weighed; use knn or chunk")
-    if isinstance(method, EfficientMethod):
-        # It re-uses the neighbours of searches with their distances, so it needs no head of its own.
-        raise ConfigError("method 'efficient' uses the networks of method knn; train one with --method knn")
+    if name not in ("knn", "chunk"):
+        # Its neighbours have the distances of searches, so it needs no head of its own.
+        raise ConfigError(f"method '{name}' uses the networks of method knn; train one with --method knn")
+    if name == "chunk" and network != NETWORKS[0]:
+        raise ConfigError(f"network = '{network}': weighs neighbours of searches alone; train it with --method knn")
     return method
 
 
@@ -137,7 +148,7 @@ def _most_neighbours(method: RetrievingMethod, origin: Origin) -> int:
     return method.config.k
 
 
-def _train_head(trace: Trace, config: AdaptiveConfig) -> tuple[Head, HeadResult]:
+def _train_head(trace: Trace, config: AdaptiveConfig, keys: Keys | None = None) -> tuple[Network, HeadResult]:
     """Train a head on most of the tokens; the others decide when to stop and which weights to keep."""
     device = trace.gold_X.device
     with torch.random.fork_rng([device] if device.type == "cuda" else []):  # leaves the global random state alone
@@ -146,9 +157,9 @@ def _train_head(trace: Trace, config: AdaptiveConfig) -> tuple[Head, HeadResult]
         held_out = max(1, int(_HELD_OUT * len(trace)))
         check, rest = trace.select(order_X[:held_out]), trace.select(order_X[held_out:])
         head = _new_head(trace, config, device)
-        loss, updates = _descend(head, rest, check, config)
+        loss, updates = _descend(head, rest, check, config, keys)
     with torch.no_grad():
-        model_X, _ = _apply(head, check)
+        model_X, _ = head.weigh(_seen(head, check, keys))
     alone = float(-check.gold_log_prob_X.mean())
     result = HeadResult(
         tokens=len(trace),
@@ -156,32 +167,34 @@ def _train_head(trace: Trace, config: AdaptiveConfig) -> tuple[Head, HeadResult]
         loss_model_alone=round(alone, 4),
         loss=round(loss, 4),
         model_weight=round(float(model_X.mean()), 3),
-        temperature=round(float(head.log_temperature.detach().exp()), 3),
+        temperature=round(head.temperature(), 3),
     )
     return head, result
 
 
-def _new_head(trace: Trace, config: AdaptiveConfig, device: torch.device) -> Head:
+def _new_head(trace: Trace, config: AdaptiveConfig, device: torch.device) -> Network:
     nearest = float(trace.distance_XK[:, 0].median()) or 1.0
-    shape = HeadShape(trace.distance_XK.shape[1], config.confidence, nearest)
-    return Head(shape, temperature=0.5 * nearest).to(device)
+    shape = HeadShape(trace.distance_XK.shape[1], config.confidence, nearest, config.network, trace.query_XD.shape[1])
+    return new_network(shape, temperature=0.5 * nearest).to(device)
 
 
-def _descend(head: Head, train: Trace, check: Trace, config: AdaptiveConfig) -> tuple[float, int]:
+def _descend(head: Network, train: Trace, check: Trace, config: AdaptiveConfig, keys: Keys | None) -> tuple[float, int]:
     """Run Adam with early stopping and leave the best weights in the head; return their loss and the updates."""
     optimiser = _optimiser(head, config.learning_rate)
     best, best_loss, update, stale = _copy(head), float("inf"), 0, 0
     while update < config.updates and stale < config.patience:
-        until_check = min(_CHECKED_EVERY, config.updates - update)
-        for _ in range(until_check):
+        for _ in range(min(_CHECKED_EVERY, config.updates - update)):
             chosen = torch.randint(len(train), (config.batch_tokens,), device=train.gold_X.device)
-            loss = _loss(head, train.select(chosen))
+            batch = train.select(chosen)
+            if config.network == "robust":
+                batch = with_noise(batch, noise_rate(update, config.updates), head.shape.scale, batch.query_XD.shape[1])
+            loss = _loss(head, batch, keys)
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
-        update += until_check
+            update += 1
         with torch.no_grad():
-            checked = float(_loss(head, check))
+            checked = float(_loss(head, check, keys))
         stale = 0 if checked < best_loss else stale + 1
         if checked < best_loss:
             best, best_loss = _copy(head), checked
@@ -193,26 +206,25 @@ def _descend(head: Head, train: Trace, check: Trace, config: AdaptiveConfig) -> 
     return best_loss, update
 
 
-def _optimiser(head: Head, learning_rate: float) -> torch.optim.Adam:
-    layers = [*head.hidden.parameters(), *head.output.parameters()]
-    # The temperature is a single number that starts as a rough guess, so its learning rate is higher.
-    groups: list[dict[str, Any]] = [
-        {"params": layers},
-        {"params": [head.log_temperature], "lr": 10 * learning_rate},
-    ]
-    return torch.optim.Adam(groups, lr=learning_rate)
+def _optimiser(head: Network, learning_rate: float) -> torch.optim.Adam:
+    # A temperature is a single number that starts as a rough guess, so its learning rate is higher.
+    quick = head.quick()
+    layers = [weight for weight in head.parameters() if not any(weight is each for each in quick)]
+    groups: list[dict[str, Any]] = [{"params": layers}, {"params": quick, "lr": 10 * learning_rate}]
+    return torch.optim.Adam([group for group in groups if group["params"]], lr=learning_rate)
 
 
-def _apply(head: Head, trace: Trace) -> tuple[Tensor, Tensor]:
-    return head(trace.distance_XK, trace.token_XK, trace.log_prob_XK, trace.best_log_prob_X, trace.count_XK)  # type: ignore[no-any-return]
+def _seen(head: Network, trace: Trace, keys: Keys | None) -> Seen:
+    inputs = trace.distance_XK, trace.token_XK, trace.log_prob_XK, trace.likeliest_XR, trace.count_XK
+    return Seen(*inputs, trace.query_XD, keys(trace.entry_XK) if head.sees_keys and keys else None)
 
 
-def _loss(head: Head, trace: Trace) -> Tensor:
+def _loss(head: Network, trace: Trace, keys: Keys | None) -> Tensor:
     """Mean over tokens of -log(w_0 p_NMT(y) + sum of the weights of neighbours with token y)."""
-    model_X, weight_XK = _apply(head, trace)
+    model_X, weight_XK = head.weigh(_seen(head, trace, keys))
     retrieved_X = (weight_XK * (trace.token_XK == trace.gold_X[:, None])).sum(dim=1)
     return -(model_X * trace.gold_log_prob_X.exp() + retrieved_X).clamp(min=1e-12).log().mean()
 
 
-def _copy(head: Head) -> dict[str, Tensor]:
+def _copy(head: Network) -> dict[str, Tensor]:
     return {name: tensor.detach().clone() for name, tensor in head.state_dict().items()}

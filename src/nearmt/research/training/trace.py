@@ -15,6 +15,8 @@ from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.models import TranslationModel
 from nearmt.steps import Request
 
+#: The most likeliest tokens that a network sees.
+LIKELIEST = 8
 #: Batch size by device.
 _BATCH_SIZE = {"cpu": 32, "cuda": 64}
 
@@ -28,9 +30,11 @@ class Trace:
     token_XK: Tensor
     count_XK: Tensor  # number of entries that each neighbour represents
     log_prob_XK: Tensor  # the model's log-probability of each neighbour's token
-    best_log_prob_X: Tensor  # the model's log-probability of its best token
+    likeliest_XR: Tensor  # the model's log-probabilities of its likeliest tokens, best first
     gold_X: Tensor
     gold_log_prob_X: Tensor
+    entry_XK: Tensor
+    query_XD: Tensor
 
     def __len__(self) -> int:
         return len(self.gold_X)
@@ -46,7 +50,7 @@ class Trace:
     @classmethod
     def join(cls, parts: Sequence[Trace]) -> Trace:
         if not parts:
-            return cls(*(torch.zeros(0, 0) if field.name.endswith("K") else torch.zeros(0) for field in fields(cls)))
+            return cls(*(torch.zeros(0) if field.name.endswith("_X") else torch.zeros(0, 0) for field in fields(cls)))
         return cls(*(torch.cat([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
 
@@ -86,19 +90,21 @@ def _walk(
         if len(rows) < len(active):
             retriever.reorder(torch.tensor(rows, device=device))
             active = [active[row] for row in rows]
-        hidden_BH = torch.stack([taught[sentence][0][step] for sentence in active])
+        query_BD = store.query(torch.stack([taught[sentence][0][step] for sentence in active]))
         log_prob_BV = torch.stack([taught[sentence][1][step] for sentence in active])
-        found = retriever.retrieve(store.query(hidden_BH), [step + 1] * len(active), active)
-        _, token_BK, count_BK, _ = votes_of(found, store)
-        gold_B = torch.tensor([targets[sentence][step] for sentence in active], device=hidden_BH.device)
+        found = retriever.retrieve(query_BD, [step + 1] * len(active), active)
+        _, token_BK, count_BK = votes_of(found, store)[:3]
+        gold_B = torch.tensor([targets[sentence][step] for sentence in active], device=query_BD.device)
         trace = Trace(
             origin_X=found.origin_B,
             distance_XK=found.distance_BK,
             token_XK=token_BK,
             count_XK=torch.ones_like(found.distance_BK) if count_BK is None else count_BK,
             log_prob_XK=log_prob_BV.gather(1, token_BK),
-            best_log_prob_X=log_prob_BV.max(dim=1).values,
+            likeliest_XR=log_prob_BV.topk(min(LIKELIEST, log_prob_BV.shape[1]), dim=1).values,
             gold_X=gold_B,
             gold_log_prob_X=log_prob_BV.gather(1, gold_B[:, None])[:, 0],
+            entry_XK=found.entry_BK.clone(),
+            query_XD=query_BD,
         )
         yield trace.select(found.origin_B != int(Origin.MODEL))

@@ -30,6 +30,9 @@ _COUNTS: dict[str, tuple[Value, ...]] = {
     "chunk": (4, 8, 16, 32),
     "cache-k": (8, 16, 32, 64),
     "seeds": (0, 32, 128, 512),
+    "subset": (64, 128, 256, 512, 1024),
+    "references": (2, 4, 8, 16, 32),
+    "follow": (0, 1, 2, 4, 8),
     # From frequent to rare searches.
     "schedule": ("every:2", "geometric:2:8", "geometric:2:16", "geometric:2:32"),
 }
@@ -104,7 +107,7 @@ def names_to_tune(
     if defaults.get("recall") == "in-order" and "cache-temperature" in able:
         able.remove("cache-temperature")  # chunks in order use T
     if not able:
-        raise ConfigError("this method has nothing to tune; use knn, efficient or chunk")
+        raise ConfigError("this method has nothing to tune; use one that retrieves")
     if asked is None:
         usual = [name for name in able if name in (_PAPER if ranges == "paper" else MAIN)]
         return _free(usual or able, fixed)

@@ -128,7 +128,7 @@ class _Tuner:
         """Return all settings of the method; those that are not given are calibrated from the datastore."""
         config = getattr(make_method(self.method, self._datastore, {**self.fixed, **(point or {})}), "config", None)
         if not isinstance(config, Config):
-            raise ConfigError(f"method '{self.method}' has nothing to tune; use knn, efficient or chunk")
+            raise ConfigError(f"method '{self.method}' has nothing to tune; use one that retrieves")
         return config.public_values()
 
     def complete(self, point: Point, names: Sequence[str]) -> Point:
