@@ -6,7 +6,7 @@ has to implement (`retrieval.source.EntrySource`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Neighbours, Pair, SimilarSources, StoreProfile
-from nearmt.engines.base import CONTESTED, KNOWN, AgreementRule, CachePlan, SentenceCache, SentenceWords
+from nearmt.engines.base import CONTESTED, KNOWN, TERM, AgreementRule, CachePlan, SentenceCache, SentenceWords
 from nearmt.engines.reference.cache import ReferenceCache
 from nearmt.retrieval.source import EntrySource
 
@@ -28,6 +28,8 @@ class ToyServer:
         assert (ends[-1] if len(ends) else 0) == len(key_ND) == len(token_N)
         self.key_ND, self.token_N, self.end_P = key_ND, token_N, np.array(ends, dtype=np.int64)
         self.familiarity, self.closeness = np.inf, 0.0
+        #: Codes of words that are terms.
+        self.terms: frozenset[int] = frozenset()
         #: How many entries each stands for, in a pruned store.
         self.weight_N: np.ndarray | None = None
         #: Codes of the source words that entries are aligned with; None where they are unknown.
@@ -56,17 +58,27 @@ class ToyServer:
             return {"weight": None}
         return {"weight": np.where(entry < 0, 1.0, self.weight_N[entry.clip(min=0)]).astype(np.float32)}
 
-    def answer_agreement(self, entry: np.ndarray, known: np.ndarray, near: np.ndarray, rule: AgreementRule) -> Arrays:
+    def answer_agreement(
+        self, entry: np.ndarray, known: np.ndarray, near: np.ndarray, trust: np.ndarray, rule: AgreementRule
+    ) -> Arrays:
         if self.word_N is None:
             return {"kept": None}
         rows = len(entry) // len(known)
-        slots = [(known[row // rows], float(near[row // rows])) for row in range(len(entry))]
-        kept = [[self._kept(int(n), *slot, rule) for n in found] for slot, found in zip(slots, entry, strict=True)]
+        slots = [
+            (known[row // rows], *(float(part[row // rows]) for part in (near, trust))) for row in range(len(entry))
+        ]
+        kept = [[self._trusted(int(n), *slot, rule) for n in found] for slot, found in zip(slots, entry, strict=True)]
         return {"kept": np.array(kept, dtype=np.float32).reshape(entry.shape)}
+
+    def _trusted(self, entry: int, known_X: np.ndarray, near: float, trust: float, rule: AgreementRule) -> float:
+        assert self.word_N is not None
+        if entry < 0 or (self.word_N[entry] and known_X[self.word_N[entry]] == TERM):
+            return 1.0
+        return trust * self._kept(entry, known_X, near, rule)
 
     def _kept(self, entry: int, known_X: np.ndarray, near: float, rule: AgreementRule) -> float:
         assert self.word_N is not None
-        if entry < 0 or not (own := self.word_N[entry]) or known_X[own] == KNOWN:
+        if not (own := self.word_N[entry]) or known_X[own] == KNOWN:
             return 1.0
         if known_X[own] == CONTESTED:
             return 0.0
@@ -78,6 +90,9 @@ class ToyServer:
         left = float(np.clip((rule.contrast - share) / (rule.contrast - rule.paraphrase), 0.0, 1.0))
         applied = rule.strength * (near + (1 - near) * rule.elsewhere)
         return 1 - applied * (1 - (1 - near) * left)
+
+    def answer_terms(self, codes: Iterable[int]) -> Arrays:
+        return {"terms": frozenset(codes) & self.terms}
 
     def answer_keys(self, entry: np.ndarray, columns: int) -> Arrays:
         return {"key": self.key_ND[entry, :columns]}
@@ -155,9 +170,13 @@ class ToyStore:
         return None if weight is None else torch.from_numpy(weight)
 
     def agreement(self, entry_BK: Tensor, words: SentenceWords, rule: AgreementRule) -> Tensor | None:
-        given = {"known": words.known_SX.numpy(), "near": words.near_S.numpy(), "rule": rule}
-        kept = self.server("agreement", entry=entry_BK.numpy(), **given)["kept"]
+        given = {"known": words.known_SX.numpy(), "near": words.near_S.numpy(), "trust": words.trust_S.numpy()}
+        kept = self.server("agreement", entry=entry_BK.numpy(), rule=rule, **given)["kept"]
         return None if kept is None else torch.from_numpy(kept)
+
+    def terms(self, codes: Iterable[int]) -> frozenset[int]:
+        found: frozenset[int] = self.server("terms", codes=codes)["terms"]
+        return found
 
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         return torch.from_numpy(self.server("keys", entry=entry_M.numpy(), columns=columns)["key"])

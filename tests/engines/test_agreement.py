@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nearmt.contracts import Evidence, Origin
-from nearmt.engines.base import CONTESTED, KNOWN, AgreementRule, Mixing, Retrieved, SentenceWords
+from nearmt.engines.base import CONTESTED, KNOWN, TERM, AgreementRule, Mixing, Retrieved, SentenceWords
 from nearmt.engines.reference.scoring import apply_agreement
 from tests.engines.every_engine import Engine, every_engine
 from tests.toy_store import ToyServer, random_store
@@ -19,12 +19,19 @@ CODES = 1 << 16
 WORDS = [1, 2, 3, 40_000, 50_000, 65_535]
 
 
-def words_of(known: list[list[int]], near: list[float], contested: list[int] | None = None) -> SentenceWords:
+def words_of(
+    known: list[list[int]],
+    near: list[float],
+    contested: list[int] | None = None,
+    terms: list[int] | None = None,
+    trust: list[float] | None = None,
+) -> SentenceWords:
     known_SX = torch.zeros(len(known), CODES, dtype=torch.uint8)
     for row, codes in enumerate(known):
         known_SX[row, codes] = KNOWN
+        known_SX[row, terms or []] = TERM
         known_SX[row, contested or []] = CONTESTED
-    return SentenceWords(known_SX, torch.tensor(near))
+    return SentenceWords(known_SX, torch.tensor(near), torch.tensor(trust or [1.0] * len(known)))
 
 
 def kept(
@@ -34,8 +41,7 @@ def kept(
     codes = torch.from_numpy(np.array(word_N, dtype="<u2").view("<i2"))
     key_ND = torch.zeros(len(word_N), 8)
     table = engine.entries([key_ND], torch.zeros(len(word_N), dtype=torch.int32), [len(word_N)], None, codes)
-    there = SentenceWords(engine.to(words.known_SX), engine.to(words.near_S))
-    found_BK = table.agreement(engine.to(entry_BK), there, rule)
+    found_BK = table.agreement(engine.to(entry_BK), words.to(engine.device), rule)
     assert found_BK is not None
     return found_BK.cpu()
 
@@ -81,6 +87,15 @@ def test_a_contested_word_keeps_nothing(engine: Engine) -> None:
 
 
 @every_engine
+def test_only_neighbours_of_terms_keep_all_of_a_sentence_that_is_not_trusted(engine: Engine) -> None:
+    """Stored words 1 2 3 40000 and an end; the sentence has 1 and the term 2, contests 3, and lacks 40000."""
+    stored, entry_BK = [1, 2, 3, 40_000, 0], torch.tensor([[0, 1, 2, 3, 4, -1]] * 2)
+    words = words_of([[1], [1]], [0.0, 0.0], contested=[3], terms=[2], trust=[0.25, 0.0])
+    expected = [[0.25, 1.0, 0.0, 0.125, 0.25, 1.0], [0.0, 1.0, 0.0, 0.0, 0.0, 1.0]]
+    assert kept(engine, stored, entry_BK, words, AgreementRule(3, 0.25, 0.75, 0.5)).tolist() == expected
+
+
+@every_engine
 def test_words_nearby_end_with_the_pair_and_do_not_include_its_own(engine: Engine) -> None:
     """The neighbour's pair has its own word three times and one other, which is unknown; the pairs around are known."""
     stored = [1, 1, 0, 50_000, 50_000, 65_535, 50_000, 0, 1, 1, 0]
@@ -101,10 +116,11 @@ def test_agreement_is_what_the_rule_says(engine: Engine, slots: int) -> None:
     entry_BK = torch.from_numpy(random.integers(-1, len(store), (6, 20)))
     known = [random.choice(WORDS, 3).tolist() for _ in range(slots)]
     near = (random.random(slots) / 2).round(2).tolist()
-    words = words_of(known, near, contested=[int(random.choice(WORDS))])
+    odd = ([int(random.choice(WORDS))] for _ in range(2))
+    words = words_of(known, near, *odd, trust=random.random(slots).round(2).tolist())
     rule = AgreementRule(2, 0.2, 0.6, 0.9, 0.4)
-    given = {"known": words.known_SX.numpy(), "near": words.near_S.numpy(), "rule": rule}
-    expected_BK = torch.from_numpy(server("agreement", entry=entry_BK.numpy(), **given)["kept"])
+    given = {"known": words.known_SX.numpy(), "near": words.near_S.numpy(), "trust": words.trust_S.numpy()}
+    expected_BK = torch.from_numpy(server("agreement", entry=entry_BK.numpy(), rule=rule, **given)["kept"])
     found_BK = kept(engine, word_N.tolist(), entry_BK, words, rule)
     torch.testing.assert_close(found_BK, expected_BK)
     assert len(expected_BK.unique()) > 4
@@ -114,8 +130,7 @@ def test_agreement_is_what_the_rule_says(engine: Engine, slots: int) -> None:
 def test_a_table_without_words_knows_no_agreement(engine: Engine) -> None:
     table = engine.entries([torch.zeros(3, 8)], torch.zeros(3, dtype=torch.int32), [3])
     words = words_of([[1]], [0.0])
-    there = SentenceWords(engine.to(words.known_SX), engine.to(words.near_S))
-    assert table.agreement(engine.to(torch.tensor([[0, 1]])), there, RULE) is None
+    assert table.agreement(engine.to(torch.tensor([[0, 1]])), words.to(engine.device), RULE) is None
 
 
 def test_the_share_of_silenced_neighbours_goes_to_the_model() -> None:

@@ -48,7 +48,8 @@ class EndRule:
 
 #: A word that the sentence has; and one that stands where a nearly equal source in the store has a word more, or less.
 #: There neighbours do not know of the difference: next to an added *not* they predict the verb. They do not count.
-KNOWN, CONTESTED = 1, 2
+#: A term is a word of the sentence whose neighbours count in spite of the guard.
+KNOWN, CONTESTED, TERM = 1, 2, 3
 
 
 @dataclass(frozen=True)
@@ -78,14 +79,21 @@ class AgreementRule:
 class SentenceWords:
     """What source agreement needs to know of the sentences in the slots."""
 
-    #: Which codes of words (`models.words`) each has, [S, CODES]: 0, KNOWN or CONTESTED (uint8).
+    #: Which codes of words (`models.words`) each has, [S, CODES]: 0, KNOWN, CONTESTED or TERM (uint8).
     known_SX: Tensor
     #: From 0 to 1, whether the store has a near match of the sentence, [S].
     near_S: Tensor
+    #: What multiplies the share that neighbours of other words than terms keep, [S].
+    trust_S: Tensor
 
     def of(self, slot: int) -> SentenceWords:
-        """What is known of one of them; a view."""
-        return SentenceWords(self.known_SX[slot : slot + 1], self.near_S[slot : slot + 1])
+        """What is known of one of them; views."""
+        return SentenceWords(*(part[slot : slot + 1] for part in (self.known_SX, self.near_S, self.trust_S)))
+
+    def to(self, device: torch.device) -> SentenceWords:
+        """The same on a device."""
+        parts = self.known_SX, self.near_S, self.trust_S
+        return SentenceWords(*(part.to(device, non_blocking=True) for part in parts))
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from nearmt.datastore.search.agreement import SlotWords, between, sentence_words
 from nearmt.engines.base import AgreementRule, EndRule, SentenceWords
 from nearmt.methods.mixing import Mixer, keys_of, votes_of, weighed
 from nearmt.models import TranslationModel
+from nearmt.models.words import SourceWords
 from nearmt.retrieval.retriever import Retriever
 from nearmt.retrieval.source import EntrySource, LiveSource
 from nearmt.steps import Request, Step
@@ -72,12 +73,14 @@ class RetrievingState:
             sources = [self._request.sources[sentence] for sentence in sentences]
             similar = self.store.similar(sources, seeds, self._method.candidates)
             self._retriever.begin(sentences, similar.entry_SX)
+            trust = self._guarded_by(similar) if guard else [1.0] * len(sentences)
             if agreement:
                 mine = [self._request.words[sentence] for sentence in sentences]
-                words = sentence_words(mine, similar.close, self._request.device)
+                terms = self._terms_of(mine, trust)
+                words = sentence_words(mine, similar.close, self._request.device, terms)
                 self._words_of.update((sentence, words.of(slot)) for slot, sentence in enumerate(sentences))
-            if guard:
-                self._trust.update(zip(sentences, self._guarded_by(similar), strict=True))
+                trust = [1.0 if slot in terms else one for slot, one in enumerate(trust)]
+            self._trust.update(zip(sentences, trust, strict=True))
         # Without trust the translation is the model's own, as `generate()` finds it.
         return [self._tolerance if self._trust.get(sentence, 1.0) else math.inf for sentence in sentences]
 
@@ -95,6 +98,15 @@ class RetrievingState:
         ]
         alike = [between(closeness, SIMILAR) for closeness in similar.closeness]
         return [min(one, max(others)) for one, *others in zip(trust, without, alike, strict=True)]
+
+    def _terms_of(
+        self, words: Sequence[SourceWords], trust: Sequence[float]
+    ) -> dict[int, tuple[float, frozenset[int]]]:
+        """Of sentences that the guard doubts and that have terms of the store: what it leaves of their other
+        neighbours, and the terms."""
+        doubted = ((slot, one) for slot, one in enumerate(trust) if one < 1.0)
+        found = {slot: (one, self.store.terms(words[slot].codes)) for slot, one in doubted}
+        return {slot: (one, terms) for slot, (one, terms) in found.items() if terms}
 
     def scores(self, step: Step) -> Scores:
         """log p(y_t | y_<t, x) of equation 3."""

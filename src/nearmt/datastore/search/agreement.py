@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from nearmt.contracts import CloseSource
-from nearmt.engines.base import CONTESTED, KNOWN, AgreementRule, SentenceWords
+from nearmt.engines.base import CONTESTED, KNOWN, TERM, AgreementRule, SentenceWords
 from nearmt.models.words import CODES, SourceWords
 
 #: Tuned on the open half of the experiment contrast and on dev sets (docs/log.md).
@@ -24,7 +24,8 @@ NEARLY_EQUAL = 0.9
 
 def stacked(words: Sequence[SentenceWords]) -> SentenceWords:
     """What is known of the sentences of all of them, one after the other."""
-    return SentenceWords(torch.cat([each.known_SX for each in words]), torch.cat([each.near_S for each in words]))
+    parts = zip(*((each.known_SX, each.near_S, each.trust_S) for each in words), strict=True)
+    return SentenceWords(*map(torch.cat, parts))
 
 
 class SlotWords:
@@ -48,19 +49,27 @@ class SlotWords:
 
 
 def sentence_words(
-    words: Sequence[SourceWords], close: Sequence[Sequence[CloseSource]], device: torch.device
+    words: Sequence[SourceWords],
+    close: Sequence[Sequence[CloseSource]],
+    device: torch.device,
+    terms: Mapping[int, tuple[float, Iterable[int]]] | None = None,
 ) -> SentenceWords:
     """What is known of sentences with these words, which have much in common with some stored sources, the most
-    similar first."""
+    similar first. `terms`, by sentence: what the guard leaves of other neighbours, and the codes of words that count in
+    spite of it."""
     known_SX = np.zeros((len(words), CODES), dtype=np.uint8)
-    for known_X, mine, sources in zip(known_SX, words, close, strict=True):
+    trust = [1.0] * len(words)
+    for slot, (known_X, mine, sources) in enumerate(zip(known_SX, words, close, strict=True)):
         known_X[list(mine.codes)] = KNOWN
+        if terms and slot in terms:
+            trust[slot], codes = terms[slot]
+            known_X[list(codes)] = TERM
         known_X[list(mine.contested([each.ids for each in sources if each.share >= NEARLY_EQUAL]))] = CONTESTED
     near = [
         nearness(mine, (mine.like(each.ids) for each in sources)) for mine, sources in zip(words, close, strict=True)
     ]
-    parts = torch.from_numpy(known_SX), torch.tensor(near, dtype=torch.float32)
-    return SentenceWords(*(part.to(device, non_blocking=True) for part in parts))
+    parts = (torch.tensor(part, dtype=torch.float32) for part in (near, trust))
+    return SentenceWords(torch.from_numpy(known_SX), *parts).to(device)
 
 
 def nearness(words: SourceWords, sources: Iterable[SourceWords]) -> float:

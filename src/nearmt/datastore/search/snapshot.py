@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from copy import copy
@@ -27,6 +27,7 @@ from nearmt.datastore.search.matches import SegmentSources, SourceLookup
 from nearmt.datastore.search.recall import measure_recall
 from nearmt.datastore.search.searcher import Searcher
 from nearmt.datastore.search.similar import COMPARED, Postings, SourceIndex
+from nearmt.datastore.search.terms import AlignedWords, StoreTerms
 from nearmt.engines.base import AgreementRule, CachePlan, Index, RowSearch, SentenceCache, SentenceWords
 from nearmt.errors import ConfigError
 from nearmt.index.milvus import RemoteUse
@@ -73,6 +74,11 @@ class Part:
         with timed("store/similar"):
             return Postings(self.segment)
 
+    @cached_property
+    def words(self) -> AlignedWords:
+        with timed("store/terms"):
+            return AlignedWords(self.segment)
+
 
 class Snapshot:
     """Implements `retrieval.source.EntrySource`. Entries and keys live on the store's device; tensors are moved there,
@@ -117,7 +123,7 @@ class Snapshot:
     def restricted(self, seen_P: np.ndarray, name: str) -> Snapshot:
         """The same with fewer pairs in sight; `name` tells it from others."""
         fewer = copy(self)
-        for made in ("_sources", "_lookup", "profile"):
+        for made in ("_sources", "_lookup", "_terms", "profile"):
             vars(fewer).pop(made, None)
         fewer.identity = f"{self.identity}-{name}"
         fewer._see(seen_P if self.seen_P is None else seen_P & self.seen_P)
@@ -258,8 +264,7 @@ class Snapshot:
         return None if weight is None else weight.to(entry.device)
 
     def agreement(self, entry_BK: Tensor, words: SentenceWords, rule: AgreementRule) -> Tensor | None:
-        words = SentenceWords(words.known_SX.to(self.device), words.near_S.to(self.device))
-        kept_BK = self.entries.agreement(entry_BK.to(self.device), words, rule)
+        kept_BK = self.entries.agreement(entry_BK.to(self.device), words.to(self.device), rule)
         return None if kept_BK is None else kept_BK.to(entry_BK.device)
 
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
@@ -306,6 +311,13 @@ class Snapshot:
             places = by_similarity(source, [self._sources.source(number) for number in found])
             ordered_P[: len(found)] = torch.tensor([found[place] for place in places], dtype=torch.long)
         return ordered_SP
+
+    @cached_property
+    def _terms(self) -> StoreTerms:
+        return StoreTerms([part.words for part in self._parts], self.seen_P)
+
+    def terms(self, codes: Iterable[int]) -> frozenset[int]:
+        return self._terms.among(codes)
 
     def source(self, number: int) -> list[int]:
         """The source tokens of a pair."""

@@ -38,10 +38,10 @@ class CpuEntryTable(EntryTable):
             return None
         entry_BK, (rows, k) = entry_BK.contiguous(), entry_BK.shape
         agreement_BK = torch.empty(rows, k)
-        (slots, codes), near_S = words.known_SX.shape, words.near_S
+        (slots, codes), near_S, trust_S = words.known_SX.shape, words.near_S, words.trust_S
         loaded().agreement(
             address(self.word_N), len(self), address(entry_BK), rows, k, address(words.known_SX), address(near_S),
-            slots, codes, rule.window, rule.paraphrase, rule.contrast, rule.strength, rule.elsewhere,
+            address(trust_S), slots, codes, rule.window, rule.paraphrase, rule.contrast, rule.strength, rule.elsewhere,
             address(agreement_BK),
         )  # fmt: skip
         return agreement_BK

@@ -123,8 +123,9 @@ EXPORTED void decoder_step(const Decoder *decoder, const KeyValues *own, int64_t
 
 /* agreement.c */
 EXPORTED void agreement(const uint16_t *word, int64_t entries, const int64_t *entry, int64_t rows, int64_t k,
-                        const uint8_t *known, const float *near, int64_t slots, int64_t codes, int64_t window, double paraphrase,
-                        double contrast, double strength, double elsewhere, float *kept);
+                        const uint8_t *known, const float *near, const float *trust, int64_t slots, int64_t codes,
+                        int64_t window, double paraphrase, double contrast, double strength, double elsewhere,
+                        float *kept);
 
 /* mixture.c */
 EXPORTED void log_of_sum(const float *logits, int64_t stride, int64_t rows, int64_t vocabulary, float *sum_B);

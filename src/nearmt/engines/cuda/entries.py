@@ -62,7 +62,7 @@ class CudaEntryTable(EntryTable):
         agreement_BK = torch.empty(rows, k, device=entry_BK.device)
         agreement[(rows,)](
             self.word_N, len(self), entry_BK.contiguous(), k,
-            words.known_SX, codes, words.near_S, rows // slots, agreement_BK,
+            words.known_SX, codes, words.near_S, words.trust_S, rows // slots, agreement_BK,
             rule.paraphrase, rule.contrast, rule.strength, rule.elsewhere,
             WINDOW=rule.window, POSITIONS=power_of_two(k),
         )  # fmt: skip

@@ -153,6 +153,7 @@ def agreement(
     known,
     codes,
     nearness,
+    trust,
     rows,
     kept,
     paraphrase,
@@ -169,7 +170,7 @@ def agreement(
     at = tl.load(entry + row * k + position, mask=position < k, other=-1)
     there = at >= 0
     own = tl.load(word + at, mask=there, other=0).to(tl.int32) & 0xFFFF
-    status = tl.load(mine + own, mask=there, other=1).to(tl.int32)
+    status = tl.load(mine + own, mask=there, other=0).to(tl.int32)
     unknown = there & (own != 0) & (status == 0)
     contested = there & (own != 0) & (status == 2)
     total = tl.zeros((POSITIONS,), tl.float32)
@@ -189,6 +190,8 @@ def agreement(
     match = tl.load(nearness + row // rows)
     left = 1.0 - strength * (elsewhere + (1.0 - elsewhere) * match) * (1.0 - left * (1.0 - match))
     left = tl.where(contested, 0.0, tl.where(unknown, left, 1.0))
+    trusted = ~there | (status == 3)
+    left *= tl.where(trusted, 1.0, tl.load(trust + row // rows))
     tl.store(kept + row * k + position, left, mask=position < k)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nearmt.engines.base import CONTESTED, KNOWN, AgreementRule, SentenceWords
+from nearmt.engines.base import CONTESTED, KNOWN, TERM, AgreementRule, SentenceWords
 
 
 def agreement(word_N: Tensor, entry_BK: Tensor, words: SentenceWords, rule: AgreementRule) -> Tensor:
@@ -15,7 +15,8 @@ def agreement(word_N: Tensor, entry_BK: Tensor, words: SentenceWords, rule: Agre
     of nearby words that the sentence has, a neighbour whose word it does not have is a paraphrase to the degree
     r = (contrast - s) / (contrast - paraphrase), between 0 and 1, times 1 - near, and keeps 1 - a (1 - r) with
     a = strength (elsewhere + (1 - elsewhere) near). Entries nearby that are aligned with the same word do not count;
-    without others, s is 1. A neighbour whose word is contested keeps nothing.
+    without others, s is 1. A neighbour whose word is contested keeps nothing. Of what they keep, neighbours whose word
+    is not a term have the share `trust`.
     """
     known_SX = words.known_SX
     if not len(word_N):
@@ -23,7 +24,7 @@ def agreement(word_N: Tensor, entry_BK: Tensor, words: SentenceWords, rule: Agre
     slot_B = torch.arange(len(entry_BK), device=entry_BK.device) // (len(entry_BK) // len(known_SX))
     word_BK = _codes(word_N, entry_BK.clamp(min=0))
     status_BK = known_SX[slot_B[:, None], word_BK]
-    agrees_BK = (status_BK == KNOWN) | (word_BK == 0) | (entry_BK < 0)
+    agrees_BK = (status_BK == KNOWN) | (status_BK == TERM) | (word_BK == 0)
     nearby_BKW = _words_nearby(word_N, entry_BK, rule.window)
     counts_BKW = (nearby_BKW != 0) & (nearby_BKW != word_BK[:, :, None])
     known_BKW = (known_SX[slot_B[:, None, None], nearby_BKW] != 0) & counts_BKW
@@ -33,7 +34,9 @@ def agreement(word_N: Tensor, entry_BK: Tensor, words: SentenceWords, rule: Agre
     applied_B1 = rule.strength * (rule.elsewhere + (1.0 - rule.elsewhere) * near_B1)
     paraphrase_BK = ((rule.contrast - share_BK) / (rule.contrast - rule.paraphrase)).clamp(0.0, 1.0)
     disagreeing_BK = 1.0 - applied_B1 * (1.0 - paraphrase_BK * (1.0 - near_B1))
-    return torch.where(agrees_BK, 1.0, torch.where(status_BK == CONTESTED, 0.0, disagreeing_BK))
+    kept_BK = torch.where(agrees_BK, 1.0, torch.where(status_BK == CONTESTED, 0.0, disagreeing_BK))
+    trusted_BK = torch.where(status_BK == TERM, 1.0, words.trust_S[slot_B][:, None])
+    return torch.where(entry_BK < 0, 1.0, kept_BK * trusted_BK)
 
 
 def _codes(word_N: Tensor, entry: Tensor) -> Tensor:
