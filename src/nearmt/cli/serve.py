@@ -14,7 +14,6 @@ from nearmt.cli.stopping import noting
 from nearmt.config.model import DEFAULT_MODEL
 from nearmt.errors import MissingPackageError
 from nearmt.serve.config import ServeConfig
-from nearmt.serve.heap import share
 
 _SHOWN = (
     *("host", "port", "model", "memories", "default-memory", "state", "memory-budget"),
@@ -44,7 +43,6 @@ def command(given: Given) -> None:
     nearmt serve --read-only --set requests=600
     """
     _check_packages()
-    share()  # before torch is imported
     from nearmt.serve.logs import start_logging
     from nearmt.serve.server import run
 

@@ -14,8 +14,8 @@ import ctypes
 import gc
 from contextlib import suppress
 
-#: Seconds between two times.
-INTERVAL = 30.0
+#: Seconds between two times. What was freed spreads over the heap again while batches run.
+INTERVAL = 5.0
 #: The number of the setting in malloc.h.
 _M_ARENA_MAX = -8
 
@@ -23,7 +23,7 @@ _M_ARENA_MAX = -8
 def share() -> bool:
     """Let all threads share one heap; False where the C library cannot.
 
-    To be called before libraries are imported that start threads: a heap that was made stays in use.
+    To be called before any thread is started: a heap that a thread was given stays in use.
     """
     with suppress(OSError, AttributeError):
         return bool(ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1))
