@@ -169,6 +169,23 @@ def test_late_and_cancelled_requests_end_with_one_line(held: tuple[Scheduler, Tr
     assert scheduler.queued == 0
 
 
+def test_a_request_is_cancelled_while_its_sentence_waits(held: tuple[Scheduler, Translator, Slow]) -> None:
+    scheduler, translator, slow = held
+    ticket = Ticket()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(translator.decoding_with(scheduler.decoder(Ticket())).translate, "die pumpe")
+        assert slow.began.wait(20)
+        second = pool.submit(translator.decoding_with(scheduler.decoder(ticket)).translate, "ventil")
+        while not scheduler.queued:
+            time.sleep(0.01)
+        ticket.cancel()
+        with pytest.raises(Cancelled):
+            second.result(20)
+        assert not first.done()
+        slow.go.set()
+        assert first.result(20).text == translator.translate("die pumpe").text
+
+
 def test_a_full_queue_refuses_interactive_requests_only(held: tuple[Scheduler, Translator, Slow]) -> None:
     scheduler, translator, slow = held
     with ThreadPoolExecutor(2) as pool:

@@ -171,6 +171,20 @@ def test_headers_that_are_too_large_are_refused(service: Service) -> None:
         assert b" 400 " in connection.recv(4096)
 
 
+def test_connections_beyond_the_limit_are_told_when_to_come_back(service: Service) -> None:
+    config = dataclasses.replace(service.config, max_connections=2)
+    with live(create_app(service), config) as server, httpx.Client(base_url=server.address) as first:
+        assert first.get("/health").status_code == 200
+        with httpx.Client(base_url=server.address) as second:
+            assert second.get("/health").status_code == 200
+            refused = httpx.get(f"{server.address}/health")
+            assert refused.status_code == 503 and int(refused.headers["retry-after"]) > 0
+            assert refused.headers["connection"] == "close"
+            assert refused.json()["type"] == "urn:nearmt:problem:queue-full"
+            assert first.get("/health").status_code == 200
+        until(lambda: httpx.get(f"{server.address}/health").status_code == 200)
+
+
 def test_no_server_header(service: Service) -> None:
     with live(create_app(service)) as server:
         assert "server" not in httpx.get(f"{server.address}/health").headers

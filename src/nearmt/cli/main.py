@@ -122,15 +122,24 @@ def run(arguments: list[str] | None = None) -> int:
     verbosity.quiet = verbosity.verbose = False
     if instruction := os.environ.get(COMPLETION_VARIABLE):
         return shell_complete(cli, {}, "nearmt", COMPLETION_VARIABLE, instruction)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["serve"]:
+        _share_heap()
     with stopping():
         try:
-            given = list(sys.argv[1:] if arguments is None else arguments)
             with _warnings_in_one_line(), cli.make_context("nearmt", given) as context:
                 cli.invoke(context)
             sys.stdout.flush()
             return 0
         except BaseException as error:
             return _answer(error)
+
+
+def _share_heap() -> None:
+    """For a process that runs for long; before `stopping` starts a thread, which would get a heap of its own."""
+    from nearmt.serve.heap import share
+
+    share()
 
 
 def _answer(error: BaseException) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
@@ -25,8 +25,8 @@ from nearmt.threads import workers
 from nearmt.timing import Timings
 from nearmt.translator import SourcePart, Translator
 
-#: Seconds between two looks at whether a request is still wanted.
-_POLL = 0.25
+#: The position and the result of each sentence of a request; None when it was cancelled.
+Results = SimpleQueue[tuple[int, Hypothesis | Exception] | None]
 #: Sentences of a bulk request that wait in the queue at a time.
 _BULK_AHEAD = 256
 
@@ -134,24 +134,25 @@ class SharedDecoder:
         """The position and the best hypothesis of each part as it is finished."""
         if not parts:
             return
-        results: SimpleQueue[tuple[int, Hypothesis | Exception]] = SimpleQueue()
+        results: Results = SimpleQueue()
         tasks = [_task(translator, part, self.ticket, position, results) for position, part in enumerate(parts)]
         # The longest first: the last ones to finish are short.
         tasks.sort(key=lambda task: task.length, reverse=True)
         window = _BULK_AHEAD if self.ticket.priority is Priority.BULK else len(tasks)
         waiting = iter(tasks[window:])
-        try:
-            self.scheduler.submit(tasks[:window])
-            for _ in tasks:
-                position, result = self._next(results)
-                if isinstance(result, Exception):
-                    raise result
-                if (task := next(waiting, None)) is not None:
-                    self.scheduler.submit([task])
-                yield position, result
-        finally:
-            for task in tasks:  # after an error the slots of the others are free
-                task.dropped = True
+        with self.ticket.telling(lambda: results.put(None)):
+            try:
+                self.scheduler.submit(tasks[:window])
+                for _ in tasks:
+                    position, result = self._next(results)
+                    if isinstance(result, Exception):
+                        raise result
+                    if (task := next(waiting, None)) is not None:
+                        self.scheduler.submit([task])
+                    yield position, result
+            finally:
+                for task in tasks:  # after an error the slots of the others are free
+                    task.dropped = True
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -159,14 +160,15 @@ class SharedDecoder:
             self.ticket.check()
             yield
 
-    def _next(self, results: SimpleQueue[tuple[int, Hypothesis | Exception]]) -> tuple[int, Hypothesis | Exception]:
+    def _next(self, results: Results) -> tuple[int, Hypothesis | Exception]:
+        """The next result, or the error of what has ended the request before."""
         while True:
             self.ticket.check()
-            try:
-                left = self.ticket.left
-                return results.get(timeout=_POLL if left is None else min(_POLL, max(left, 0.001)))
-            except Empty:
-                continue
+            left = self.ticket.left
+            with suppress(Empty):
+                found = results.get(timeout=None if left is None else max(left, 0.001))
+                if found is not None:
+                    return found
 
 
 def _task(
@@ -174,7 +176,7 @@ def _task(
     part: SourcePart,
     ticket: Ticket,
     position: int,
-    results: SimpleQueue[tuple[int, Hypothesis | Exception]],
+    results: Results,
 ) -> Task:
     model = translator.model
     return Task(

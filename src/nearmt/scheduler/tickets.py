@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
@@ -34,14 +35,27 @@ class Ticket:
         """`deadline` is in seconds from now. Clients take turns."""
         self.client, self.priority, self.seconds = client, priority, deadline
         self._ends = None if deadline is None else time.monotonic() + deadline
-        self._cancelled = threading.Event()
+        self._lock = threading.Lock()
+        self._told: list[Callable[[], None]] = []
+        self.cancelled = False
 
     def cancel(self) -> None:
-        self._cancelled.set()
+        with self._lock:
+            self.cancelled = True
+            told = list(self._told)
+        for tell in told:
+            tell()
 
-    @property
-    def cancelled(self) -> bool:
-        return self._cancelled.is_set()
+    @contextmanager
+    def telling(self, tell: Callable[[], None]) -> Iterator[None]:
+        """Call a function when the request is cancelled while the block runs."""
+        with self._lock:
+            self._told.append(tell)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._told.remove(tell)
 
     @property
     def left(self) -> float | None:

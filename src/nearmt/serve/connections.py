@@ -1,12 +1,14 @@
 """HTTP connections that end when a client stops sending or reading.
 
 uvicorn limits how long a connection may be idle between requests. This protocol also limits the time from the first
-byte of a request to the last of its headers, and the time that a client may leave an answer unread.
+byte of a request to the last of its headers, and the time that a client may leave an answer unread. Requests of more
+connections than may be open reach the application, which answers them as it answers other errors.
 """
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -15,6 +17,8 @@ HEADERS = 10.0
 #: Seconds after which a client must have read something of an answer that waits, at `SLOWEST` bytes a second.
 READING = 30.0
 SLOWEST = 1024
+#: What requests have in their state: a function that tells whether too many connections are open.
+CROWDED = "crowded"
 
 
 class TimedProtocol(H11Protocol):
@@ -25,6 +29,11 @@ class TimedProtocol(H11Protocol):
 
     _headers_timer: asyncio.TimerHandle | None = None
     _reading_timer: asyncio.TimerHandle | None = None
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._most_connections, self.limit_concurrency = self.limit_concurrency, None
+        self.app_state = {**self.app_state, CROWDED: self._is_crowded}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -47,6 +56,9 @@ class TimedProtocol(H11Protocol):
     def resume_writing(self) -> None:
         self._stop_reading()
         super().resume_writing()
+
+    def _is_crowded(self) -> bool:
+        return self._most_connections is not None and len(self.connections) > self._most_connections
 
     def _await_headers(self) -> None:
         """Run the timer while no request is being answered; more data does not start it again."""

@@ -13,8 +13,10 @@ from urllib.parse import unquote
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
+from nearmt.scheduler import QueueFull
 from nearmt.serve.access import key_in_headers
 from nearmt.serve.bodies import LimitedBody
+from nearmt.serve.connections import CROWDED
 from nearmt.serve.errors import Unauthorized
 from nearmt.serve.keys import Keyring
 from nearmt.serve.logs import log, request_id
@@ -74,7 +76,7 @@ class _Exchange:
         self._send = send
         self._start = time.perf_counter()
         self._status = 0
-        scope.setdefault("state", {})
+        self._crowded = scope.setdefault("state", {}).get(CROWDED, bool)()
         self._headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         given = self._headers.get("x-request-id", "")
         self._id = given if _ID.fullmatch(given) else uuid.uuid4().hex
@@ -102,6 +104,8 @@ class _Exchange:
             await response(self._scope, self._body, self._send_with_headers)
 
     def _check(self) -> None:
+        if self._crowded:
+            raise QueueFull("too many connections are open; try again in a moment")
         self._settings.guard.check(self._scope["method"], self._scope["path"], self._headers)
         if "\0" in self._scope["path"] or "\0" in unquote(self._scope["query_string"].decode("latin-1")):
             raise HTTPException(400, "the address contains a NUL character")
@@ -112,7 +116,7 @@ class _Exchange:
             given = list(message.get("headers", ()))
             names = {name.lower() for name, _ in given}
             added = [*_HEADERS, _NO_STORE, (b"x-request-id", self._id.encode())]
-            if self._scope["app"].state.stopping.is_set():
+            if self._crowded or self._scope["app"].state.stopping.is_set():
                 added.append((b"connection", b"close"))
             message["headers"] = given + [header for header in added if header[0] not in names]
         await self._send(message)

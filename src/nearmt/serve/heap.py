@@ -1,8 +1,9 @@
 """Memory of a server that runs for long.
 
-glibc gives threads heaps of their own, and keeps what they free for later use in the same heap. In a server with many
-threads, whose memories are opened and compacted again and again, that grows to a multiple of what is in use. So threads
-share a few heaps, and freed memory goes back to the system now and then.
+glibc gives threads heaps of their own, and keeps what they free for later use in the same heap. Batches take and free
+tensors of many megabytes, now in this thread, then in that one: every heap grows to the most that it ever held, and
+their sum goes on growing while the memory in use does not. So all threads share one heap (few compute at a time, and
+small blocks have caches of their own in each thread), and freed memory goes back to the system now and then.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ import ctypes
 import gc
 from contextlib import suppress
 
-#: Seconds between two times.
-INTERVAL = 30.0
-#: Heaps of all threads: few threads compute at a time. The number stands for the setting in malloc.h.
-_HEAPS, _M_ARENA_MAX = 4, -8
+#: Seconds between two times. What was freed spreads over the heap again while batches run.
+INTERVAL = 5.0
+#: The number of the setting in malloc.h.
+_M_ARENA_MAX = -8
 
 
 def share() -> bool:
-    """Let threads that begin later share a few heaps; False where the C library cannot."""
+    """Let all threads share one heap; False where the C library cannot.
+
+    To be called before any thread is started: a heap that a thread was given stays in use.
+    """
     with suppress(OSError, AttributeError):
-        return bool(ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _HEAPS))
+        return bool(ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1))
     return False
 
 

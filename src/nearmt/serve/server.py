@@ -18,7 +18,7 @@ from nearmt.errors import ConfigError
 from nearmt.serve.app import create_app
 from nearmt.serve.config import ServeConfig
 from nearmt.serve.connections import TimedProtocol
-from nearmt.serve.heap import keep_trimmed, settle, share
+from nearmt.serve.heap import keep_trimmed, settle
 from nearmt.serve.key_file import FILE_NAME, KeyFile
 from nearmt.serve.logs import log
 from nearmt.serve.security import Guard
@@ -40,7 +40,6 @@ def run(config: ServeConfig, signals: Sequence[int], announce: Callable[[str], N
     """Serve until a number is in `signals`; then let running requests finish. A second number ends them, too."""
     keyring = KeyFile(config.state_folder / FILE_NAME, read_only=config.read_only, default_memory=config.default_memory)
     Guard.of(config.host, config.allowed_host, config.cors_origin, keys=keyring.required)
-    share()
     with ExitStack() as stack:
         if not config.read_only:
             stack.enter_context(_owned_folders(config))

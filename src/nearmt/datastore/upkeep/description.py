@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,12 @@ def _live_files(folder: Path, manifest: Manifest) -> list[Path]:
 
 
 def _bytes(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else 0
+    """Bytes of a file; 0 where there is none, also where a change is just removing it."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
 def kept_bytes(folder: Path, manifest: Manifest) -> int:
