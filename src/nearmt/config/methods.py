@@ -120,7 +120,12 @@ class ChunkConfig(KnnConfig):
     )
     cache_k: int | None = option(None, "neighbours recalled from the cache (default: 2 times k)", low=1, high=4096)
     cache_columns: int | None = option(None, "columns of the keys that the cache compares (default: all)", low=1)
-    seeds: int = option(128, "pairs with similar sources that are in the cache from the start", low=0, high=65536)
+    seeds: int | None = option(
+        None,
+        "pairs with similar sources that are in the cache from the start (default: from the store)",
+        low=0,
+        high=65536,
+    )
     search_beams: int | None = option(
         None,
         "hypotheses of a sentence that search, best first (default: 3; all where each has chunks of its own)",

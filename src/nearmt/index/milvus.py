@@ -63,7 +63,7 @@ class RemoteUse:
 
 
 def _silent(_: str) -> None:
-    """Tells nobody."""
+    """Ignore the message."""
 
 
 class Collection:
@@ -204,7 +204,7 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds left; a little where there are none, so that whoever is asked says what is wrong."""
+        """Seconds left; a little where there are none, so that the server still reports what is wrong."""
         return max(0.05, self._end - time.monotonic())
 
     def wait(self, seconds: float) -> bool:

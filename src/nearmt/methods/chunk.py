@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nearmt.config.methods import ALL_BEAMS, ChunkConfig
 from nearmt.config.schedule import parse_schedule
+from nearmt.contracts import StoreProfile
 from nearmt.engines.base import CachePlan, EndRule
 from nearmt.errors import ConfigError
 from nearmt.methods.adaptive import load_adaptive
@@ -25,9 +26,19 @@ SEEDED_NEIGHBOURS = 2
 CHUNK_TEMPERATURE_SHARE = 0.3
 CHUNK_NEIGHBOURS = 1
 CHUNK_DISCOUNT = 0.1
+#: Entries that seeds should bring into a cache, and the bounds of their number: 128 short strings have too few words
+#: for what a sentence needs, and more of long sentences cost time and bring nothing (docs/log.md).
+SEED_ENTRIES = 4096
+FEWEST_SEEDS, MOST_SEEDS = 128, 512
 #: Hypotheses of a sentence that search where they share what they find. Fewer than three cost BLEU with a large memory
 #: (docs/log.md).
 SEARCH_BEAMS = 3
+
+
+def default_seeds(profile: StoreProfile) -> int:
+    """Pairs that hold about SEED_ENTRIES entries of this store, in steps of 32."""
+    typical = SEED_ENTRIES * profile.pairs // max(1, profile.entries)
+    return min(MOST_SEEDS, max(FEWEST_SEEDS, typical // 32 * 32))
 
 
 def resolve_cache(config: ChunkConfig, store: EntrySource) -> ChunkConfig:
@@ -35,6 +46,8 @@ def resolve_cache(config: ChunkConfig, store: EntrySource) -> ChunkConfig:
     columns = min(config.cache_columns or store.profile.columns, store.profile.columns)
     if not store.profile.knows_sources:
         config = replace(config, seeds=0)
+    elif config.seeds is None:
+        config = replace(config, seeds=default_seeds(store.profile))
     weight, temperature = config.cache_weight, config.cache_temperature
     if config.adaptive is not None:
         weight = temperature = None
@@ -80,6 +93,7 @@ class ChunkMethod(RetrievingMethod):
 
     @property
     def seeds(self) -> int:  # type: ignore[override]
+        assert self.config.seeds is not None
         return self.config.seeds
 
     def retriever(self, store: EntrySource, request: Request) -> Retriever:

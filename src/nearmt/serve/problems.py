@@ -133,7 +133,7 @@ def install(app: FastAPI) -> None:
 
 
 def _sees_all(request: Request) -> bool:
-    """Whether messages about damage, which name files of the server, are for whoever asks."""
+    """Whether messages about damage, which name files of the server, are for the sender of this request."""
     principal: Principal | None = getattr(request.state, "principal", None)
     return principal is not None and principal.memories is None and "admin" in principal.may
 

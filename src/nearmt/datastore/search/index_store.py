@@ -26,7 +26,7 @@ from nearmt.index.vector_server import SCHEME, Address
 
 
 def _silent(_: str) -> None:
-    """Tells nobody."""
+    """Ignore the message."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ export class DocumentWork extends Work {
   #working = false;
   /** An edit that is being kept. */
   #keeping = null;
-  /** Edits are kept when typing pauses: whoever loads the page again loses little. */
+  /** Edits are kept when typing pauses: loading the page again loses little. */
   #keep = settled((one) => this.leave(one), 1000);
 
   constructor(id) {
