@@ -195,7 +195,12 @@ def stages(model: TranslationModel, blocks: list[list[Pair]], tokens: int, readi
 
     def encode() -> None:
         ready = iter([made for _, made in prepared])
-        with mock.patch.object(Preparers, "_task", lambda self, block: partial(lambda made: made, next(ready))):
+
+        def task(self: Preparers, block: list[Pair]) -> Callable[[], PreparedPairs]:
+            made = next(ready)
+            return lambda: made
+
+        with mock.patch.object(Preparers, "_task", task):
             for _ in encode_blocks(model, iter(blocks), reduction):
                 pass
 
@@ -207,7 +212,7 @@ def stages(model: TranslationModel, blocks: list[list[Pair]], tokens: int, readi
 def padding_of(batches: list[ForcedPairs]) -> float:
     """The share of positions that are padding."""
     whole = sum(len(b.source) * int(rows.length_R.max()) for b in batches for rows in (b.source, b.target))
-    return round(1 - sum(int(b.size_B.sum()) for b in batches) / whole, 3)
+    return round(1 - sum(int(rows.length_R.sum()) for b in batches for rows in (b.source, b.target)) / whole, 3)
 
 
 def peak_megabytes(model: TranslationModel) -> dict[str, int]:

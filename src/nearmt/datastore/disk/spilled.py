@@ -15,7 +15,7 @@ import numpy as np
 #: Smaller arrays stay in memory.
 _LEAST = 1 << 20
 #: On a disk; `/tmp` often is in memory.
-_ON_DISK = Path("/var/tmp")  # noqa: S108 - the file has no name
+_ON_DISK = Path("/var/tmp")
 
 
 def spilled(array: np.ndarray) -> np.ndarray:
