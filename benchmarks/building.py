@@ -141,6 +141,7 @@ def compare(
         "build_seconds": {name: round(spent / arguments.repeats, 3) for name, spent, _ in timings.rows()},
         **({"stages": stages(model, blocks, tokens, reading)} if arguments.stages else {}),
         "peak_megabytes": peak_megabytes(model),
+        "store_bytes": sum(file.stat().st_size for file in (folder / "store").rglob("*") if file.is_file()),
         "signature": f"model:{model.name}@{model.fingerprint}|precision:{model.seq2seq.precision}",
     }
 
