@@ -130,7 +130,7 @@ class SegmentWriter:
         self._record()
 
     def _append(self, name: str, data: bytes | np.ndarray) -> None:
-        view = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data.reshape(-1).view(np.uint8)
+        view = data if isinstance(data, bytes) else data.reshape(-1).view(np.uint8).data
         with writing(self.folder / name), opened(self.folder / name, "ab") as file:
             file.write(view)
         self._progress["bytes"][name] += len(view)
