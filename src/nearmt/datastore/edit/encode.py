@@ -148,7 +148,8 @@ def _tasks(
         for batch in block.batches:
             yield partial(encoder.encode, block, batch)
             with timed("build/read"):
-                _ = preparers.read_ahead() and preparers.read_ahead()
+                for _ in range(1 + together // len(block.batches)):
+                    preparers.read_ahead()
         if not block.batches:
             yield lambda: 0  # so that the block is passed on
 
