@@ -109,11 +109,15 @@ def compare(
     reading = time.perf_counter() - began
     batches = building_batches(model, blocks)
     tokens = sum(int(batch.target.length_R.sum()) for batch in batches)
-    timings, pairs_seconds = Timings(), list[float]()
+    timings, pairs_seconds, steady = Timings(), list[float](), list[float]()
+    count = sum(map(len, blocks))
 
     def build() -> None:
+        told: list[tuple[float, int]] = []
         with timings.active(), timed_pairs(pairs_seconds):
-            Datastore.build(folder / "store", read(), model, overwrite=True)
+            progress = lambda done, total: told.append((time.perf_counter(), done))  # noqa: E731
+            Datastore.build(folder / "store", read(), model, overwrite=True, progress=progress)
+        steady.append(steady_speed(told, tokens / count))
 
     variants: dict[str, Callable[[], object]] = {"forced": lambda: forced(model, batches), "building": build}
     if weights is not None:
@@ -137,10 +141,13 @@ def compare(
         "cpu_ratio": round(statistics.median(cpu_ratios), 3),
         # From the first pair that is read to the last that is written: without index, calibration and checks.
         "pairs": round(tokens / statistics.median(pairs_seconds), 1),
+        # The same for the last three quarters of the pairs: without starting processes.
+        "pairs_steady": round(statistics.median(steady), 1),
         # Timers of one build, longest first.
         "build_seconds": {name: round(spent / arguments.repeats, 3) for name, spent, _ in timings.rows()},
         **({"stages": stages(model, blocks, tokens, reading)} if arguments.stages else {}),
         "peak_megabytes": peak_megabytes(model),
+        "store_bytes": sum(file.stat().st_size for file in (folder / "store").rglob("*") if file.is_file()),
         "signature": f"model:{model.name}@{model.fingerprint}|precision:{model.seq2seq.precision}",
     }
 
@@ -167,6 +174,13 @@ def warm_up(model: TranslationModel, blocks: list[list[Pair]], batches: list[For
     print(f"warm-up: {time.perf_counter() - began:.1f} s", flush=True)
 
 
+def steady_speed(told: list[tuple[float, int]], tokens_each: float) -> float:
+    """Tokens a second of the last three quarters of a build's pairs."""
+    later = [(when, done) for when, done in told if 4 * done >= told[-1][1]]
+    (began, first), (ended, last) = later[0], later[-1]
+    return tokens_each * (last - first) / max(1e-9, ended - began)
+
+
 @contextmanager
 def timed_pairs(found: list[float]) -> Iterator[None]:
     """Tell how long the pairs of a build take."""
@@ -191,11 +205,18 @@ def stages(model: TranslationModel, blocks: list[list[Pair]], tokens: int, readi
 
     def prepare() -> None:
         with Preparers(Encoder(model, reduction).prepare, iter(blocks), processes(device)) as preparers:
-            prepared.extend(preparers)
+            for made in preparers:
+                prepared.append(made)
+                preparers.read_ahead()
 
     def encode() -> None:
         ready = iter([made for _, made in prepared])
-        with mock.patch.object(Preparers, "_task", lambda self, block: partial(lambda made: made, next(ready))):
+
+        def task(self: Preparers, block: list[Pair]) -> Callable[[], PreparedPairs]:
+            made = next(ready)
+            return lambda: made
+
+        with mock.patch.object(Preparers, "_task", task):
             for _ in encode_blocks(model, iter(blocks), reduction):
                 pass
 
@@ -207,7 +228,7 @@ def stages(model: TranslationModel, blocks: list[list[Pair]], tokens: int, readi
 def padding_of(batches: list[ForcedPairs]) -> float:
     """The share of positions that are padding."""
     whole = sum(len(b.source) * int(rows.length_R.max()) for b in batches for rows in (b.source, b.target))
-    return round(1 - sum(int(b.size_B.sum()) for b in batches) / whole, 3)
+    return round(1 - sum(int(rows.length_R.sum()) for b in batches for rows in (b.source, b.target)) / whole, 3)
 
 
 def peak_megabytes(model: TranslationModel) -> dict[str, int]:

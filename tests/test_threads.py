@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearmt.threads import check_wanted, in_order, prefetched, scripted, side_by_side
+from nearmt.threads import check_wanted, in_order, scripted, side_by_side
 from nearmt.timing import Timings, timed
 
 
@@ -161,65 +161,3 @@ def test_an_error_of_a_task_in_order_comes_in_its_turn(last: int) -> None:
     with pytest.raises(ValueError, match="last"):
         collect()
     assert found == list(range(last)) and torch.get_num_threads() == 2
-
-
-def test_items_are_made_ahead_in_another_thread() -> None:
-    made, threads = [], set()
-
-    def items() -> Iterator[int]:
-        for number in range(20):
-            made.append(number)
-            threads.add(threading.current_thread().name)
-            yield number
-
-    found = prefetched(items(), ahead=3)
-    assert next(found) == 0
-    assert list(found) == list(range(1, 20))
-    assert threads == {"nearmt-ahead"}
-
-
-def test_no_more_items_are_made_than_may_wait() -> None:
-    made, full = 0, threading.Event()
-
-    def items() -> Iterator[int]:
-        nonlocal made
-        for number in range(1000):
-            made += 1
-            if made == 5:
-                full.set()
-            yield number
-
-    found = prefetched(items(), ahead=3)
-    next(found)
-    assert full.wait(60)  # one used, three waiting, one that has no room
-    time.sleep(0.05)
-    assert made == 5
-    found.close()  # type: ignore[attr-defined]
-
-
-def test_an_error_in_making_items_comes_behind_them() -> None:
-    def items() -> Iterator[int]:
-        yield 1
-        raise ValueError("two")
-
-    found = prefetched(items(), ahead=2)
-    assert next(found) == 1
-    with pytest.raises(ValueError, match="two"):
-        next(found)
-
-
-def test_items_that_nobody_waits_for_are_not_made() -> None:
-    made, closed = [0], threading.Event()
-
-    def items() -> Iterator[int]:
-        try:
-            while True:
-                made[0] += 1
-                yield made[0]
-        finally:
-            closed.set()
-
-    found = prefetched(items(), ahead=1)
-    next(found)
-    found.close()  # type: ignore[attr-defined]
-    assert closed.wait(60) and made[0] <= 4

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import contextvars
-import queue
 import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
-from typing import Any, TypeVar, cast
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import torch
 
 Result = TypeVar("Result")
-Item = TypeVar("Item")
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-#: Seconds after which a thread that waits looks whether it is still wanted.
-_LOOK = 0.1
 
 
 def workers() -> int:
@@ -95,44 +90,6 @@ def _pool(size: int) -> Iterator[Callable[[Callable[[], Any]], Future[Any]]]:
         pool.shutdown(cancel_futures=True)
         # The number of threads is one of a thread, but new threads begin with the one that was set last.
         torch.set_num_threads(threads)
-
-
-def prefetched(items: Iterable[Item], ahead: int) -> Iterator[Item]:
-    """The same items, made in a thread of its own, at most `ahead` before they are asked for."""
-    made: queue.Queue[tuple[Item | None, BaseException | None]] = queue.Queue(ahead)
-    stopped = threading.Event()
-
-    def make() -> None:
-        try:
-            for item in items:
-                if not _put(made, (item, None), stopped):
-                    return
-        except BaseException as error:  # raised where the items are used
-            _put(made, (None, error), stopped)
-        else:
-            _put(made, (None, StopIteration()), stopped)
-
-    context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(make,), name="nearmt-ahead", daemon=True).start()
-    try:
-        while True:
-            item, error = made.get()
-            if isinstance(error, StopIteration):
-                return
-            if error is not None:
-                raise error
-            yield cast(Item, item)
-    finally:
-        stopped.set()
-
-
-def _put(made: queue.Queue[Item], item: Item, stopped: threading.Event) -> bool:
-    """Wait for room; False if nothing is wanted any more."""
-    while not stopped.is_set():
-        with suppress(queue.Full):
-            made.put(item, timeout=_LOOK)
-            return True
-    return False
 
 
 def scripted(function: Function) -> Function:

@@ -332,8 +332,8 @@ def test_blocks_of_a_process_that_fails_are_prepared_here(
     prepared_here = request.getfixturevalue("as_for_a_gpu")
 
     def start() -> subprocess.Popen[bytes]:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        process = subprocess.Popen([sys.executable, "-c", program], **pipes)
+        command = [sys.executable, "-c", program]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         if "sleep" in program:
             threading.Timer(0.5, process.kill).start()
         return process

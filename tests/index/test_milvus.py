@@ -190,6 +190,26 @@ def test_an_index_that_gets_on_has_all_the_time(toy: ToyMilvus) -> None:
     assert len(told) >= 200 and "indexed 1 of 300 keys" in told[0]
 
 
+def test_building_waits_until_searches_use_the_index(toy: ToyMilvus) -> None:
+    collection, told = made_collection(toy), list[str]()
+    index, toy.handing_over = add(collection, made_keys(30)), [30, 30, 10]
+    toy.calls.clear()
+    collection.settle({index.part: index.rows}, told.append)
+    assert toy.calls.count("unindexed") == 4
+    assert told[-2:] == ["Milvus loads the index of 30 keys", "Milvus loads the index of 10 keys"]
+
+
+def test_a_server_that_loads_no_index_is_not_waited_for_long(toy: ToyMilvus, monkeypatch: pytest.MonkeyPatch) -> None:
+    collection = made_collection(toy)
+    index = add(collection, made_keys(30))
+    monkeypatch.setattr("nearmt.index.milvus._HANDING_OVER", 0.05)
+    toy.handing_over = [30] * 10_000
+    collection.settle({index.part: index.rows})
+    assert toy.handing_over
+    toy.handing_over, toy.is_down, toy.down_for = [30], True, frozenset({"unindexed"})
+    collection.settle({index.part: index.rows})  # a server that does not tell
+
+
 def test_an_index_that_does_not_get_on_is_an_error(toy: ToyMilvus) -> None:
     collection = made_collection(toy, 0.05)
     index, toy.pace = add(collection, made_keys(30)), 0

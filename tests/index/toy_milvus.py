@@ -56,6 +56,8 @@ class ToyMilvus:
         #: Pretend to index so many rows between questions; None: all at once.
         self.pace: int | None = None
         self._indexed = 0
+        #: Answers to `unindexed`, one after the other, before all rows have their index.
+        self.handing_over: list[int] = []
         self._lock = threading.Lock()
 
     def _asked(self, call: str, collection: str = "") -> Rows:
@@ -103,6 +105,10 @@ class ToyMilvus:
         total = len(self._asked("progress", collection).number_N)
         self._indexed = total if self.pace is None else min(total, self._indexed + self.pace)
         return Progress(self._indexed, total, 100)
+
+    def unindexed(self, collection: str, timeout: float) -> int:
+        self._asked("unindexed", collection)
+        return self.handing_over.pop(0) if self.handing_over else 0
 
     def count(self, collection: str, filter: str, timeout: float) -> int:
         found = int(self._asked("count", collection).chosen(filter).sum())

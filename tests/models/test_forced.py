@@ -51,4 +51,4 @@ def test_several_are_joined(pairs: ForcedPairs) -> None:
     joined = ForcedPairs.joined([pairs.take(np.arange(3)), pairs.take(np.arange(3, 7))])
     assert joined.source.value_X.tolist() == pairs.source.value_X.tolist()
     assert joined.code.length_R.tolist() == pairs.code.length_R.tolist()
-    assert joined.size_B.tolist() == pairs.size_B.tolist()
+    assert joined.target.length_R.tolist() == pairs.target.length_R.tolist()

@@ -161,5 +161,6 @@ class Cleaner:
             if leaves_out(pair):
                 self._report.dropped[name] += 1
                 return None
-        self._report.changed.update(changed)
+        if changed:
+            self._report.changed.update(changed)
         return pair

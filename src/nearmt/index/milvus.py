@@ -11,6 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -28,6 +29,8 @@ from nearmt.index.vector_server import EFFORTS, Address, Progress, VectorServer
 PATIENCE, BUILDING_PATIENCE = 10.0, 600.0
 #: Seconds of one call at most while building, where most of the time is waiting for progress.
 _CALL = 60.0
+#: Seconds without progress until indexes that were made are used.
+_HANDING_OVER = 60.0
 #: Candidates per neighbour asked for: rounded vectors blur the order, stored keys restore it.
 _OVERSAMPLING = {"IVF_SQ8": 2}
 #: Where entries are hidden, so many times more are asked for, again and again, up to the most of a search.
@@ -177,7 +180,20 @@ class Collection:
                 tell(_told(now))
             if not deadline.wait(_POLL):
                 raise IndexServerError(f"{self.address.server}: no progress for {self.use.timeout:g} s ({_told(now)})")
+        self._hand_over(tell)
         self.wait_for(parts)
+
+    def _hand_over(self, tell: Tell) -> None:
+        """Wait until searches use the indexes that were made, since recall and effort are measured then: before, Milvus
+        compares rows in another way, which finds more. A server that makes no progress is not waited for long."""
+        deadline, before = Deadline(_HANDING_OVER), None
+        with suppress(IndexServerError):  # it cannot tell
+            while left := self._server.unindexed(self.name, _CALL):
+                if left != before:
+                    deadline, before = Deadline(_HANDING_OVER), left
+                    tell(f"Milvus loads the index of {left:,} keys")
+                if not deadline.wait(_POLL):
+                    return
 
     def drop(self, part: int) -> None:
         """Delete the rows of a part."""

@@ -57,6 +57,10 @@ def _is_of_server(error: Exception) -> bool:
     return type(error).__module__.partition(".")[0] in ("pymilvus", "grpc") or isinstance(error, OSError)
 
 
+#: Milvus makes no index of fewer rows.
+_INDEXED_FROM = 1024
+
+
 class MilvusServer:
     """Implements `VectorServer`. The connection is shared by threads, and made again when it was lost."""
 
@@ -146,6 +150,12 @@ class MilvusServer:
         loaded = 100 if str(state["state"]).endswith("Loaded") else int(state.get("progress", 0))
         rows, waiting = int(index["total_rows"]), int(index["pending_index_rows"])
         return Progress(rows - waiting, rows, loaded)
+
+    @_reported
+    def unindexed(self, collection: str, timeout: float) -> int:
+        list_segments = getattr(self._client, "list_loaded_segments", None)
+        found = [] if list_segments is None else list_segments(collection, timeout=timeout)  # pymilvus 2.5 has none
+        return sum(int(each.num_rows) for each in found if each.num_rows >= _INDEXED_FROM and not each.index_name)
 
     @_reported
     def count(self, collection: str, filter: str, timeout: float) -> int:

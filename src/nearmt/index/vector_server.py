@@ -115,6 +115,9 @@ class VectorServer(Protocol):
 
     def progress(self, collection: str, timeout: float) -> Progress: ...
 
+    def unindexed(self, collection: str, timeout: float) -> int:
+        """How many rows searches still find without their index; 0 where the server does not tell."""
+
     def count(self, collection: str, filter: str, timeout: float) -> int:
         """Rows that searches find."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -64,8 +63,3 @@ class ForcedPairs:
         inner_N = np.ones(len(position_N), dtype=np.int64)
         inner_N[self.target.end_R - 1] = 0
         return position_N, position_N + inner_N, inner_N
-
-    @cached_property
-    def size_B(self) -> np.ndarray:
-        """Source and target tokens of each pair."""
-        return self.source.length_R + self.target.length_R

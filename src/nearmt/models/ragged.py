@@ -39,7 +39,8 @@ class Ragged:
     @cached_property
     def start_R(self) -> np.ndarray:
         """Where each row begins."""
-        return self.end_R - self.length_R
+        start_R: np.ndarray = self.end_R - self.length_R
+        return start_R
 
     def rows(self) -> list[np.ndarray]:
         """A view of each row."""

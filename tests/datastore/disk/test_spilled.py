@@ -37,6 +37,6 @@ def test_where_no_file_can_be_written_it_stays(monkeypatch: pytest.MonkeyPatch) 
     def full(**settings: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module.tempfile, "TemporaryFile", full)
+    monkeypatch.setattr("nearmt.datastore.disk.spilled.tempfile.TemporaryFile", full)
     array = np.arange(60)
     assert spilled(array) is array

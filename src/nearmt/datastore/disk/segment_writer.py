@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence, Sized
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -119,22 +120,25 @@ class SegmentWriter:
             ID: block.digest_P,
             WORD: block.word_N.astype("<u2", copy=False),
         }
-        for name, data in content.items():
-            self._append(name, data)
-        for name in content:  # after all are written: the system writes them together
-            with writing(self.folder / name):
-                sync(self.folder / name)
+        views = {name: _bytes_of(data) for name, data in content.items()}
+        with ThreadPoolExecutor(1, "nearmt-checksums") as thread:
+            checked = thread.submit(self._check_sums, views)
+            for name, view in views.items():
+                with writing(self.folder / name), opened(self.folder / name, "ab") as file:
+                    file.write(view)
+                self._progress["bytes"][name] += len(view)
+            for name in views:  # after all are written: the system writes them together
+                with writing(self.folder / name):
+                    sync(self.folder / name)
+            checked.result()
         self._progress["pairs"] += len(block.token_P)
         self._progress["entries"] = int(ends[-1]) if len(ends) else self.entries
         self._progress["too_long"] += too_long
         self._record()
 
-    def _append(self, name: str, data: bytes | np.ndarray) -> None:
-        view = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data.reshape(-1).view(np.uint8)
-        with writing(self.folder / name), opened(self.folder / name, "ab") as file:
-            file.write(view)
-        self._progress["bytes"][name] += len(view)
-        if self._content is not None:
+    def _check_sums(self, views: dict[str, bytes | memoryview]) -> None:
+        """Go on with the checksums of the files, while they are written."""
+        for name, view in views.items() if self._content is not None else ():
             self._content[name].update(view)
 
     def _record(self) -> None:
@@ -198,6 +202,10 @@ class SegmentWriter:
         except (OSError, ValueError, KeyError):
             return None
         return left["progress"] if complete and left["settings"] == self._settings else None
+
+
+def _bytes_of(data: bytes | np.ndarray) -> bytes | memoryview:
+    return data if isinstance(data, bytes) else data.reshape(-1).view(np.uint8).data
 
 
 def _lengths(parts: Sequence[Sized]) -> np.ndarray:

@@ -24,7 +24,7 @@ def spilled(array: np.ndarray) -> np.ndarray:
         return array
     for folder in _folders():
         with suppress(OSError), tempfile.TemporaryFile(dir=folder) as file:
-            file.write(memoryview(np.ascontiguousarray(array)).cast("B"))
+            file.write(np.ascontiguousarray(array).data)
             file.flush()
             # Private: tensors want memory that could be written.
             return np.memmap(file, array.dtype, mode="c", shape=array.shape)

@@ -19,6 +19,7 @@ from nearmt.datastore.edit.preparing import Preparation, PreparedPairs, Preparer
 from nearmt.datastore.edit.tokens import marks_of
 from nearmt.engines.devices import device_of, spread, spread_in_order
 from nearmt.models import TranslationModel
+from nearmt.models.forced import ForcedPairs
 from nearmt.models.ragged import ranges
 from nearmt.reduction import FittingSample, Reduction
 from nearmt.timing import timed
@@ -147,7 +148,8 @@ def _tasks(
         for batch in block.batches:
             yield partial(encoder.encode, block, batch)
             with timed("build/read"):
-                _ = preparers.read_ahead() and preparers.read_ahead()
+                for _ in range(1 + together // len(block.batches)):
+                    preparers.read_ahead()
         if not block.batches:
             yield lambda: 0  # so that the block is passed on
 
@@ -175,7 +177,7 @@ class Encoder:
             (self._model.hidden_size, torch.float32) if reduction is None else (reduction.columns, torch.half)
         )
         fitting_P = np.flatnonzero(prepared.fits_P)
-        batches = list(_batches(prepared.forced.size_B, fitting_P, device_of(device).forced_tokens))
+        batches = list(_batches(prepared.forced, fitting_P, device_of(device).forced_tokens))
         return EncodedBlock(
             pairs,
             prepared,
@@ -212,11 +214,19 @@ def fitting_sample(model: TranslationModel, pairs: Iterable[Pair]) -> FittingSam
     return sample
 
 
-def _batches(size_P: np.ndarray, chosen: np.ndarray, budget: int) -> Iterator[np.ndarray]:
-    """Group pairs of similar length into batches whose padded size stays within the budget."""
-    ordered = chosen[np.argsort(-size_P[chosen], kind="stable")]
+def _batches(pairs: ForcedPairs, chosen: np.ndarray, budget: int) -> Iterator[np.ndarray]:
+    """Group pairs of similar length into batches whose padded size stays within the budget.
+
+    Pairs of similar length on both sides: ordered by both together, a third of all positions would be padding.
+    """
+    source_P, target_P = pairs.source.length_R[chosen], pairs.target.length_R[chosen]
+    longer_P = np.maximum(source_P, target_P)
+    order_P = np.lexsort((np.minimum(source_P, target_P), longer_P))[::-1]
     start = 0
-    while start < len(ordered):
-        count = max(1, budget // int(size_P[ordered[start]]))
-        yield ordered[start : start + count]
+    while start < len(order_P):
+        most = max(1, budget // int(longer_P[order_P[start]]))
+        order_X = order_P[start : start + most]
+        longest_X = sum(np.maximum.accumulate(length_P[order_X]) for length_P in (source_P, target_P))
+        count = max(1, int(np.searchsorted(longest_X * np.arange(1, len(order_X) + 1), budget, "right")))
+        yield chosen[order_X[:count]]
         start += count

@@ -86,8 +86,8 @@ class WholeTargets:
         """The input of a layer's feed-forward block, before its norm where that comes first, and the queries to the
         source."""
         own, cross, norm_first = layer.own, layer.cross, self._parts.norm_first
-        read = joined(own.norm(hidden_STH) if norm_first else hidden_STH).chunk(3, dim=-1)
-        hidden_STH = hidden_STH + own.output(_attend(own, *read, None))
+        query_STH, key_STH, value_STH = joined(own.norm(hidden_STH) if norm_first else hidden_STH).chunk(3, dim=-1)
+        hidden_STH = hidden_STH + own.output(_attend(own, query_STH, key_STH, value_STH, None))
         hidden_STH = hidden_STH if norm_first else own.norm(hidden_STH)
         query_STH = cross.query(cross.norm(hidden_STH) if norm_first else hidden_STH)
         hidden_STH = hidden_STH + cross.output(_attend(cross, query_STH, *source))
