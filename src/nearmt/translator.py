@@ -35,9 +35,6 @@ from nearmt.threads import workers
 #: Whether `%s` and similar are placeholders, of all units or of each; None if that is not known.
 Flags = bool | Sequence[bool | None] | None
 
-#: Sentences that are compared with a memory together.
-_COMPARED_AT_ONCE = 256
-
 
 @dataclass(frozen=True)
 class SourcePart:
@@ -287,9 +284,7 @@ class Translator:
         if self.model.adapter is None or not isinstance(self.method, RetrievingMethod):
             yield self, list(range(len(sources)))
             return
-        foreign: list[bool] = []
-        for start in range(0, len(sources), _COMPARED_AT_ONCE):
-            foreign += self.method.foreign([source.ids for source in sources[start : start + _COMPARED_AT_ONCE]])
+        foreign = self.method.foreign([source.ids for source in sources])
         for is_foreign in (False, True):
             positions = [position for position, each in enumerate(foreign) if each == is_foreign]
             if positions:
