@@ -222,7 +222,7 @@ def try_settings(rows: Rows, domain: Domain, text: str, epochs: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--news", type=Path, required=True, help="folder with test.* of another domain")
+    parser.add_argument("--news", type=Path, required=True, help="folder with test.* or dev.* of another domain")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--work", type=Path, default=Path("adapters-work"), help="models and datastores")
     parser.add_argument("--model", default=ModelConfig.model)
@@ -239,7 +239,7 @@ def main() -> None:
     about = {"benchmark": "adapters", "commit": given.commit or describe_commit(), "machine": machine}
     about |= {"epochs": given.epochs, "batch_size": given.batch_size, "limit": given.limit, "lines": given.lines}
     rows = Rows(given.out, about)
-    news = list(read_pairs(*given.news.glob("test.*"), limit=given.lines))
+    news = list(read_pairs(*(sorted(given.news.glob("test.*")) or given.news.glob("dev.*")), limit=given.lines))
     domains = [Domain(folder, news, given) for folder in given.folders]
     for domain in domains if not given.only_try else ():
         measure(rows, domain, given)

@@ -27,9 +27,10 @@ from nearmt.datastore import BuildConfig, PruneConfig, StoreConfig
 from nearmt.decoding import BeamConfig
 from nearmt.documents import FillConfig
 from nearmt.methods import ChunkConfig, EfficientConfig, RetomatonConfig, SkMtConfig, SubsetConfig
-from nearmt.models import ModelConfig, TranslationModel
+from nearmt.models import Adapter, ModelConfig, TranslationModel
 from nearmt.research.bench import BenchConfig
 from nearmt.research.experiments import ExperimentConfig
+from nearmt.research.training.adapt import AdaptConfig
 from nearmt.research.training.adaptive import AdaptiveConfig
 from nearmt.research.training.grid import GridConfig
 from nearmt.research.training.loop import FinetuneConfig
@@ -44,11 +45,12 @@ WITH_EXAMPLES = [path for path in COMMAND_PAGES if path.name != "index.md"]
 CONFIGS: list[type[Config]] = [
     *(ChunkConfig, EfficientConfig, SubsetConfig, SkMtConfig, RetomatonConfig, BeamConfig, ModelConfig, StoreConfig),
     *(FillConfig, BuildConfig, RayConfig, CleaningConfig, LabelsConfig, LimitsConfig, PruneConfig),
-    *(FinetuneConfig, GridConfig, AdaptiveConfig),
+    *(FinetuneConfig, GridConfig, AdaptiveConfig, AdaptConfig),
     *(ExperimentConfig, TuneConfig, ScoringConfig, BenchConfig, ServeConfig),
 ]
 #: Settings that share names with others (`--schedule`): the section of a page that has their table.
 SECTIONS: dict[type[Config], str] = {FinetuneConfig: "Fine-tuned", GridConfig: "Fine-tuned"}
+SECTIONS[AdaptConfig] = "Settings of the training"
 SECTIONS[ExperimentConfig] = "Options of an experiment"
 SECTIONS[TuneConfig] = "How trials are chosen"
 SECTIONS[AdaptiveConfig] = "Adaptive kNN-MT"
@@ -63,6 +65,10 @@ SKIPPED = {
     "nearmt evaluate --test test.tsv --datastore corpus --comet comet/bin/comet-score": "COMET is not part of nearmt",
     "nearmt finetune train.tsv --dev dev.tsv --out tuned --grid paper --shard 1/4": "hours without a GPU",
     "nearmt finetune train.tsv --dev dev.tsv --out tuned --grid paper": "hours without a GPU",
+    "nearmt adapt memory": "minutes without a GPU",
+    "nearmt adapt memory --rank 16 --epochs 5 --device cpu": "minutes without a GPU",
+    "nearmt adapt memory --resume": "minutes without a GPU",
+    "nearmt adapt memory --remove": "needs an adapter",
     "nearmt train-adaptive memory --dev dev.tsv --general news.tsv --out memory.adaptive": "needs thousands of pairs",
     "nearmt experiment main --data data --out results": "hours without a GPU; the page on experiments has a small one",
     "nearmt experiment strategies --data data --out results --domains koran --tune none": "needs other data",
@@ -228,8 +234,8 @@ def one_model() -> Iterator[None]:
     """Every module loads a model only once."""
     load = functools.cache(nearmt.models.load_model)
 
-    def cached(config: ModelConfig | None = None) -> TranslationModel:
-        return load(config or ModelConfig())
+    def cached(config: ModelConfig | None = None, adapter: Adapter | None = None) -> TranslationModel:
+        return load(config or ModelConfig(), adapter)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NEARMT_DEBUG", "1")  # a bug shows its traceback

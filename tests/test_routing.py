@@ -111,7 +111,12 @@ def test_the_other_model_is_loaded_only_when_it_is_needed(
 ) -> None:
     translator = Translator(tiny.config, str(store.path), "knn", beam=BEAM)
     loaded: list[object] = []
-    monkeypatch.setattr("nearmt.models.load_model", lambda *given: loaded.append(given) or tiny)
+
+    def load(*given: object) -> TranslationModel:
+        loaded.append(given)
+        return tiny
+
+    monkeypatch.setattr("nearmt.models.load_model", load)
     translator.translate([known_pairs()[0].source])
     assert loaded == []
     translator.translate(STRANGE)

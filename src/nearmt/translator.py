@@ -16,11 +16,12 @@ from nearmt.contracts import Progress, Translation
 from nearmt.corpus import clean
 from nearmt.corpus.marks import MARKS, MarkedText, Terms, marked
 from nearmt.datastore import Datastore, LiveStore
+from nearmt.datastore.live_store import learn_pending
 from nearmt.decoding import BeamConfig, Hypothesis, beam_search
 from nearmt.decoding.forbidden import ForbiddenRule
 from nearmt.decoding.marks import MarkRule
 from nearmt.engines.devices import device_of, spread
-from nearmt.errors import ConfigError, NearmtError, NearmtWarning, warn_renamed
+from nearmt.errors import ConfigError, NearmtWarning, warn_renamed
 from nearmt.marking import joined, marks_of, restored, unsure_words, with_chosen_forms
 from nearmt.methods import make_method
 from nearmt.methods.retrieving import RetrievingMethod
@@ -33,9 +34,6 @@ from nearmt.threads import workers
 
 #: Whether `%s` and similar are placeholders, of all units or of each; None if that is not known.
 Flags = bool | Sequence[bool | None] | None
-
-#: Sentences that are compared with a memory together.
-_COMPARED_AT_ONCE = 256
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ class Translator:
         self.model = model
         if datastore is not None:
             datastore.check_model(self.model)
-            _learn_pending(datastore, self.model)
+            learn_pending(datastore, self.model)
             if self.model.writes_marks and datastore.marks != MARKS:
                 warnings.warn(_OTHER_MARKS, NearmtWarning, stacklevel=2)
         self.datastore = datastore
@@ -286,9 +284,7 @@ class Translator:
         if self.model.adapter is None or not isinstance(self.method, RetrievingMethod):
             yield self, list(range(len(sources)))
             return
-        foreign: list[bool] = []
-        for start in range(0, len(sources), _COMPARED_AT_ONCE):
-            foreign += self.method.foreign([source.ids for source in sources[start : start + _COMPARED_AT_ONCE]])
+        foreign = self.method.foreign([source.ids for source in sources])
         for is_foreign in (False, True):
             positions = [position for position, each in enumerate(foreign) if each == is_foreign]
             if positions:
@@ -351,13 +347,3 @@ class Translator:
             unsure=unsure_words(self.model.codec.subwords(hypothesis.tokens), hypothesis.log_probs),
             alternatives=tuple(text_of(other.tokens) for other in hypothesis.others[:alternatives]),
         )
-
-
-def _learn_pending(datastore: LiveStore, model: TranslationModel) -> None:
-    """Take in what was logged without a model; where that cannot be done now, translate without it."""
-    if datastore.pending:
-        try:
-            datastore.catch_up(model)
-        except NearmtError as error:
-            told = f"{datastore.pending} logged pairs are not used yet: {error}"
-            warnings.warn(told, NearmtWarning, stacklevel=3)

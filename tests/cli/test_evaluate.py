@@ -267,7 +267,7 @@ def test_two_models_of_different_languages(
 ) -> None:
     write_lines(tmp_path / "other.toml", ['method = "plain"', f'datastore = "{store}"', 'precision = "bf16"'])
 
-    def load(config: Any) -> Any:
+    def load(config: Any, adapter: Any = None) -> Any:
         model = load_model(config)
         if config.precision == "bf16":
             monkeypatch.setattr(type(model), "language_pair", property(lambda self: ("fr", "en")))

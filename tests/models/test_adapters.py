@@ -119,7 +119,8 @@ def test_stored_weights_are_merged_as_expanded_ones() -> None:
         one, other = whole.get_submodule(name), stored.get_submodule(name)
         assert isinstance(one, nn.Linear) and isinstance(other, StoredLinear)
         assert torch.equal(one.weight, other.expanded().weight)
-        assert all(map(torch.equal, quantised(one), other.quantised()))
+        for expanded, merged in zip(quantised(one), other.quantised(), strict=True):
+            assert expanded is not None and merged is not None and torch.equal(expanded, merged)
 
 
 # Files.

@@ -5,6 +5,7 @@ A live store hands out immutable snapshots. A translation reads one snapshot fro
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import NoReturn, Protocol
@@ -12,7 +13,7 @@ from typing import NoReturn, Protocol
 from nearmt.contracts import Progress
 from nearmt.corpus.marks import MARKS
 from nearmt.datastore.search.snapshot import Snapshot
-from nearmt.errors import DatastoreError
+from nearmt.errors import DatastoreError, NearmtError, NearmtWarning
 from nearmt.models import Adapter, TranslationModel
 
 
@@ -106,3 +107,13 @@ def editable_store(store: LiveStore) -> LiveStore:
     while isinstance(store, StoreView):
         store = store._stores[-1]
     return store
+
+
+def learn_pending(datastore: LiveStore, model: TranslationModel) -> None:
+    """Take in what was logged without a model; where that cannot be done now, translate without it."""
+    if datastore.pending:
+        try:
+            datastore.catch_up(model)
+        except NearmtError as error:
+            told = f"{datastore.pending} logged pairs are not used yet: {error}"
+            warnings.warn(told, NearmtWarning, stacklevel=3)

@@ -33,6 +33,8 @@ KNOWN_DOMAIN = (0.4, 0.5)
 FAMILIAR_WHERE_KNOWN = (0.9, 1.2)
 #: Up to this familiarity, a sentence is of another domain than the memory's.
 FOREIGN = 0.8
+#: Sentences that are compared with a store together.
+_COMPARED = 256
 #: How close the most similar source has to be to a sentence, so that neighbours count in spite of that.
 SIMILAR = (0.3, 0.5)
 
@@ -208,8 +210,9 @@ class RetrievingMethod:
         """Which sentences (subword ids) are of another domain than the memory's: the guard does not trust it there."""
         if not self.guard or not sources:
             return [False] * len(sources)
-        similar = self.store.snapshot().similar(sources, 0)
-        return [familiarity <= FOREIGN for familiarity in similar.familiarity]
+        store = self.store.snapshot()
+        some = (sources[start : start + _COMPARED] for start in range(0, len(sources), _COMPARED))
+        return [familiarity <= FOREIGN for part in some for familiarity in store.similar(part, 0).familiarity]
 
     def signature(self) -> str:
         return f"method:{self.name}|datastore:{self.store.snapshot().profile.identity}|{self.settings()}"

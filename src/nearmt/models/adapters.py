@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from nearmt.models.marian import StoredMarian
 
-    AnyModel = PreTrainedModel | StoredMarian
-
 #: Upper bounds of what a file may say; training writes far less.
 MOST_RANK, _MOST_SCALE, _MOST_LAYERS = 1024, 1e3, 100_000
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
@@ -168,14 +166,14 @@ class AdaptedLinear(StoredLinear):
         return quantised(self.expanded())
 
 
-def adaptable(model: AnyModel) -> dict[str, nn.Linear | StoredLinear]:
+def adaptable(model: PreTrainedModel | StoredMarian) -> dict[str, nn.Linear | StoredLinear]:
     """The layers that adapters change, by name: projections of attention and feed-forward blocks."""
     output = check_family(model.config.model_type).output_projection(model)
     linears = {name: part for name, part in model.named_modules() if isinstance(part, nn.Linear | StoredLinear)}
     return {name: linear for name, linear in linears.items() if linear is not output}
 
 
-def merge(model: AnyModel, adapter: Adapter, fingerprint: str, name: str) -> None:
+def merge(model: PreTrainedModel | StoredMarian, adapter: Adapter, fingerprint: str, name: str) -> None:
     """Change the layers of a model, which has this fingerprint; refuse an adapter of another one."""
     if adapter.base != fingerprint:
         raise ModelError(
@@ -194,7 +192,7 @@ def merge(model: AnyModel, adapter: Adapter, fingerprint: str, name: str) -> Non
                 linear.weight.copy_(change.merged(linear.weight, adapter.scale))
 
 
-def set_layer(model: AnyModel, name: str, layer: nn.Module) -> None:
+def set_layer(model: PreTrainedModel | StoredMarian, name: str, layer: nn.Module) -> None:
     """Replace a layer of a model."""
     parent, _, last = name.rpartition(".")
     setattr(model.get_submodule(parent), last, layer)
