@@ -13,6 +13,7 @@ import pytest
 
 from nearmt.cli.given import SETTINGS
 from nearmt.cli.main import cli
+from nearmt.config.methods import METHODS
 from nearmt.config.old_names import OPTIONS, REMOVED_OPTIONS
 from tests.cli.conftest import Nearmt
 from tests.cli.test_errors import assert_one_line
@@ -103,7 +104,7 @@ def test_bad_assignments(
 
 
 def test_settings_of_retrieval_need_a_datastore(unloaded: Nearmt, text: Path) -> None:
-    message = "method 'plain' has no setting 'lambda'; methods with it: knn, efficient, chunk"
+    message = "method 'plain' has no setting 'lambda'; methods with it: knn, efficient, chunk, subset, sk-mt, retomaton"
     assert_one_line(unloaded("translate", text, "--set", "lambda=0.5"), 2, message, "they need --datastore DIR")
 
 
@@ -137,7 +138,7 @@ def test_settings_are_listed_with_everything_about_them(nearmt: Nearmt) -> None:
     assert found["lambda"]["low"] == 0 and found["lambda"]["high"] == 1 and found["lambda"]["default"] is None
     assert found["nominate"]["choices"] == ["auto", "faiss", "torch", "exact"]
     assert found["chunk"]["default"] == 16 and found["chunk"]["methods"] == ["chunk"]
-    assert found["k"]["methods"] == ["knn", "efficient", "chunk"] and found["beams"]["methods"] is None
+    assert found["k"]["methods"] == list(METHODS[1:]) and found["beams"]["methods"] is None
     assert all(setting["meaning"] and setting["group"] and setting["type"] for setting in found.values())
     table = nearmt("settings").out
     for name in found:
@@ -152,6 +153,9 @@ def test_settings_of_a_method(nearmt: Nearmt) -> None:
     assert "k" not in names["plain"] and "beams" in names["plain"]
     assert "k" in names["knn"] and "chunk" not in names["knn"] and "preset" not in names["knn"]
     assert "reuse-scope" in names["efficient"] and {"chunk", "preset"} <= names["chunk"]
+    listed = {method: json.loads(nearmt("settings", method, "--json").out) for method in ("knn", "sk-mt")}
+    defaults = {method: {each["name"]: each["default"] for each in found} for method, found in listed.items()}
+    assert (defaults["knn"]["k"], defaults["sk-mt"]["k"], defaults["sk-mt"]["references"]) == (8, 2, 16)
     assert nearmt("settings", "magic").code == 2
 
 

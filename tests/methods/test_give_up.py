@@ -52,7 +52,8 @@ def tolerances(method: Method, sources: list[list[int]]) -> list[float]:
 def test_steps_are_saved_and_nothing_better_is_found(name: str) -> None:
     """Both searches are one until the first stops: what the second finds is as good or better."""
     model, store, sources = world("nllb", count=16)
-    sharp = {"lambda": 0.9, "temperature": 0.05 * store.search_scale, "ends": "all"}
+    share = 10.0 if name == "sk-mt" else 0.05  # where T is small, its neighbours have no weight
+    sharp = {"lambda": 0.9, "temperature": share * store.search_scale, "ends": "all"}
     early = search(model, made(name, store, **sharp), sources)
     late = search(model, made(name, store, **sharp, **{"give-up": False}), sources)
     assert sum(h.steps for h in early) < sum(h.steps for h in late)

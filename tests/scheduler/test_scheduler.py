@@ -54,6 +54,8 @@ def translators(
         Translator(tiny, tiny_store, "chunk", beam=BEAM),
         Translator(tiny, other, "chunk", beam=BEAM),
         Translator(tiny, tiny_store, "chunk", {"lambda": 0.2, "k": 3}, beam=BEAM),
+        Translator(tiny, tiny_store, "subset", {"subset": 20}, beam=BEAM),
+        Translator(tiny, other, "sk-mt", beam=BEAM),
         Translator(tiny, other, "knn", beam=BeamConfig(beams=2, max_new_tokens=12)),
     ]
 

@@ -95,13 +95,12 @@ class ScheduledRetriever:
 
     def _count(self, each: int, sentences: Sequence[int], due: Sequence[int]) -> None:
         """Count what the next step of the cache does."""
-        for sentence, held in zip(sentences, self._cache.held(sentences), strict=True):
-            self.compared[sentence] += each * held
-        searching = min(self._rows, each)
+        held, searching = self._cache.held(sentences), min(self._rows, each)
+        for sentence, count in zip(sentences, held, strict=True):
+            self.compared[sentence] += each * count
         for slot in due:
-            sentence = sentences[slot]
-            self.searches[sentence] += 1
-            self.compared[sentence] += searching * (self._entries - self._cache.held([sentence])[0])
+            self.searches[sentences[slot]] += 1
+            self.compared[sentences[slot]] += searching * (self._entries - held[slot])
 
     def reorder(self, row_B: Tensor) -> None:
         self._cache.reorder(row_B)
