@@ -64,7 +64,9 @@ class ToyServer:
         if self.word_N is None:
             return {"kept": None}
         rows = len(entry) // len(known)
-        slots = [(known[row // rows], *(float(part[row // rows]) for part in (near, trust))) for row in range(len(entry))]
+        slots = [
+            (known[row // rows], *(float(part[row // rows]) for part in (near, trust))) for row in range(len(entry))
+        ]
         kept = [[self._trusted(int(n), *slot, rule) for n in found] for slot, found in zip(slots, entry, strict=True)]
         return {"kept": np.array(kept, dtype=np.float32).reshape(entry.shape)}
 

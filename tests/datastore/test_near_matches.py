@@ -8,7 +8,7 @@ import torch
 from nearmt.contracts import CloseSource
 from nearmt.datastore import Datastore
 from nearmt.datastore.search.agreement import CLOSE, NEARLY_EQUAL, nearness, sentence_words
-from nearmt.engines.base import CONTESTED, KNOWN
+from nearmt.engines.base import CONTESTED, KNOWN, TERM
 from nearmt.models import TranslationModel
 from nearmt.models.words import SourceWords, stem_code
 from tests.models.test_words import WholeWords
@@ -53,6 +53,18 @@ def test_what_is_known_of_sentences() -> None:
     assert known.near_S.tolist() == [1.0, 1.0, 0.0]
     codes = [stem_code(word) for word in ("viele", "hörten", "lachten")]
     assert known.known_SX[:, codes].tolist() == [[KNOWN, CONTESTED, 0], [KNOWN, KNOWN, 0], [0, 0, KNOWN]]
+
+
+def test_what_is_known_of_sentences_that_the_guard_doubts() -> None:
+    """Terms are marked; beside a word more than a nearly equal source has, they count as little as others."""
+    texts = "viele gäste hörten nicht zu", "viele gäste hörten zu"
+    codec = WholeWords(*texts)
+    ids = [codec.ids(text) for text in texts]
+    words, close = [words_of(codec, text) for text in texts], [[CloseSource(ids[1], NEARLY_EQUAL)], []]
+    codes = [stem_code(word) for word in ("gäste", "hörten", "zu")]
+    known = sentence_words(words, close, torch.device("cpu"), {0: (0.25, codes[:2])})
+    assert known.trust_S.tolist() == [0.25, 1.0]
+    assert known.known_SX[:, codes].tolist() == [[TERM, CONTESTED, CONTESTED], [KNOWN, KNOWN, KNOWN]]
 
 
 def test_close_sources_are_the_most_similar_ones(tiny: TranslationModel, tiny_store: Datastore) -> None:

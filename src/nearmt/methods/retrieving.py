@@ -14,7 +14,7 @@ from torch import Tensor
 from nearmt.contracts import Evidence, Scores, SimilarSources
 from nearmt.datastore.search.agreement import between, sentence_words, stacked
 from nearmt.engines.base import AgreementRule, EndRule, SentenceWords
-from nearmt.methods.mixing import Mixer, votes_of, weighed
+from nearmt.methods.mixing import Mixer, Votes, votes_of, weighed
 from nearmt.models import TranslationModel
 from nearmt.models.words import SourceWords
 from nearmt.retrieval.retriever import Retriever
@@ -105,15 +105,28 @@ class RetrievingState:
         """log p(y_t | y_<t, x) of equation 3."""
         trust_B = self._trust_of(step)
         found = self._retriever.retrieve(self.store.query(step.hidden_BH), step.times, step.sentences)
-        votes = votes_of(found, self.store, self._method.agreement, self._words(step))
+        words = self._words(step)
+        votes = votes_of(found, self.store, self._method.agreement, words)
         scoring, mixer, rule = self._request.scoring, self._method.mixer, self._method.end_rule
         if self.evidence is None:
             return mixer.mix(scoring, step.logits_BV, votes, trust_B, rule, step.ends)
         scores = scoring.normalise(step.logits_BV)
         evidence = weighed(mixer, scores, votes, trust_B, rule, step.ends)
         # The next step may overwrite what was retrieved.
-        self.evidence.append(replace(evidence, entry_BK=evidence.entry_BK.clone()))
+        silenced_BK = self._disagreeing(evidence, votes, words)
+        self.evidence.append(replace(evidence, entry_BK=evidence.entry_BK.clone(), silenced_BK=silenced_BK))
         return scoring.mix(scores, evidence)
+
+    def _disagreeing(self, evidence: Evidence, votes: Votes, words: SentenceWords | None) -> Tensor | None:
+        """Of the shares that neighbours lost, what the guard did not take from them."""
+        rule = self._method.agreement
+        if evidence.silenced_BK is None or votes.agreement_BK is None or rule is None or words is None:
+            return evidence.silenced_BK
+        trusted = replace(words, trust_S=torch.ones_like(words.trust_S))
+        agreement_BK = self.store.agreement(votes.found.entry_BK, trusted, rule)
+        if agreement_BK is None:
+            return evidence.silenced_BK
+        return evidence.silenced_BK * (1.0 - agreement_BK) / (1.0 - votes.agreement_BK).clamp(min=1e-9)
 
     def _words(self, step: Step) -> SentenceWords | None:
         """What is known of the words of the sentences; None where agreement is not asked for."""
