@@ -8,7 +8,7 @@ import torch
 from nearmt.contracts import CloseSource
 from nearmt.datastore import Datastore
 from nearmt.datastore.search.agreement import CLOSE, NEARLY_EQUAL, SlotWords, nearness, sentence_words, stacked
-from nearmt.engines.base import CONTESTED, KNOWN, SentenceWords
+from nearmt.engines.base import CONTESTED, KNOWN, TERM, SentenceWords
 from nearmt.models import TranslationModel
 from nearmt.models.words import SourceWords, stem_code
 from tests.models.test_words import WholeWords
@@ -55,6 +55,18 @@ def test_what_is_known_of_sentences() -> None:
     assert known.known_SX[:, codes].tolist() == [[KNOWN, CONTESTED, 0], [KNOWN, KNOWN, 0], [0, 0, KNOWN]]
 
 
+def test_what_is_known_of_sentences_that_the_guard_doubts() -> None:
+    """Terms are marked; beside a word more than a nearly equal source has, they count as little as others."""
+    texts = "viele gäste hörten nicht zu", "viele gäste hörten zu"
+    codec = WholeWords(*texts)
+    ids = [codec.ids(text) for text in texts]
+    words, close = [words_of(codec, text) for text in texts], [[CloseSource(ids[1], NEARLY_EQUAL)], []]
+    codes = [stem_code(word) for word in ("gäste", "hörten", "zu")]
+    known = sentence_words(words, close, torch.device("cpu"), {0: (0.25, codes[:2])})
+    assert known.trust_S.tolist() == [0.25, 1.0]
+    assert known.known_SX[:, codes].tolist() == [[TERM, CONTESTED, CONTESTED], [KNOWN, KNOWN, KNOWN]]
+
+
 def test_close_sources_are_the_most_similar_ones(tiny: TranslationModel, tiny_store: Datastore) -> None:
     store = tiny_store.snapshot()
     number = 3
@@ -70,13 +82,16 @@ def test_close_sources_are_the_most_similar_ones(tiny: TranslationModel, tiny_st
 
 
 def test_words_of_slots_follow_their_sentences() -> None:
-    words_of = {number: SentenceWords(torch.full((1, 6), number), torch.tensor([number / 10])) for number in range(9)}
-    before = {number: (words.known_SX.clone(), words.near_S.clone()) for number, words in words_of.items()}
+    words_of = {
+        number: SentenceWords(torch.full((1, 6), number), torch.tensor([number / 10]), torch.tensor([number / 20]))
+        for number in range(9)
+    }
+    before = {number: [part.clone() for part in vars(words).values()] for number, words in words_of.items()}
     slots = SlotWords()
     for sentences in ([0, 1, 2], [0, 1, 2], [3, 1, 4], [4, 5, 6], [4, 6], [7], [8]):
-        found, expected = slots.of(sentences, words_of), stacked([words_of[sentence] for sentence in sentences])
-        assert torch.equal(found.known_SX, expected.known_SX)
-        assert torch.equal(found.near_S, expected.near_S)
+        expected = stacked([words_of[sentence] for sentence in sentences])
+        for mine, theirs in zip(vars(slots.of(sentences, words_of)).values(), vars(expected).values(), strict=True):
+            assert torch.equal(mine, theirs)
     for number, words in words_of.items():  # none was overwritten
-        assert torch.equal(words.known_SX, before[number][0])
-        assert torch.equal(words.near_S, before[number][1])
+        for mine, theirs in zip(vars(words).values(), before[number], strict=True):
+            assert torch.equal(mine, theirs)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -19,6 +20,7 @@ from nearmt.methods.adaptive import Head, HeadShape, save_adaptive
 from nearmt.methods.mixing import TRUSTED
 from nearmt.methods.retrieving import FAMILIAR_WHERE_KNOWN, KNOWN_DOMAIN, SIMILAR
 from nearmt.models import Seq2SeqModel, TranslationModel
+from nearmt.models.words import SourceWords, stem_code
 from nearmt.steps import Method
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
@@ -195,6 +197,55 @@ def test_unrelated_pairs_help_only_similar_sentences() -> None:
     assert_same(found, [*alone[:1], unguarded[1], *alone[2:]])
     store.likely_weight = 0.2
     assert_same(search(model, make_method("knn", store, settings), sources), unguarded)
+
+
+class KnowingStore(TrustingStore):
+    """A store that knows the words of its entries."""
+
+    def __init__(self, known: TrustingStore, codes: Sequence[int]) -> None:
+        super().__init__(known.key_ND, known.token_N, known.ends)
+        self.search_scale, self.likely_weight = known.search_scale, known.likely_weight
+        self.server.word_N = np.array(codes)[np.arange(len(self)) % len(codes)]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_neighbours_of_terms_count_in_sentences_that_the_guard_doubts(name: str) -> None:
+    model, known, sources = world()
+    one, other = stem_code("pumpe"), stem_code("welle")
+    store = KnowingStore(known, [one, one, other])
+    words = [SourceWords(tuple(source), [0, 1], ["pumpe", "welle"], None) for source in sources]  # type: ignore[arg-type]
+
+    def found(settings: dict[str, Any]) -> list[Hypothesis]:
+        method = make_method(METHODS[name][0], store, {**METHODS[name][1], "lambda": 0.7, **settings})
+        return beam_search(model, method, sources, [len(source) for source in sources], BEAM, words=words)[0]
+
+    usual, alone = found({}), search(model, PlainMethod(), sources)
+    store.rule = lambda source: 0.0
+    assert_same(found({}), alone)
+    # All words are terms: nothing is left to doubt. With one of two, its neighbours count alone.
+    store.server.terms = frozenset({one, other})
+    assert_same(found({}), usual, 1e-5)
+    store.server.terms = frozenset({one})
+    some = found({})
+    assert_differ(some, alone)
+    assert_differ(some, usual)
+    assert_same(found({"agreement": 0}), alone)
+
+
+def test_what_the_guard_takes_is_not_named_as_disagreement() -> None:
+    """The sentence has the word of all entries but a third, whose word it lacks."""
+    model, known, sources = world(count=1)
+    one, other = stem_code("pumpe"), stem_code("welle")
+    shares = []
+    for codes in ([one, one, one], [one, one, other]):
+        store = KnowingStore(known, codes)
+        store.rule, store.server.terms = (lambda source: 0.25), frozenset({stem_code("ventil")})
+        words = [SourceWords(tuple(sources[0]), [0, 1], ["pumpe", "ventil"], None)]  # type: ignore[arg-type]
+        method, length = make_method("knn", store, {"k": 4, "lambda": 0.7}), [len(sources[0])]
+        state = beam_search(model, method, sources, length, BEAM, trace=True, words=words)[1]
+        assert state.evidence and all(float(each.share_B.max()) <= 0.7 * 0.25 + 1e-6 for each in state.evidence)
+        shares.append(max(float(each.silenced_BK.max()) for each in state.evidence if each.silenced_BK is not None))
+    assert shares[0] == 0.0 and shares[1] > 0.0
 
 
 # Through datastores.

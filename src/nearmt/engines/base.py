@@ -90,6 +90,14 @@ class SentenceWords:
         """What is known of one of them; views."""
         return SentenceWords(*(part[slot : slot + 1] for part in (self.known_SX, self.near_S, self.trust_S)))
 
+    def put(self, slot: int, words: SentenceWords) -> None:
+        """Replace what is known of one of them by what is known of another sentence."""
+        self.known_SX[slot], self.near_S[slot], self.trust_S[slot] = (
+            words.known_SX[0],
+            words.near_S[0],
+            words.trust_S[0],
+        )
+
     def to(self, device: torch.device) -> SentenceWords:
         """The same on a device."""
         parts = self.known_SX, self.near_S, self.trust_S

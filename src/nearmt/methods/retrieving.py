@@ -14,7 +14,7 @@ from torch import Tensor
 from nearmt.contracts import Evidence, Scores, SimilarSources
 from nearmt.datastore.search.agreement import SlotWords, between, sentence_words
 from nearmt.engines.base import AgreementRule, EndRule, SentenceWords
-from nearmt.methods.mixing import Mixer, keys_of, votes_of, weighed
+from nearmt.methods.mixing import Mixer, Votes, keys_of, votes_of, weighed
 from nearmt.models import TranslationModel
 from nearmt.models.words import SourceWords
 from nearmt.retrieval.retriever import Retriever
@@ -116,7 +116,8 @@ class RetrievingState:
         scoring, mixer, rule = self._request.scoring, self._method.mixer, self._method.end_rule
         query_BD = self.store.query(step.hidden_BH)
         found = self._retriever.retrieve(query_BD, step.times, step.sentences)
-        votes = votes_of(found, self.store, self._method.agreement, self._words(step))
+        words = self._words(step)
+        votes = votes_of(found, self.store, self._method.agreement, words)
         if mixer.sees_keys:
             votes = votes._replace(query_BD=query_BD, key_BKD=keys_of(self.store, found.entry_BK))
         if self.evidence is None:
@@ -124,8 +125,20 @@ class RetrievingState:
         scores = scoring.normalise(step.logits_BV)
         evidence = weighed(mixer, scores, votes, trust_B, rule, step.ends)
         # The next step may overwrite what was retrieved.
-        self.evidence.append(replace(evidence, entry_BK=evidence.entry_BK.clone()))
+        silenced_BK = self._disagreeing(evidence, votes, words)
+        self.evidence.append(replace(evidence, entry_BK=evidence.entry_BK.clone(), silenced_BK=silenced_BK))
         return scoring.mix(scores, evidence)
+
+    def _disagreeing(self, evidence: Evidence, votes: Votes, words: SentenceWords | None) -> Tensor | None:
+        """Of the shares that neighbours lost, what the guard did not take from them."""
+        rule = self._method.agreement
+        if evidence.silenced_BK is None or votes.agreement_BK is None or rule is None or words is None:
+            return evidence.silenced_BK
+        trusted = replace(words, trust_S=torch.ones_like(words.trust_S))
+        agreement_BK = self.store.agreement(votes.found.entry_BK, trusted, rule)
+        if agreement_BK is None:
+            return evidence.silenced_BK
+        return evidence.silenced_BK * (1.0 - agreement_BK) / (1.0 - votes.agreement_BK).clamp(min=1e-9)
 
     def _words(self, step: Step) -> SentenceWords | None:
         """What is known of the words of the sentences; None where agreement is not asked for."""

@@ -121,7 +121,7 @@ class OpenStore(ReplayedStore[Part]):
         return changed
 
     def _look_again(self, looked: float) -> None:
-        """Have `renew` look again some time after it looked last; where no replaced files stay, no other process reads."""
+        """Have `renew` look again some time after it looked last. No other process reads where no replaced files stay."""
         seconds = self.manifest.keep_replaced
         self._renew_at = looked + seconds * _LOOK_AGAIN if seconds else math.inf
 

@@ -42,8 +42,7 @@ class SlotWords:
         else:
             for slot, (sentence, before) in enumerate(zip(sentences, self._sentences, strict=True)):
                 if sentence != before:
-                    self._words.known_SX[slot] = words_of[sentence].known_SX[0]
-                    self._words.near_S[slot] = words_of[sentence].near_S[0]
+                    self._words.put(slot, words_of[sentence])
         self._sentences = list(sentences)
         return self._words
 

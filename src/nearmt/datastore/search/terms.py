@@ -24,8 +24,11 @@ class AlignedWords:
     def __init__(self, segment: AnySegment) -> None:
         self._token_N, self._end_P = segment.token_N, segment.end_P
         self.pairs = len(self._end_P)
-        self._entry_N = np.argsort(segment.word_N, kind="stable")
-        self._bound_C = np.searchsorted(segment.word_N, np.arange(CODES + 1), sorter=self._entry_N)
+        entry_X = np.flatnonzero(segment.word_N)
+        word_X = segment.word_N[entry_X]
+        smallest = np.min_scalar_type(len(segment.word_N))
+        self._entry_X = entry_X[np.argsort(word_X, kind="stable")].astype(smallest)
+        self._bound_C = np.append(0, np.bincount(word_X, minlength=CODES).cumsum())
 
     def count(self, code: int) -> int:
         """Entries with this word."""
@@ -33,7 +36,7 @@ class AlignedWords:
 
     def translations(self, code: int) -> tuple[np.ndarray, np.ndarray]:
         """The pair and the target token of each entry with this word."""
-        entry_X = self._entry_N[self._bound_C[code] : self._bound_C[code + 1]]
+        entry_X = self._entry_X[self._bound_C[code] : self._bound_C[code + 1]]
         return np.searchsorted(self._end_P, entry_X, side="right"), self._token_N[entry_X]
 
 
@@ -60,11 +63,11 @@ class StoreTerms:
         if not FEWEST <= sum(part.count(code) for part in self._parts) <= _ENTRIES * self._most:
             return False
         pair_X, token_X = self._translations(code)
-        once_Y = np.unique(np.stack([token_X, pair_X]), axis=1)
         pairs = len(np.unique(pair_X))
         if not FEWEST <= pairs <= self._most:
             return False
-        return bool(np.unique(once_Y[0], return_counts=True)[1].max() >= ALIKE * pairs)
+        once_2Y = np.unique(np.stack([token_X, pair_X]), axis=1)
+        return bool(np.unique(once_2Y[0], return_counts=True)[1].max() >= ALIKE * pairs)
 
     def _translations(self, code: int) -> tuple[np.ndarray, np.ndarray]:
         """Pairs, numbered throughout, and target tokens of all entries with a word that can be found."""
