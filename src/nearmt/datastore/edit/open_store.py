@@ -121,7 +121,7 @@ class OpenStore(ReplayedStore[Part]):
         return changed
 
     def _look_again(self, looked: float) -> None:
-        """Have `renew` look again some time after it looked last. No other process reads where no replaced files stay."""
+        """Have `renew` look again some time after it looked last: never where no replaced files stay for others."""
         seconds = self.manifest.keep_replaced
         self._renew_at = looked + seconds * _LOOK_AGAIN if seconds else math.inf
 
