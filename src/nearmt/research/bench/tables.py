@@ -61,6 +61,7 @@ def building_rows(report: dict[str, Any]) -> list[list[str]]:
                 "precision": cell["precision"],
                 "forced decoding, tokens/s": f"{cell['forced']:.0f}",
                 "building, tokens/s": f"{cell['building']:.0f}",
+                "pairs of it, tokens/s": _number(cell.get("pairs"), ".0f"),
                 "ratio": f"{cell['ratio']:.2f}",
                 "quartiles": f"{low:.2f}-{high:.2f}",
                 "ratio of CPU seconds": _number(cell.get("cpu_ratio"), ".2f"),
