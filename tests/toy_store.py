@@ -64,10 +64,11 @@ class ToyServer:
         if self.word_N is None:
             return {"kept": None}
         rows = len(entry) // len(known)
-        slots = [
-            (known[row // rows], *(float(part[row // rows]) for part in (near, trust))) for row in range(len(entry))
-        ]
-        kept = [[self._trusted(int(n), *slot, rule) for n in found] for slot, found in zip(slots, entry, strict=True)]
+        kept = []
+        for row, found in enumerate(entry.tolist()):
+            slot = row // rows
+            words, nearness, trusted = known[slot], float(near[slot]), float(trust[slot])
+            kept.append([self._trusted(each, words, nearness, trusted, rule) for each in found])
         return {"kept": np.array(kept, dtype=np.float32).reshape(entry.shape)}
 
     def _trusted(self, entry: int, known_X: np.ndarray, near: float, trust: float, rule: AgreementRule) -> float:

@@ -116,8 +116,8 @@ def test_agreement_is_what_the_rule_says(engine: Engine, slots: int) -> None:
     entry_BK = torch.from_numpy(random.integers(-1, len(store), (6, 20)))
     known = [random.choice(WORDS, 3).tolist() for _ in range(slots)]
     near = (random.random(slots) / 2).round(2).tolist()
-    odd = ([int(random.choice(WORDS))] for _ in range(2))
-    words = words_of(known, near, *odd, trust=random.random(slots).round(2).tolist())
+    contested, term = (int(random.choice(WORDS)) for _ in range(2))
+    words = words_of(known, near, [contested], [term], trust=random.random(slots).round(2).tolist())
     rule = AgreementRule(2, 0.2, 0.6, 0.9, 0.4)
     given = {"known": words.known_SX.numpy(), "near": words.near_S.numpy(), "trust": words.trust_S.numpy()}
     expected_BK = torch.from_numpy(server("agreement", entry=entry_BK.numpy(), rule=rule, **given)["kept"])
