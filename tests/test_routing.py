@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from math import inf
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,8 +12,8 @@ import pytest
 from nearmt.contracts import Pair
 from nearmt.datastore import Datastore
 from nearmt.decoding import BeamConfig
-from nearmt.methods.retrieving import FOREIGN, LITTLE, MUCH, RetrievingMethod
-from nearmt.models import Adapter, TranslationModel
+from nearmt.methods.retrieving import FOREIGN, RetrievingMethod
+from nearmt.models import TranslationModel
 from nearmt.scheduler import Scheduler, SchedulerConfig, Ticket
 from nearmt.translator import Translator
 from tests.adapting import random_adapter
@@ -103,32 +101,9 @@ def test_foreign_is_what_has_little_in_common_with_the_memory(
     method = Translator(adapted, store, "knn").method
     assert isinstance(method, RetrievingMethod)
     ids = [adapted.codec.source_ids(text) for text in (STRANGE[0], known_pairs()[0].source)]
-    assert method.foreign(ids, MUCH) == [True, False] and method.foreign([], MUCH) == []
+    assert method.foreign(ids) == [True, False] and method.foreign([]) == []
     familiarity = store.snapshot().similar(ids, 0).familiarity
-    assert familiarity[0] <= FOREIGN[0] and FOREIGN[1] < familiarity[1]
-
-
-@pytest.mark.parametrize(
-    ("gain", "expected"), [(inf, [0.8]), (MUCH, [0.8]), (0.7, [0.8, 1.0]), (LITTLE, [0.8, 1.0, 1.2])]
-)
-def test_the_less_an_adapter_gains_the_more_goes_to_the_model_alone(
-    adapted: TranslationModel, store: Datastore, monkeypatch: pytest.MonkeyPatch, gain: float, expected: list[float]
-) -> None:
-    method = Translator(adapted, store, "knn").method
-    assert isinstance(method, RetrievingMethod)
-    familiarity = [0.8, 1.0, 1.2, 1.21]
-    similar = SimpleNamespace(similar=lambda sources, seeds: SimpleNamespace(familiarity=familiarity))
-    monkeypatch.setattr(method, "store", SimpleNamespace(snapshot=lambda: similar))
-    foreign = method.foreign([[1]] * 4, gain)
-    assert [each for each, is_foreign in zip(familiarity, foreign, strict=True) if is_foreign] == expected
-
-
-@pytest.mark.parametrize(
-    ("notes", "expected"),
-    [({"base_loss": 2.5, "loss": 1.5}, 1.0), ({}, inf), ({"base_loss": "2", "loss": 1.0}, inf), ({"loss": inf}, inf)],
-)
-def test_what_an_adapter_gains(notes: dict[str, Any], expected: float) -> None:
-    assert Adapter("base", 1.0, {}, notes).gain == expected
+    assert familiarity[0] <= FOREIGN < familiarity[1]
 
 
 def test_the_other_model_is_loaded_only_when_it_is_needed(

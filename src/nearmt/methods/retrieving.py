@@ -31,10 +31,8 @@ RELATED = (0.08, 0.16)
 KNOWN_DOMAIN = (0.4, 0.5)
 #: Where the model knows the domain: the familiarity that sentences have to have.
 FAMILIAR_WHERE_KNOWN = (0.9, 1.2)
-#: Up to which familiarity a sentence goes to the model without its adapter: where the adapter gains much (nats a token
-#: on held-out pairs) and where it gains little, so that a sentence of the memory's domain loses little without it.
-FOREIGN = (0.8, 1.2)
-MUCH, LITTLE = 1.0, 0.4
+#: Up to this familiarity, a sentence is of another domain than the memory's.
+FOREIGN = 0.8
 #: Sentences that are compared with a store together.
 _COMPARED = 256
 #: How close the most similar source has to be to a sentence, so that neighbours count in spite of that.
@@ -221,14 +219,13 @@ class RetrievingMethod:
         store = self.store.snapshot()
         return RetrievingState(self, store, self.retriever(store, request), request)
 
-    def foreign(self, sources: Sequence[Sequence[int]], gain: float) -> list[bool]:
-        """Which sentences (subword ids) are taken for another domain than the memory's, by what an adapter gains."""
+    def foreign(self, sources: Sequence[Sequence[int]]) -> list[bool]:
+        """Which sentences (subword ids) are of another domain than the memory's: the guard does not trust it there."""
         if not self.guard or not sources:
             return [False] * len(sources)
-        store, (least, most) = self.store.snapshot(), FOREIGN
-        bound = most - (most - least) * between(gain, (LITTLE, MUCH))
+        store = self.store.snapshot()
         some = (sources[start : start + _COMPARED] for start in range(0, len(sources), _COMPARED))
-        return [familiarity <= bound for part in some for familiarity in store.similar(part, 0).familiarity]
+        return [familiarity <= FOREIGN for part in some for familiarity in store.similar(part, 0).familiarity]
 
     def signature(self) -> str:
         return f"method:{self.name}|datastore:{self.store.snapshot().profile.identity}|{self.settings()}"

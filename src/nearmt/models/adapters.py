@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -77,13 +76,6 @@ class Adapter:
     held_out: frozenset[int] = frozenset()
     #: The pairs of the memory that it was made for, those held out among them.
     pairs: int = 0
-
-    @property
-    def gain(self) -> float:
-        """How much likelier it makes held-out pairs, in nats a token; much where nothing sound is noted."""
-        before, after = (self.notes.get(name) for name in ("base_loss", "loss"))
-        sound = isinstance(before, float) and isinstance(after, float) and math.isfinite(before - after)
-        return before - after if sound else math.inf
 
     @cached_property
     def identity(self) -> str:
