@@ -100,8 +100,9 @@ class Adapter:
     def gain(self) -> float:
         """By how much it reduced the loss on held-out pairs, in nats a token; 0 if that is not known."""
         before, after = (self.notes.get(name) for name in ("base_loss", "loss"))
-        known = isinstance(before, int | float) and isinstance(after, int | float)
-        return float(before - after) if known else 0.0
+        if not isinstance(before, int | float) or not isinstance(after, int | float):
+            return 0.0
+        return float(before - after)
 
     def save(self, path: Path) -> None:
         """Write the adapter as safetensors, with its settings in the header."""
