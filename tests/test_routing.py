@@ -12,7 +12,7 @@ import pytest
 from nearmt.contracts import Pair
 from nearmt.datastore import Datastore
 from nearmt.decoding import BeamConfig
-from nearmt.methods.retrieving import FOREIGN, RetrievingMethod
+from nearmt.methods.retrieving import RetrievingMethod
 from nearmt.models import TranslationModel
 from nearmt.scheduler import Scheduler, SchedulerConfig, Ticket
 from nearmt.translator import Translator
@@ -101,9 +101,12 @@ def test_foreign_is_what_has_little_in_common_with_the_memory(
     method = Translator(adapted, store, "knn").method
     assert isinstance(method, RetrievingMethod)
     ids = [adapted.codec.source_ids(text) for text in (STRANGE[0], known_pairs()[0].source)]
-    assert method.foreign(ids) == [True, False] and method.foreign([]) == []
-    familiarity = store.snapshot().similar(ids, 0).familiarity
-    assert familiarity[0] <= FOREIGN < familiarity[1]
+    assert method.foreign(ids, 1.0) == [True, False] and method.foreign([], 1.0) == []
+    usual = store.snapshot().similar(ids, 0)
+    for familiarity, gain, foreign in ((0.79, 2.0, True), (0.81, 0.9, False), (1.09, 0.0, True), (1.11, 0.4, False)):
+        similar = dataclasses.replace(usual, familiarity=[familiarity])
+        monkeypatch.setattr(type(store.snapshot()), "similar", lambda *given, found=similar: found)
+        assert method.foreign(ids[:1], gain) == [foreign]
 
 
 def test_the_other_model_is_loaded_only_when_it_is_needed(

@@ -284,7 +284,7 @@ class Translator:
         if self.model.adapter is None or not isinstance(self.method, RetrievingMethod):
             yield self, list(range(len(sources)))
             return
-        foreign = self.method.foreign([source.ids for source in sources])
+        foreign = self.method.foreign([source.ids for source in sources], self.model.adapter.gain)
         for is_foreign in (False, True):
             positions = [position for position, each in enumerate(foreign) if each == is_foreign]
             if positions:

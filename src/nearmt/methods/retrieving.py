@@ -31,8 +31,9 @@ RELATED = (0.08, 0.16)
 KNOWN_DOMAIN = (0.4, 0.5)
 #: Where the model knows the domain: the familiarity that sentences have to have.
 FAMILIAR_WHERE_KNOWN = (0.9, 1.2)
-#: Up to this familiarity, a sentence is of another domain than the memory's.
-FOREIGN = 0.8
+#: Up to this familiarity, a sentence is of another domain than the memory's: where an adapter taught the model little
+#: (up to the first of these gains, in nats a token), and where much (from the second on; docs/log.md).
+FOREIGN, GAIN = (1.1, 0.8), (0.4, 0.9)
 #: Sentences that are compared with a store together.
 _COMPARED = 256
 #: How close the most similar source has to be to a sentence, so that neighbours count in spite of that.
@@ -219,13 +220,15 @@ class RetrievingMethod:
         store = self.store.snapshot()
         return RetrievingState(self, store, self.retriever(store, request), request)
 
-    def foreign(self, sources: Sequence[Sequence[int]]) -> list[bool]:
-        """Which sentences (subword ids) are of another domain than the memory's: the guard does not trust it there."""
+    def foreign(self, sources: Sequence[Sequence[int]], gain: float) -> list[bool]:
+        """Which sentences (subword ids) are of another domain than the memory's, so that an adapter with this gain is
+        not trusted there. The more it taught, the more a sentence of the domain would lose without it."""
         if not self.guard or not sources:
             return [False] * len(sources)
         store = self.store.snapshot()
         some = (sources[start : start + _COMPARED] for start in range(0, len(sources), _COMPARED))
-        return [familiarity <= FOREIGN for part in some for familiarity in store.similar(part, 0).familiarity]
+        bound = FOREIGN[0] + (FOREIGN[1] - FOREIGN[0]) * between(gain, GAIN)
+        return [familiarity <= bound for part in some for familiarity in store.similar(part, 0).familiarity]
 
     def signature(self) -> str:
         return f"method:{self.name}|datastore:{self.store.snapshot().profile.identity}|{self.settings()}"

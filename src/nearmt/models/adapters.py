@@ -96,6 +96,14 @@ class Adapter:
     def rank(self) -> int:
         return max((len(layer.down_RI) for layer in self.layers.values()), default=0)
 
+    @property
+    def gain(self) -> float:
+        """By how much it reduced the loss on held-out pairs, in nats a token; 0 if that is not known."""
+        before, after = (self.notes.get(name) for name in ("base_loss", "loss"))
+        if not isinstance(before, int | float) or not isinstance(after, int | float):
+            return 0.0
+        return float(before - after)
+
     def save(self, path: Path) -> None:
         """Write the adapter as safetensors, with its settings in the header."""
         from safetensors.torch import save
