@@ -124,6 +124,25 @@ def compare(
         variants["transformers"] = lambda: forward(weights, model, batches)
     warm_up(model, blocks, batches, folder)
     taken, used = alternated(variants, arguments.repeats)
+    cell = cell_of(model, batches, taken, used)
+    # From the first pair that is read to the last that is written: without index, calibration and checks.
+    cell["pairs"] = round(cell["tokens"] / statistics.median(pairs_seconds), 1)
+    # The same for the last three quarters of the pairs: without starting processes.
+    cell["pairs_steady"] = round(statistics.median(steady), 1)
+    # Timers of one build, longest first.
+    cell["build_seconds"] = {name: round(spent / arguments.repeats, 3) for name, spent, _ in timings.rows()}
+    if arguments.stages:
+        cell["stages"] = stages(model, blocks, cell["tokens"], reading)
+    cell["peak_megabytes"] = peak_megabytes(model)
+    cell["store_bytes"] = sum(file.stat().st_size for file in (folder / "store").rglob("*") if file.is_file())
+    return cell
+
+
+def cell_of(
+    model: TranslationModel, batches: list[ForcedPairs], taken: dict[str, list[float]], used: dict[str, list[float]]
+) -> dict[str, Any]:
+    """Speeds of the variants by their seconds, and what a build reaches of forced decoding."""
+    tokens = sum(int(batch.target.length_R.sum()) for batch in batches)
     ratios, cpu_ratios = (
         [alone / whole for alone, whole in zip(measured["forced"], measured["building"], strict=True)]
         for measured in (taken, used)
@@ -139,15 +158,6 @@ def compare(
         "ratio_quartiles": [round(ratio, 3) for ratio in quartiles(ratios)],
         # By CPU seconds, which other load on the machine changes less.
         "cpu_ratio": round(statistics.median(cpu_ratios), 3),
-        # From the first pair that is read to the last that is written: without index, calibration and checks.
-        "pairs": round(tokens / statistics.median(pairs_seconds), 1),
-        # The same for the last three quarters of the pairs: without starting processes.
-        "pairs_steady": round(statistics.median(steady), 1),
-        # Timers of one build, longest first.
-        "build_seconds": {name: round(spent / arguments.repeats, 3) for name, spent, _ in timings.rows()},
-        **({"stages": stages(model, blocks, tokens, reading)} if arguments.stages else {}),
-        "peak_megabytes": peak_megabytes(model),
-        "store_bytes": sum(file.stat().st_size for file in (folder / "store").rglob("*") if file.is_file()),
         "signature": f"model:{model.name}@{model.fingerprint}|precision:{model.seq2seq.precision}",
     }
 
