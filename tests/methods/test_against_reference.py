@@ -223,7 +223,7 @@ def check_chunk(
 ) -> tuple[RetrievingState, ReferenceChunk]:
     method = chunk_method(store, chunk_config(settings))
     state = begun(method, LENGTHS, STEPS, sources)
-    seeds = [store.similar([source], method.config.seeds).entry_SX[0].tolist() for source in sources]
+    seeds = [store.similar([source], method.seeds).entry_SX[0].tolist() for source in sources]
     wanted = reference_settings(method.config, store.profile.scale(COLUMNS), ends)
     reference = ReferenceChunk(corpus_of(store), wanted, LENGTHS, STEPS, seeds)
     assert_agree(moments, run(state, moments, ends), run_reference(reference, store, moments))

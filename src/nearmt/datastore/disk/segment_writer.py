@@ -138,7 +138,9 @@ class SegmentWriter:
 
     def _check_sums(self, views: dict[str, bytes | memoryview]) -> None:
         """Go on with the checksums of the files, while they are written."""
-        for name, view in views.items() if self._content is not None else ():
+        if self._content is None:
+            return
+        for name, view in views.items():
             self._content[name].update(view)
 
     def _record(self) -> None:
