@@ -10,6 +10,7 @@ import pytest
 from nearmt.contracts import StoreProfile
 from nearmt.errors import ConfigError
 from nearmt.methods import PRESETS, ChunkConfig, ChunkMethod, KnnConfig, KnnMethod
+from nearmt.methods.chunk import FEWEST_SEEDS, MOST_SEEDS, default_seeds
 from tests.toy_store import ToyStore, random_store
 
 
@@ -76,3 +77,24 @@ def test_lambda_and_strength_are_the_stores(agreement: float | None) -> None:
 def test_a_weight_that_is_given_is_that_of_the_cache_as_well() -> None:
     chunk = ChunkMethod(random_store(0, 5, 4, 9), ChunkConfig(weight=0.1)).config
     assert (chunk.weight, chunk.cache_weight) == (0.1, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "entries", "expected"),
+    [
+        (0, 0, FEWEST_SEEDS),  # an empty store
+        (1000, 40_000, FEWEST_SEEDS),  # long sentences
+        (1000, 31_000, FEWEST_SEEDS),
+        (1000, 20_000, 192),  # 204 pairs, in steps of 32
+        (1000, 5_000, MOST_SEEDS),  # short strings
+    ],
+)
+def test_short_pairs_need_more_seeds(pairs: int, entries: int, expected: int) -> None:
+    profile = replace(random_store().profile, pairs=pairs, entries=entries)
+    assert default_seeds(profile) == expected
+
+
+def test_seeds_are_given_or_the_stores() -> None:
+    store = random_store()
+    assert ChunkMethod(store, ChunkConfig(seeds=7)).seeds == 7
+    assert ChunkMethod(store).seeds == default_seeds(store.profile)
