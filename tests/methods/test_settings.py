@@ -90,11 +90,11 @@ def test_a_weight_that_is_given_is_that_of_the_cache_as_well() -> None:
     ],
 )
 def test_short_pairs_need_more_seeds(pairs: int, entries: int, expected: int) -> None:
-    profile = replace(random_store().profile, pairs=pairs, entries=entries)
+    profile = replace(random_store(3, 20, 8, 30).profile, pairs=pairs, entries=entries)
     assert default_seeds(profile) == expected
 
 
 def test_seeds_are_given_or_the_stores() -> None:
-    store = random_store()
+    store = random_store(3, 20, 8, 30)
     assert ChunkMethod(store, ChunkConfig(seeds=7)).seeds == 7
     assert ChunkMethod(store).seeds == default_seeds(store.profile)
