@@ -138,10 +138,8 @@ class SegmentWriter:
 
     def _check_sums(self, views: dict[str, bytes | memoryview]) -> None:
         """Go on with the checksums of the files, while they are written."""
-        if self._content is None:
-            return
-        for name, view in views.items():
-            self._content[name].update(view)
+        for name, content in (self._content or {}).items():
+            content.update(views[name])
 
     def _record(self) -> None:
         write_json(self.folder / _PROGRESS, {"settings": self._settings, "progress": self._progress})
