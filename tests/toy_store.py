@@ -6,7 +6,7 @@ has to implement (`retrieval.source.EntrySource`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -92,9 +92,6 @@ class ToyServer:
         applied = rule.strength * (near + (1 - near) * rule.elsewhere)
         return 1 - applied * (1 - (1 - near) * left)
 
-    def answer_terms(self, codes: Iterable[int]) -> Arrays:
-        return {"terms": frozenset(codes) & self.terms}
-
     def answer_keys(self, entry: np.ndarray, columns: int) -> Arrays:
         return {"key": self.key_ND[entry, :columns]}
 
@@ -154,6 +151,7 @@ class ToyStore:
             likely_weight=self.likely_weight,
             agreement=None,
             knows_sources=True,
+            terms=self.server.terms.intersection,
         )
 
     def query(self, hidden_BH: Tensor) -> Tensor:
@@ -174,10 +172,6 @@ class ToyStore:
         given = {"known": words.known_SX.numpy(), "near": words.near_S.numpy(), "trust": words.trust_S.numpy()}
         kept = self.server("agreement", entry=entry_BK.numpy(), rule=rule, **given)["kept"]
         return None if kept is None else torch.from_numpy(kept)
-
-    def terms(self, codes: Iterable[int]) -> frozenset[int]:
-        found: frozenset[int] = self.server("terms", codes=codes)["terms"]
-        return found
 
     def keys(self, entry_M: Tensor, columns: int) -> Tensor:
         return torch.from_numpy(self.server("keys", entry=entry_M.numpy(), columns=columns)["key"])

@@ -6,7 +6,7 @@ columns, V vocabulary, K neighbours, C chunk, N entries, M cache entries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -89,6 +89,8 @@ class StoreProfile:
     agreement: float | None
     #: Whether similar sources can be found: stores made before nearmt 0.3 have no source tokens.
     knows_sources: bool
+    #: Those of some codes of source words (`models.words`) that few pairs have, and that these translate alike.
+    terms: Callable[[Iterable[int]], frozenset[int]]
 
 
 @dataclass(frozen=True)

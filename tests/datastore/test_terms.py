@@ -29,7 +29,7 @@ def translated(*tokens: int, word: int = 40_000) -> Entries:
 
 
 def is_term(*parts: Sequence[Entries], seen_P: np.ndarray | None = None) -> bool:
-    return StoreTerms([part(pairs) for pairs in parts], seen_P).among([40_000, 9, 5]) == {40_000}
+    return StoreTerms(lambda: [part(pairs) for pairs in parts], seen_P).among([40_000, 9, 5]) == {40_000}
 
 
 def test_a_word_of_few_pairs_with_one_translation_is_a_term() -> None:
@@ -75,7 +75,7 @@ def test_hidden_pairs_are_as_if_they_were_not_there() -> None:
 
 
 def test_an_empty_store_has_no_terms() -> None:
-    assert StoreTerms([], None).among([1]) == frozenset()
+    assert StoreTerms(list, None).among([1]) == frozenset()
 
 
 @pytest.mark.parametrize("hidden", [[], [3, 4, 5, 40, 41]])
@@ -93,4 +93,4 @@ def test_terms_of_a_store(tiny_store: Datastore, hidden: list[int], monkeypatch:
         alike = max((sum(token in tokens for tokens in found) for token in set().union(*found)), default=0)
         if FEWEST <= len(found) <= 0.1 * len(shown) and alike >= ALIKE * len(found):
             expected.add(code)
-    assert store.terms(range(1, 1 << 16)) == expected and expected
+    assert store.profile.terms(range(1, 1 << 16)) == expected and expected

@@ -108,7 +108,7 @@ class RetrievingState:
         """Of sentences that the guard doubts and that have terms of the store: what it leaves of their other
         neighbours, and the terms."""
         doubted = ((slot, one) for slot, one in enumerate(trust) if one < 1.0)
-        found = {slot: (one, self.store.terms(words[slot].codes)) for slot, one in doubted}
+        found = {slot: (one, self.store.profile.terms(words[slot].codes)) for slot, one in doubted}
         return {slot: (one, terms) for slot, (one, terms) in found.items() if terms}
 
     def scores(self, step: Step) -> Scores:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -51,9 +51,6 @@ class EntrySource(LiveSource, Protocol):
     def similar(self, sources: Sequence[Sequence[int]], count: int, candidates: int = 0) -> SimilarSources:
         """Up to `count` pairs with the most similar sources of each sentence (subword ids): those that have most in
         common with it, or, among so many candidates of that kind, those with the fewest edits."""
-
-    def terms(self, codes: Iterable[int]) -> frozenset[int]:
-        """Those of some codes of source words (`models.words`) that few pairs have, and that are translated alike."""
 
     def new_cache(self, plan: CachePlan, device: torch.device) -> SentenceCache:
         """The sentence cache of one request whose queries are on `device`."""

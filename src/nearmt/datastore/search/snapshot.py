@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from copy import copy
@@ -123,7 +123,7 @@ class Snapshot:
     def restricted(self, seen_P: np.ndarray, name: str) -> Snapshot:
         """The same with fewer pairs in sight; `name` tells it from others."""
         fewer = copy(self)
-        for made in ("_sources", "_lookup", "_terms", "profile"):
+        for made in ("_sources", "_lookup", "profile"):
             vars(fewer).pop(made, None)
         fewer.identity = f"{self.identity}-{name}"
         fewer._see(seen_P if self.seen_P is None else seen_P & self.seen_P)
@@ -227,6 +227,8 @@ class Snapshot:
             agreement=self.calibration.agreement,
             # An empty store knows sources once something is added to it.
             knows_sources=not len(self) or any(len(part.segment.source_S) for part in self._parts),
+            # The profile is kept: it must not keep the snapshot.
+            terms=StoreTerms(partial(_words_of, self._parts), self.seen_P).among,
         )
 
     @property
@@ -312,13 +314,6 @@ class Snapshot:
             ordered_P[: len(found)] = torch.tensor([found[place] for place in places], dtype=torch.long)
         return ordered_SP
 
-    @cached_property
-    def _terms(self) -> StoreTerms:
-        return StoreTerms([part.words for part in self._parts], self.seen_P)
-
-    def terms(self, codes: Iterable[int]) -> frozenset[int]:
-        return self._terms.among(codes)
-
     def source(self, number: int) -> list[int]:
         """The source tokens of a pair."""
         return self._sources.source(number)
@@ -343,6 +338,10 @@ class Snapshot:
         # Merged with others, pairs from before nearmt 0.3 have no source tokens; every source has some.
         known = all(part.segment.knows_sources and part.postings.length_P.all() for part in self._parts)
         return self._sources.typical_familiarity() if known else None
+
+
+def _words_of(parts: Sequence[Part]) -> list[AlignedWords]:
+    return [part.words for part in parts]
 
 
 def _familiarity(best: np.ndarray, usual: float) -> float:

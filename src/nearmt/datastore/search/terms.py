@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -43,11 +44,19 @@ class AlignedWords:
 class StoreTerms:
     """Tells which words are terms of a store: those of deleted or hidden pairs are as if they were not there."""
 
-    def __init__(self, parts: Sequence[AlignedWords], seen_P: np.ndarray | None) -> None:
-        """`seen_P` says which pairs can be found; None stands for all."""
-        self._parts, self._seen_P = parts, seen_P
-        self._most = RARE * (sum(part.pairs for part in parts) if seen_P is None else int(seen_P.sum()))
+    def __init__(self, parts: Callable[[], Sequence[AlignedWords]], seen_P: np.ndarray | None) -> None:
+        """`parts` are asked for once a word is; `seen_P` says which pairs can be found, None stands for all."""
+        self._make_parts, self._seen_P = parts, seen_P
         self._known: dict[int, bool] = {}
+
+    @cached_property
+    def _parts(self) -> Sequence[AlignedWords]:
+        return self._make_parts()
+
+    @cached_property
+    def _most(self) -> float:
+        pairs = sum(part.pairs for part in self._parts) if self._seen_P is None else int(self._seen_P.sum())
+        return RARE * pairs
 
     def among(self, codes: Iterable[int]) -> frozenset[int]:
         """Those of some codes of words that are terms."""
