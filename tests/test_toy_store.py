@@ -12,10 +12,11 @@ import torch
 from nearmt.retrieval import source
 from nearmt.retrieval.source import EntrySource, LiveSource
 from tests import toy_store
-from tests.toy_store import ToyStore, random_store
+from tests.random_stores import random_store
+from tests.toy_store import ToyStore
 
 #: The largest interface of a store, and the largest size of a client and a server.
-MOST_MEMBERS, MOST_LINES = 12, 215
+MOST_MEMBERS, MOST_LINES = 12, 200
 #: Words that only engines use: devices' kernels and their layouts.
 ENGINES = ("cpu", "cuda", "triton", "kernel", "reference", "graph", "gathered", "rows", "steady")
 

@@ -12,7 +12,8 @@ from nearmt.contracts import Neighbours
 from nearmt.engines.base import CachePlan, RowSearch, SentenceCache
 from nearmt.engines.reference.distances import first_of
 from tests.engines.every_engine import Engine
-from tests.toy_store import ToyStore, random_store
+from tests.random_stores import random_store
+from tests.toy_store import ToyStore
 
 
 class TableStore(ToyStore):

@@ -11,7 +11,8 @@ from nearmt.contracts import Evidence, Origin
 from nearmt.engines.base import CONTESTED, KNOWN, TERM, AgreementRule, Mixing, Retrieved, SentenceWords
 from nearmt.engines.reference.scoring import apply_agreement
 from tests.engines.every_engine import Engine, every_engine
-from tests.toy_store import ToyServer, random_store
+from tests.random_stores import random_store
+from tests.toy_store import ToyServer
 
 RULE = AgreementRule(window=3, paraphrase=0.25, contrast=0.75)
 CODES = 1 << 16

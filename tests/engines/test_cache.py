@@ -18,7 +18,8 @@ from nearmt.retrieval.retriever import RetrievalPlan, ScheduledRetriever
 from tests.engines.every_engine import Engine, every_engine
 from tests.engines.plain_cache import PlainStore
 from tests.engines.table_store import TableStore, table_store
-from tests.toy_store import ToyStore, random_store
+from tests.random_stores import random_store
+from tests.toy_store import ToyStore
 
 INF = math.inf
 COLUMNS = 48

@@ -22,8 +22,9 @@ from nearmt.retrieval.source import EntrySource
 from nearmt.steps import MethodState, Step
 from tests.conftest import make_pairs
 from tests.methods.reference import Corpus, ReferenceChunk, ReferenceKnn, Settings
+from tests.random_stores import random_store
 from tests.requests import begun, chunk_method, make_request
-from tests.toy_store import ToyStore, random_store
+from tests.toy_store import ToyStore
 
 SEEDS = (0, 1, 2)
 STEPS = 14

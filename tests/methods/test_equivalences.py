@@ -17,8 +17,9 @@ from nearmt.models import Seq2SeqModel, TranslationModel
 from nearmt.steps import Method
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
+from tests.random_stores import random_store
 from tests.tiny import FAMILIES, VOCABULARY, random_sources, tiny_model
-from tests.toy_store import ToyStore, random_store
+from tests.toy_store import ToyStore
 
 BEAM = BeamConfig(beams=4, max_new_tokens=15)
 KNN: dict[str, Any] = {"k": 4}

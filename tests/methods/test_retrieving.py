@@ -12,7 +12,8 @@ from nearmt.contracts import SimilarSources
 from nearmt.engines.reference.scoring import ReferenceScoring
 from nearmt.methods import make_method
 from nearmt.steps import Request, Step
-from tests.toy_store import ToyStore, random_store
+from tests.random_stores import random_store
+from tests.toy_store import ToyStore
 
 SOURCES = [[0], [2], [5], [6]]
 

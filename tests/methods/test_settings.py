@@ -11,7 +11,8 @@ from nearmt.contracts import StoreProfile
 from nearmt.errors import ConfigError
 from nearmt.methods import PRESETS, ChunkConfig, ChunkMethod, KnnConfig, KnnMethod
 from nearmt.methods.chunk import FEWEST_SEEDS, MOST_SEEDS, default_seeds
-from tests.toy_store import ToyStore, random_store
+from tests.random_stores import random_store
+from tests.toy_store import ToyStore
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from torch import Tensor
 from nearmt.config.schedule import EverySchedule, GeometricSchedule, Schedule, search_steps
 from nearmt.engines.base import CachePlan, Retrieved, SentenceCache
 from nearmt.retrieval.retriever import RetrievalPlan, ScheduledRetriever
-from tests.toy_store import ToyStore, random_store
+from tests.random_stores import random_store
+from tests.toy_store import ToyStore
 
 CPU = torch.device("cpu")
 CACHE = CachePlan(k=3, cache_k=4, chunk=2, columns=5)

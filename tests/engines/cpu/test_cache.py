@@ -31,8 +31,9 @@ from tests.engines.every_engine import REFERENCE, WITH_KERNELS
 from tests.engines.table_store import TableStore, table_store
 from tests.engines.test_cache import PLAN, Walk, assert_same, random_queries, walks
 from tests.kernels import needs_kernels
+from tests.random_stores import random_store
 from tests.tiny import tiny_model
-from tests.toy_store import ToyStore, random_store
+from tests.toy_store import ToyStore
 
 pytestmark = needs_kernels
 

@@ -22,7 +22,7 @@ from nearmt.engines.reference.cache import ReferenceCache
 from tests.engines.every_engine import GPU, WITH_TRITON
 from tests.engines.table_store import TableStore, table_store
 from tests.engines.test_cache import PLAN, Walk, assert_same, random_queries, walks, with_cache
-from tests.toy_store import random_store
+from tests.random_stores import random_store
 
 COLUMNS = 6
 

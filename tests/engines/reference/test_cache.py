@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nearmt.engines.base import CachePlan
 from nearmt.engines.reference.cache import CacheSlots, ReferenceCache, nominees, repeats
-from tests.toy_store import random_store
+from tests.random_stores import random_store
 
 
 def test_sentences_get_free_caches_first() -> None:

@@ -19,7 +19,8 @@ from nearmt.methods import ChunkConfig
 from nearmt.research.methods.paper_chunk import PaperChunkMethod, PaperChunkRetriever
 from nearmt.retrieval.retriever import RetrievalPlan, Retriever, ScheduledRetriever
 from nearmt.steps import Request
-from tests.toy_store import ToyStore, random_store
+from tests.random_stores import random_store
+from tests.toy_store import ToyStore
 
 ENTRIES = 24
 SEARCH, CACHE, MODEL = int(Origin.SEARCH), int(Origin.CACHE), int(Origin.MODEL)

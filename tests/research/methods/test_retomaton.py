@@ -21,9 +21,10 @@ from nearmt.research.methods.retomaton import PointerRetriever
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.methods.test_equivalences import assert_differ, assert_same, assert_same_texts, search, store_of
+from tests.random_stores import random_store
 from tests.requests import make_request
 from tests.tiny import random_sources, tiny_model
-from tests.toy_store import ToyStore, random_store
+from tests.toy_store import ToyStore
 
 K = 4
 BEAM = BeamConfig(beams=3, max_new_tokens=12)

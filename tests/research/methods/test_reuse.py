@@ -13,7 +13,8 @@ from torch import Tensor
 
 from nearmt.contracts import Neighbours, Origin
 from nearmt.research.methods.reuse import ReusingRetriever
-from tests.toy_store import ToyStore, random_store
+from tests.random_stores import random_store
+from tests.toy_store import ToyStore
 
 K = 3
 

@@ -26,9 +26,10 @@ from nearmt.steps import Step
 from nearmt.translator import Translator
 from tests.conftest import make_pairs
 from tests.methods.test_equivalences import assert_differ, assert_same, assert_same_texts, search, store_of
+from tests.random_stores import random_store
 from tests.requests import begun
 from tests.tiny import random_sources, tiny_model
-from tests.toy_store import ToyStore, random_store
+from tests.toy_store import ToyStore
 
 BEAM = BeamConfig(beams=3, max_new_tokens=12)
 TEXTS = [pair.source for pair in make_pairs(6, seed=5)]

@@ -6,7 +6,7 @@ import pytest
 
 from nearmt.errors import ConfigError
 from nearmt.research.tuning.space import Axis, Point, make_axes, names_to_tune
-from tests.toy_store import random_store
+from tests.random_stores import random_store
 
 STORE = random_store(0, sentences=5, columns=4, vocabulary=9)  # search scale 20, cache scale its square root
 CHUNK: Point = {

@@ -18,8 +18,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -36,8 +37,7 @@ from nearmt.timing import timed
 _FEW = 4
 #: Blocks that are prepared or waiting, for each process.
 _AHEAD = 3
-#: Bytes of the length before a message, and the most that a message has.
-_LENGTH, _MOST = 8, 1 << 32
+_Pipe: TypeAlias = "Connection[Any, Any]"
 
 
 @dataclass(frozen=True)
@@ -156,26 +156,26 @@ class _Workers:
         if self._setup is None or getattr(self._own, "failed", False):
             return None
         try:
-            process = self._process()
-            assert process.stdin is not None and process.stdout is not None
-            _write(process.stdin, request)
-            answer = _read(process.stdout)
+            requests, answers = self._connections()
+            requests.send_bytes(request)
+            prepared: PreparedPairs | None = answers.recv()
         except (OSError, EOFError):
             self._own.failed = True
             return None
-        prepared: PreparedPairs | None = pickle.loads(answer)
         return prepared
 
-    def _process(self) -> subprocess.Popen[bytes]:
-        process: subprocess.Popen[bytes] | None = getattr(self._own, "process", None)
-        if process is None:
-            process = self._own.process = _start()
+    def _connections(self) -> tuple[_Pipe, _Pipe]:
+        """Where this thread's process gets requests, and where it answers."""
+        pipes: tuple[_Pipe, _Pipe] | None = getattr(self._own, "pipes", None)
+        if pipes is None:
+            process = _start()
             self._started.append(process)
             if self._closed:
                 process.kill()
-            assert process.stdin is not None and self._setup is not None
-            _write(process.stdin, self._setup)
-        return process
+            assert process.stdin is not None and process.stdout is not None and self._setup is not None
+            pipes = self._own.pipes = _writing(process.stdin.fileno()), _reading(process.stdout.fileno())
+            pipes[0].send_bytes(self._setup)
+        return pipes
 
     def close(self) -> None:
         """End the processes; threads that wait for one get no answer."""
@@ -204,17 +204,17 @@ def _start() -> subprocess.Popen[bytes]:
 
 def serve() -> None:
     """Prepare what comes in, until the input ends."""
-    given, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    requests, answers = _reading(0), _writing(1)
     os.dup2(2, 1)  # what is printed is no answer
     with suppress(EOFError, BrokenPipeError):
-        prepare: Preparation = pickle.loads(_read(given))
+        prepare: Preparation = requests.recv()
         while True:
-            columns = pickle.loads(_read(given))
+            columns = requests.recv()
             try:
                 answer = prepare([Pair(*fields) for fields in zip(*columns, strict=True)])
             except Exception:  # raised where the pairs come from, by preparing them there
                 answer = None
-            _write(answers, pickle.dumps(answer, pickle.HIGHEST_PROTOCOL))
+            answers.send(answer)
 
 
 def _request(pairs: Sequence[Pair]) -> bytes | None:
@@ -231,21 +231,10 @@ def _pickled(item: object) -> bytes | None:
         return None
 
 
-def _write(stream: IO[bytes], data: bytes) -> None:
-    stream.write(len(data).to_bytes(_LENGTH, "little"))
-    stream.write(data)
-    stream.flush()
+def _reading(descriptor: int) -> _Pipe:
+    """A connection of its own to a pipe, whose messages are Python's objects: both ends are processes of this build."""
+    return Connection(os.dup(descriptor), writable=False)
 
 
-def _read(stream: IO[bytes]) -> bytes:
-    size = int.from_bytes(_exactly(stream, _LENGTH), "little")
-    if size > _MOST:  # something else wrote there
-        raise EOFError
-    return _exactly(stream, size)
-
-
-def _exactly(stream: IO[bytes], size: int) -> bytes:
-    data = stream.read(size)
-    if len(data) < size:
-        raise EOFError
-    return data
+def _writing(descriptor: int) -> _Pipe:
+    return Connection(os.dup(descriptor), readable=False)
