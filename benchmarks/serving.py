@@ -200,7 +200,8 @@ def main() -> None:
     arguments = parser.parse_args()
     lines = [line.split("\t")[0].strip() for line in arguments.data.read_text(encoding="utf-8").splitlines()]
     texts = lines[: arguments.limit]
-    document = (lines[arguments.limit :] * (1 + arguments.document // max(1, len(lines))))[: arguments.document]
+    rest = lines[arguments.limit :] or lines
+    document = (rest * (1 + arguments.document // max(1, len(rest))))[: arguments.document]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / MEMORY).symlink_to(Path(arguments.datastore).resolve())
