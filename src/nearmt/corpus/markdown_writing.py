@@ -134,11 +134,14 @@ def _with_elements(segment: Segment) -> Segment:
 
 
 def _as_elements(segment: Segment) -> Segment:
-    return tuple(part if isinstance(part, str) else _as_element(part) for part in segment)
-
-
-def _as_element(tag: Tag) -> Tag:
-    name = _ELEMENTS.get(tag.markup)
-    if name is None or tag.kind is TagKind.SINGLE:
-        return tag
-    return replace(tag, markup=f"</{name}>" if tag.kind is TagKind.CLOSE else f"<{name}>")
+    """Emphasis as elements. Where it crosses other tags its ends are single tags: of two alike, the first opens."""
+    parts: list[str | Tag] = []
+    opened: set[str] = set()
+    for part in segment:
+        if isinstance(part, str) or part.markup not in _ELEMENTS:
+            parts.append(part)
+            continue
+        closes = part.markup in opened if part.kind is TagKind.SINGLE else part.kind is TagKind.CLOSE
+        opened ^= {part.markup} if part.kind is TagKind.SINGLE else set()
+        parts.append(replace(part, markup=f"<{'/' if closes else ''}{_ELEMENTS[part.markup]}>"))
+    return tuple(parts)
