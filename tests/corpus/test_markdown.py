@@ -291,6 +291,7 @@ def test_translations_are_read_as_they_are_meant(content: str, target: str) -> N
 
 @given(SOUP, st.sampled_from(["neu", "neu und alt.", "3. x!"]))
 @example("***<b>*](x)", "neu")  # emphasis that crosses an element
+@example("**<b>**](x)", "neu")  # emphasis before the text, which ends only before punctuation
 def test_markup_around_translations_is_read_as_before(content: str, target: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = write_file(Path(folder), content, "a.md")

@@ -58,7 +58,9 @@ class Around:
 def written(segment: Segment, around: Around) -> str:
     """Format a segment within its block, with as few escapes as possible."""
     plain = tuple(SPACE.sub(" ", part) if isinstance(part, str) else part for part in segment)
-    tried: list[Callable[[Segment], Segment]] = [tuple, _with_starts_escaped, _escaped, _with_elements]
+    tried: list[Callable[[Segment], Segment]] = [
+        *(tuple, _with_starts_escaped, _escaped, _with_elements, _with_references)
+    ]
     text = ""
     for candidate in tried:
         text = "".join(part if isinstance(part, str) else part.markup for part in candidate(plain))
@@ -126,6 +128,21 @@ def _escaped(segment: Segment) -> Segment:
     """Escape all signs of markup in texts."""
     texts = tuple(_SIGNS.sub(r"\\\g<0>", part) if isinstance(part, str) else part for part in segment)
     return _with_starts_escaped(texts)
+
+
+def _with_references(segment: Segment) -> Segment:
+    """Escape texts, and write the letters at both ends as references: emphasis before or behind them, which does not
+    belong to the segment, then meets punctuation."""
+    parts = list(_escaped(segment))
+    if parts and isinstance(parts[0], str):
+        parts[0] = re.sub(r"\A\w", _reference, parts[0])
+    if parts and isinstance(parts[-1], str):
+        parts[-1] = re.sub(r"\w\Z", _reference, parts[-1])
+    return tuple(parts)
+
+
+def _reference(match: re.Match[str]) -> str:
+    return f"&#{ord(match[0])};"
 
 
 def _with_elements(segment: Segment) -> Segment:
