@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,10 +21,9 @@ import torch
 from torch import Tensor, nn
 
 from nearmt.contracts import Evidence, Origin, Scores
-from nearmt.engines.base import EndRule, Scoring
 from nearmt.engines.precision import apply_precision
 from nearmt.errors import ConfigError, InputError, writing
-from nearmt.methods.mixing import Votes, weighed
+from nearmt.methods.mixing import EvidenceMixer, Votes
 from nearmt.methods.networks import NETWORKS, Network, Seen, new_network
 from nearmt.models import TranslationModel
 
@@ -138,7 +137,7 @@ def distinct_counts(token_BK: Tensor, there_BK: Tensor) -> Tensor:
     return is_new_BK.cumsum(dim=1).float()
 
 
-class AdaptiveMixer:
+class AdaptiveMixer(EvidenceMixer):
     """Lets the heads weigh what was retrieved. Without a head for the cache, one head serves all steps.
 
     Tokens are most likely under weights that are too small for translations: `boost` adds to the log odds of
@@ -190,18 +189,6 @@ class AdaptiveMixer:
             weight_BK=weight_BK / total_B1.clamp(min=1e-9),
             share_B=torch.where(total_B1[:, 0] > 0, share_B, 0.0),
         )
-
-    def mix(
-        self,
-        scoring: Scoring,
-        logits_BV: Tensor,
-        votes: Votes,
-        trust_B: Tensor | None,
-        rule: EndRule | None,
-        ends: Sequence[int],
-    ) -> Scores:
-        scores = scoring.normalise(logits_BV)
-        return scoring.mix(scores, weighed(self, scores, votes, trust_B, rule, ends))
 
     def _head(self, name: str, device: torch.device) -> Network:
         head = self.heads[name]

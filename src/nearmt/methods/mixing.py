@@ -108,6 +108,22 @@ def weighed(
     return evidence
 
 
+class EvidenceMixer:
+    """Mixes in two steps, what `weighed` makes of the evidence; no engine does both at once."""
+
+    def mix(
+        self: Mixer,
+        scoring: Scoring,
+        logits_BV: Tensor,
+        votes: Votes,
+        trust_B: Tensor | None,
+        rule: EndRule | None,
+        ends: Sequence[int],
+    ) -> Scores:
+        scores = scoring.normalise(logits_BV)
+        return scoring.mix(scores, weighed(self, scores, votes, trust_B, rule, ends))
+
+
 @dataclass(frozen=True)
 class FixedMixer(Mixing):
     """Equations 2 and 3 with constant weights and temperatures: one pair for searches, one for the cache."""

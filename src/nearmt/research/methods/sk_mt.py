@@ -10,19 +10,16 @@ Edits are of subwords here, the paper's of words. `lambda` is what this is multi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from nearmt.config.methods import SkMtConfig
 from nearmt.contracts import Evidence, Origin, Scores
-from nearmt.engines.base import EndRule, Scoring
 from nearmt.engines.reference.scoring import neighbour_weights
 from nearmt.methods.knn import KnnMethod
-from nearmt.methods.mixing import TRUSTED, Votes, weighed
+from nearmt.methods.mixing import TRUSTED, EvidenceMixer, Votes
 from nearmt.models import TranslationModel
 from nearmt.research.methods.subset import SubsetRetriever
 from nearmt.retrieval.retriever import Retriever
@@ -34,7 +31,7 @@ TEMPERATURE_SHARE = 1.7
 
 
 @dataclass(frozen=True)
-class DistanceMixer:
+class DistanceMixer(EvidenceMixer):
     """Neighbours count the more, the nearer the nearest of them is."""
 
     weight: float
@@ -56,18 +53,6 @@ class DistanceMixer:
             weight_BK=neighbour_weights(distance_BK, self.temperature, votes.count_BK),
             share_B=torch.where(found.origin_B == int(Origin.MODEL), 0.0, share_B),
         )
-
-    def mix(
-        self,
-        scoring: Scoring,
-        logits_BV: Tensor,
-        votes: Votes,
-        trust_B: Tensor | None,
-        rule: EndRule | None,
-        ends: Sequence[int],
-    ) -> Scores:
-        scores = scoring.normalise(logits_BV)
-        return scoring.mix(scores, weighed(self, scores, votes, trust_B, rule, ends))
 
 
 class SkMtMethod(KnnMethod):
